@@ -1,0 +1,4 @@
+from kz_build.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Engines: where build steps run. `host` runs them on this machine, with its network cut off where the kernel allows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Protocol
+
+from kz_build.adapters.files import disk_errors, remove
+from kz_build.adapters.git import Repository
+from kz_build.adapters.process import Commands, find, run
+from kz_build.model.errors import CommandError
+from kz_build.model.plan import Checkout, Command, Copy, Step
+
+
+class Engine(Protocol):
+    """What a build needs of the place it runs in."""
+
+    name: str
+    network: str
+
+    def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
+        """Carry out one step; every line a program prints goes to the log and to `watch`."""
+
+
+class Host:
+    """This machine. `network` says whether a build could dial out."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        cut = [find("unshare"), "-rn", "--"]
+        self._prefix = cut if cut[0] and run([*cut, "true"]).code == 0 else []
+        self.network = "off" if self._prefix else "on: this kernel allows no `unshare -rn`"
+
+    def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
+        """See Engine."""
+        if isinstance(step, Checkout):
+            remove(step.folder)
+            repository = Repository(step.repository)
+            repository.checkout(repository.entries(step.tree, step.exclude), step.folder)
+        elif isinstance(step, Copy):
+            with disk_errors(step.to):
+                step.to.parent.mkdir(parents=True, exist_ok=True)
+                if not step.source.is_file():
+                    raise CommandError(f"{step.source} was not made, or is not in its source",
+                                       hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?")
+                shutil.copyfile(step.source, step.to)
+                os.chmod(step.to, 0o755 if os.access(step.source, os.X_OK) else 0o644)
+        else:
+            self._command(step, commands, watch)
+
+    def _command(self, step: Command, commands: Commands, watch: Callable[[str], None]) -> None:
+        commands.run(step.phase, [*self._prefix, *step.argv], cwd=step.cwd, env=dict(step.env), watch=watch)

@@ -1,0 +1,65 @@
+"""The environment of this process, read here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+# What a child process needs to find its way; nothing of it may change what is built.
+_PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
+# How this machine reaches the network: git, requests and pip understand these themselves.
+_NETWORK = (
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+    "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "GIT_SSH_COMMAND", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME",
+    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_COUNT", "GIT_ASKPASS",
+)
+
+
+def variable(name: str, default: str = "") -> str:
+    """Value of one variable."""
+    return os.environ.get(name, default)
+
+
+def cache_root() -> Path:
+    """Folder of the store: KZ_CACHE, or the platform's cache folder."""
+    if named := variable("KZ_CACHE"):
+        return Path(named).expanduser().absolute()
+    if sys.platform == "linux":  # what platformdirs says there, without its import
+        base = variable("XDG_CACHE_HOME")
+        return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "kz_build"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kz_build")
+
+
+def plain() -> dict[str, str]:
+    """Environment for local tools: paths only, the C locale, no configuration."""
+    found = {name: os.environ[name] for name in _PLAIN if name in os.environ}
+    return {**found, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC"}
+
+
+def networked() -> dict[str, str]:
+    """Environment for tools that reach upstream: the plain one, and how this machine reaches the network."""
+    found = {name: os.environ[name] for name in _NETWORK if name in os.environ}
+    found.update({name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))})
+    return {**plain(), **found, "GIT_TERMINAL_PROMPT": "0"}
+
+
+def ca_bundle() -> str:
+    """Certificates that pip was told to trust; requests reads its own variables itself."""
+    return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""
+
+
+def index_url() -> str:
+    """Package index: PIP_INDEX_URL, or PyPI."""
+    return (variable("PIP_INDEX_URL") or _pips_own()).rstrip("/")
+
+
+def _pips_own() -> str:
+    """The index that pip takes where nobody names one; '' without pip."""
+    try:
+        from pip._internal.models.index import PyPI  # pip prints it in its help, and offers no other way to ask
+    except ImportError:
+        return ""
+    return str(PyPI.simple_url)

@@ -1,0 +1,307 @@
+"""Git plumbing on the store's bare repositories. Reading never dials out; what is missing is asked for in one go."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.adapters.environment import networked, plain
+from kz_build.adapters.files import disk_errors, remove, write_atomic
+from kz_build.adapters.process import checked, conversation, run
+from kz_build.model.errors import CommandError, ConfigError, KzError
+from kz_build.model.stack import Applied, Blob
+
+ZERO = "0" * 40
+
+
+class ObjectsMissing(KzError):
+    """Objects that a read needs are not in the partial clone yet; the caller fetches them and reads again."""
+
+    exit_code = 6
+    name = "missing"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file or submodule of a tree."""
+
+    mode: str
+    id: str
+    path: str
+
+    @property
+    def submodule(self) -> bool:
+        """Whether this is a gitlink."""
+        return self.mode == "160000"
+
+
+def local_environment() -> dict[str, str]:
+    """Environment in which git reads and writes objects alone: no user configuration, no lazy fetch."""
+    return {**plain(), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+
+
+def repository_path(store: Path, name: str, url: str) -> Path:
+    """Where the partial clone of an address lies in the store; it may not be made yet."""
+    return store / "git" / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
+
+
+def contents_path(store: Path) -> Path:
+    """The repository that holds wheels and folders as commits."""
+    return store / "git" / "contents.git"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A bare repository in the store."""
+
+    path: Path
+
+    def argv(self, *words: str) -> list[str]:
+        """A git command line on this repository."""
+        return ["git", f"--git-dir={self.path}", *words]
+
+    def git(self, *words: str, stdin: bytes = b"") -> bytes:
+        """Run local plumbing; gives its output. Raises CommandError."""
+        return checked(self.argv(*words), env=local_environment(), stdin=stdin)
+
+    def exists(self) -> bool:
+        """Whether it was made."""
+        return (self.path / "HEAD").is_file()
+
+    def create(self, url: str = "") -> None:
+        """Make it if it is not there: a promisor clone of `url`, so that blobs may be absent."""
+        if self.exists():
+            return
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            checked(["git", "init", "--quiet", "--bare", str(self.path)], env=local_environment())
+        if url:
+            lines = ["[core]", "\trepositoryformatversion = 1", "\tbare = true", "[extensions]", "\tpartialClone = origin",
+                     '[remote "origin"]', f"\turl = {_quoted(url)}", "\tpromisor = true", "\tpartialclonefilter = blob:none",
+                     "[gc]", "\tauto = 0", ""]
+            write_atomic(self.path / "config", "\n".join(lines).encode())
+
+    def has(self, commit: str) -> bool:
+        """Whether a commit is here, with its trees."""
+        return self.exists() and run(self.argv("cat-file", "-e", f"{commit}^{{tree}}"), env=local_environment()).code == 0
+
+    def tree_id(self, revision: str) -> str:
+        """Tree id of a commit."""
+        return self.git("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
+
+    def entries(self, revision: str, exclude: Sequence[str] = ()) -> tuple[Entry, ...]:
+        """Files and submodules of a tree without the excluded ones, in git's order."""
+        found = []
+        for row in self.git("ls-tree", "-r", "-z", "--full-tree", revision).split(b"\0"):
+            if row:
+                facts, path = row.split(b"\t", 1)
+                mode, _, oid = facts.decode().split(" ")
+                name = os.fsdecode(path)
+                if not excluded(name, exclude):
+                    found.append(Entry(mode, oid, name))
+        return tuple(found)
+
+    def absent(self, revision: str) -> set[str]:
+        """Ids of the objects of a tree that the partial clone does not hold."""
+        said = self.git("rev-list", "--objects", "--no-object-names", "--missing=print", f"{revision}^{{tree}}")
+        return {line[1:].decode() for line in said.splitlines() if line.startswith(b"?")}
+
+    def fetch_blobs(self, ids: Iterable[str]) -> None:
+        """Ask upstream once for all these blobs."""
+        wanted = "".join(f"{oid}\n" for oid in sorted(ids)).encode()
+        if wanted:
+            checked(self.argv("-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+                              "--filter=blob:none", "--stdin", "origin"), env=networked(), stdin=wanted)
+
+    def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
+        """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
+        depth = [] if history else ["--depth=1"]
+        base = self.argv("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *depth, "origin")
+        first = run([*base, commit], env=networked())
+        if first.code == 0 and self.has(commit):
+            return
+        named = run([*base, f"+refs/tags/{version}:refs/tags/{version}"], env=networked())
+        if not self.has(commit):
+            said = (named.stderr or first.stderr).decode("utf-8", "replace").strip()
+            raise CommandError(f"cannot fetch {commit} ({version})\n{said}", hint="does upstream still have this commit? did the tag move?")
+
+    @contextlib.contextmanager
+    def objects(self) -> Iterator[Objects]:
+        """One `cat-file --batch` to read many objects."""
+        with conversation(self.argv("cat-file", "--batch"), local_environment()) as process:
+            yield Objects(process)
+
+    def fast_import(self, stream: bytes) -> bytes:
+        """Feed `git fast-import`; gives what it prints."""
+        with disk_errors(self.path):
+            return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
+
+    def checkout(self, entries: Sequence[Entry], folder: Path) -> None:
+        """Lay files into a new folder. Uses an index of its own; workers of git's parallel checkout where there are cores."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [e for e in entries if not e.submodule]
+        index = folder / ".kz-index"
+        env = {**local_environment(), "GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder)}
+        listing = b"".join(f"{e.mode} {e.id}\t".encode() + os.fsencode(e.path) + b"\0" for e in files)
+        try:
+            with disk_errors(folder):
+                checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)
+                checked(self.argv("-c", f"checkout.workers={os.cpu_count() or 1}", "-c", "checkout.thresholdForParallelism=100",
+                                  "checkout-index", "--all", "--force", "--quiet"), env=env, cwd=folder)
+        except CommandError as error:
+            if "No space left" in str(error):
+                remove(folder)
+                raise CommandError(f"the disk of {folder} is full", hint="free space there and run the command again") from error
+            raise
+        finally:
+            index.unlink(missing_ok=True)
+
+
+class Objects:
+    """Requests to a running `cat-file --batch`, one answered before the next is asked: pipes never fill up."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def get(self, name: str) -> tuple[str, str, bytes] | None:
+        """(id, type, content) of an object by any name git knows; None where there is none."""
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(os.fsencode(name) + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._gone(name) from None
+        header = self.process.stdout.readline().split()
+        if not header:
+            raise self._gone(name)
+        if header[-1] in (b"missing", b"ambiguous"):
+            return None
+        size = int(header[2])
+        data = self.process.stdout.read(size)
+        self.process.stdout.read(1)
+        return header[0].decode(), header[1].decode(), data
+
+    def _gone(self, name: str) -> KzError:
+        assert self.process.stderr
+        said = self.process.stderr.read().decode("utf-8", "replace").strip()
+        return ObjectsMissing(f"git could not read {name}: {said}")
+
+
+def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
+    """Files of a commit; None for what is not there. Tree by tree, so that modes come along."""
+    trees: dict[str, dict[str, tuple[str, str]]] = {}
+
+    def listing(folder: str) -> dict[str, tuple[str, str]]:
+        if folder not in trees:
+            if not folder:
+                got = objects.get(f"{commit}^{{tree}}")
+            else:
+                parent, _, name = folder.rpartition("/")
+                mode, oid = listing(parent).get(name, ("", ""))
+                got = objects.get(oid) if mode == "40000" else None
+            trees[folder] = _parse_tree(got[2]) if got else {}
+        return trees[folder]
+
+    found: dict[str, Blob | None] = {}
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        mode, oid = listing(folder).get(name, ("", ""))
+        if mode in ("", "40000", "160000"):
+            found[path] = None
+            continue
+        blob = objects.get(oid)
+        if blob is None:
+            raise ObjectsMissing(f"the blob of {path} is not in the partial clone")
+        found[path] = Blob(mode, blob[2])
+    return found
+
+
+def _parse_tree(data: bytes) -> dict[str, tuple[str, str]]:
+    entries, at = {}, 0
+    while at < len(data):
+        zero = data.index(b"\0", at)
+        mode, name = data[at:zero].split(b" ", 1)
+        entries[os.fsdecode(name)] = (mode.decode(), data[zero + 1 : zero + 21].hex())
+        at = zero + 21
+    return entries
+
+
+def excluded(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path falls under `*.gif` (any folder), `folder/` or an exact path."""
+    for pattern in patterns:
+        if pattern.endswith("/") and path.startswith(pattern):
+            return True
+        if fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern):
+            return True
+    return False
+
+
+def commits_stream(base: str, applied: Sequence[Applied], ref: str) -> bytes:
+    """fast-import stream that puts applied patches on `base` as commits: author, committer and dates are the patch's own."""
+    out: list[bytes] = []
+    for number, patch in enumerate(applied, 1):
+        who = f"{patch.patch.author} {patch.patch.date}".encode()
+        message = patch.patch.message.encode()
+        out += [b"commit " + ref.encode(), b"mark :%d" % number, b"author " + who, b"committer " + who,
+                b"data %d" % len(message), message, b"from " + (base.encode() if number == 1 else b":%d" % (number - 1))]
+        for path, blob in patch.files.items():
+            if blob is None:
+                out.append(b"D " + _path(path))
+            else:
+                out += [b"M " + blob.mode.encode() + b" inline " + _path(path), b"data %d" % len(blob.data), blob.data]
+        out += [b"", b"get-mark :%d" % number]
+    out.append(b"done\n")
+    return b"feature done\n" + b"\n".join(out)
+
+
+def folder_stream(files: Mapping[str, Blob], message: str, ref: str) -> bytes:
+    """fast-import stream of one parentless commit that holds these files; the same files give the same commit anywhere."""
+    who = b"kz_build <kz_build@localhost> Thu, 01 Jan 1970 00:00:00 +0000"
+    text = message.encode()
+    out = [b"reset " + ref.encode(), b"commit " + ref.encode(), b"mark :1", b"author " + who, b"committer " + who,
+           b"data %d" % len(text), text]
+    for path in sorted(files):
+        out += [b"M " + files[path].mode.encode() + b" inline " + _path(path), b"data %d" % len(files[path].data), files[path].data]
+    return b"feature done\n" + b"\n".join([*out, b"", b"get-mark :1", b"done\n"])
+
+
+def _path(path: str) -> bytes:
+    raw = os.fsencode(path)
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def resolve(url: str, version: str) -> str:
+    """Commit that a tag, branch or full id names upstream. Raises CommandError when upstream has no such thing."""
+    if len(version) == 40 and set(version) <= set("0123456789abcdef"):
+        return version
+    # One question for all tags and branches: a wrong name is answered with the near ones.
+    said = checked(["git", "ls-remote", "--tags", "--heads", "--", url], env=networked()).decode("utf-8", "replace")
+    refs = {ref: oid for oid, ref in (line.split("\t") for line in said.splitlines())}
+    for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
+        if ref in refs:
+            return refs[ref]
+    import difflib
+
+    names = [r.split("/", 2)[2] for r in refs if not r.endswith("^{}")]
+    near = difflib.get_close_matches(version, names, 3)
+    raise ConfigError(f"{url} has no tag or branch {version!r}", hint=f"near ones: {', '.join(near)}" if near else "look at its tags")
+
+
+def reachable(url: str, seconds: float) -> str:
+    """'' when a git server answers, else what was said."""
+    done = run(["git", "ls-remote", "--quiet", "--exit-code", "--", url, "HEAD"], env=networked(), timeout=seconds)
+    if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
+        return ""
+    return (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"ended with {done.code}"])[-1]

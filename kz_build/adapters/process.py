@@ -1,0 +1,149 @@
+"""Processes: the only place that starts one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.adapters.environment import plain
+from kz_build.model.errors import CommandError
+
+Argv = Sequence[str]
+STOP_SECONDS = 5.0
+"""How long a stopped command has to end by itself before it is killed."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a short command said."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+def find(program: str) -> str:
+    """Full path of a program on PATH, '' where there is none."""
+    return shutil.which(program) or ""
+
+
+def run(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None,
+        timeout: float | None = None) -> Output:
+    """Run a short command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
+    try:
+        done = subprocess.run(argv, input=stdin, env=dict(env if env is not None else plain()), cwd=cwd, capture_output=True,
+                              timeout=timeout, check=False, start_new_session=True)
+    except FileNotFoundError as error:
+        raise CommandError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]} and try again") from error
+    except subprocess.TimeoutExpired:
+        return Output(124, b"", f"no answer within {timeout:g} s".encode())
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+def checked(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None) -> bytes:
+    """Run a short command and give its standard output. Raises CommandError with what it said when it fails."""
+    done = run(argv, env=env, stdin=stdin, cwd=cwd)
+    if done.code != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise CommandError(f"`{shlex.join(argv)}` ended with {done.code}\n{said}")
+    return done.stdout
+
+
+@contextlib.contextmanager
+def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process one talks to over its pipes; it has ended when the block is left."""
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(env),
+                               start_new_session=True)
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+
+class Commands:
+    """Commands that build, fetch or change something: shown once, streamed to a log file, journaled.
+
+    `folder` is this run's `out/log/<time>-<pid>/`, made at the first command. `show` gets each command as one line.
+    """
+
+    def __init__(self, folder: Path, show: Callable[[str], None] = lambda text: None) -> None:
+        self.folder = folder
+        self.show = show
+
+    def run(self, title: str, argv: Argv, *, cwd: Path, env: Mapping[str, str], watch: Callable[[str], None] | None = None) -> None:
+        """Run to the end, every line of output to the log and to `watch`.
+
+        Raises CommandError with the log's path and its last lines. On an interrupt the whole process group is ended first.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.show(f"$ {shlex.join(argv)}")
+        log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
+        last: deque[str] = deque(maxlen=25)
+        started = time.monotonic()
+        code = -1
+        try:
+            with log.open("wb") as file:
+                code = self._stream(argv, cwd, env, file.write, last, watch)
+        finally:
+            self._journal(argv, cwd, env, code, time.monotonic() - started)
+        if code != 0:
+            raise CommandError(f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n" + "\n".join(f"  | {text}" for text in last),
+                               hint=f"the whole log: {log}")
+
+    def _stream(self, argv: Argv, cwd: Path, env: Mapping[str, str], write: Callable[[bytes], object], last: deque[str],
+                watch: Callable[[str], None] | None) -> int:
+        try:
+            process = subprocess.Popen(argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        except OSError as error:
+            raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
+        assert process.stdout
+        try:
+            for raw in process.stdout:
+                write(raw)
+                text = raw.decode("utf-8", "replace").rstrip()
+                last.append(text)
+                if watch:
+                    watch(text)
+            return process.wait()
+        finally:
+            # Also when the leader has ended well: nothing that it left behind may go on writing.
+            _end_group(process)
+
+    def _journal(self, argv: Argv, cwd: Path, env: Mapping[str, str], code: int, seconds: float) -> None:
+        base = plain()
+        delta = {key: value for key, value in env.items() if base.get(key) != value}
+        entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
+        with (self.folder / "commands.jsonl").open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for sign, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        try:
+            os.killpg(process.pid, sign)
+        except (ProcessLookupError, PermissionError):
+            break
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            process.poll()
+            try:
+                os.killpg(process.pid, 0)
+            except (ProcessLookupError, PermissionError):
+                break
+            time.sleep(0.02)
+    process.wait()

@@ -1,0 +1,184 @@
+"""The content-addressed store: repositories by address, files and unpacked folders by sha256."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import stat
+import tarfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from kz_build.adapters.files import disk_errors, new_folder, sha256_file
+from kz_build.adapters.git import excluded
+from kz_build.model.errors import LockError
+from kz_build.model.patch import unsafe_path
+from kz_build.model.stack import Blob
+
+
+@contextlib.contextmanager
+def locked(store: Path, name: str) -> Iterator[None]:
+    """Only one process at a time works on `name`."""
+    from filelock import FileLock  # 50 ms (it brings asyncio) that reading does not need
+
+    folder = store / "locks"
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{name}.lock"):
+        yield
+
+
+def stored_file(store: Path, sha256: str) -> Path:
+    """Where a file of that digest lies; it may not be there."""
+    return store / "sha256" / sha256
+
+
+def partial_file(store: Path, url: str) -> Path:
+    """Where a download of an address grows."""
+    return store / "partial" / _short(url)
+
+
+def adopt(store: Path, part: Path, expected: str, name: str) -> str:
+    """Move a finished download into the store; gives its sha256. A wrong digest removes it and raises LockError."""
+    found = sha256_file(part)
+    if expected and found != expected:
+        part.unlink()
+        raise LockError(f"{name} has sha256 {found}, expected {expected}",
+                        hint="upstream changed the file, or something altered it on the way. Nothing was kept; try again, "
+                             f"and if upstream says that it is right: kz lock --write --trust {name}")
+    target = stored_file(store, found)
+    with disk_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.chmod(0o444)
+        part.replace(target)
+    part.with_suffix(".etag").unlink(missing_ok=True)
+    return found
+
+
+def unpacked(store: Path, sha256: str, root: str = "", only: Sequence[str] = ()) -> Path:
+    """Folder with an archive's content, unpacked once. Raises LockError for a member that leaves the folder."""
+    target = store / "unpacked" / (sha256 + ("-" + _short(f"{root}\0{only}") if root or only else ""))
+    if target.is_dir():
+        return target
+    archive = stored_file(store, sha256)
+    with locked(store, f"unpack-{sha256[:16]}"):
+        if not target.is_dir():
+            with new_folder(target) as made:
+                unpack(archive, made, root, only)
+    return target
+
+
+def _wanted(name: str, root: str, only: Sequence[str]) -> str:
+    """A member's path below root, '' when it is not asked for."""
+    path = name.removeprefix("./").rstrip("/")
+    if root:
+        if not path.startswith(root + "/"):
+            return ""
+        path = path[len(root) + 1 :]
+    return path if not only or excluded(path, only) else ""
+
+
+def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()) -> None:
+    """Unpack a zip or tar. Every member is looked at before the first is written."""
+    if zipfile.is_zipfile(archive):
+        _unpack_zip(archive, folder, root, only)
+        return
+    try:
+        with tarfile.open(archive) as tar:
+            members = []
+            for member in tar:
+                _refuse_unsafe(member.name, archive)
+                try:
+                    tarfile.data_filter(member, str(folder))
+                except tarfile.FilterError as error:
+                    raise LockError(f"{archive.name}: {error}", hint="the archive is not unpacked; do not trust it") from error
+                if path := _wanted(member.name, root, only):
+                    members.append(member.replace(name=path, deep=False))
+            with disk_errors(folder):
+                tar.extractall(folder, members, filter="data")
+    except tarfile.ReadError as error:
+        raise LockError(f"{archive.name} is neither zip nor tar: {error}", hint="is the address right? an error page may lie there") from error
+
+
+def _refuse_unsafe(name: str, archive: Path) -> None:
+    path = name.removeprefix("./").rstrip("/")
+    if path in ("", ".") and not name.startswith("/"):
+        return
+    if name.startswith("/") or unsafe_path(path).startswith(("is not", "climbs")):
+        raise LockError(f"{archive.name}: member {name!r} leaves the folder", hint="the archive is not unpacked; do not trust it")
+
+
+def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:
+    with zipfile.ZipFile(archive) as zipped, disk_errors(folder):
+        links = []
+        for info in zipped.infolist():
+            _refuse_unsafe(info.filename, archive)
+            if stat.S_ISLNK(info.external_attr >> 16):
+                target = zipped.read(info).decode("utf-8", "replace")
+                _refuse_link(info.filename, target, archive)
+                links.append((info.filename, target))
+        linked = tuple(name + "/" for name, _ in links)
+        for info in zipped.infolist():
+            path = _wanted(info.filename, root, only)
+            if not path or stat.S_ISLNK(info.external_attr >> 16):
+                continue
+            if info.filename.startswith(linked):
+                raise LockError(f"{archive.name}: member {info.filename!r} goes through a link", hint="do not trust this archive")
+            place = folder / path
+            if info.is_dir():
+                place.mkdir(parents=True, exist_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with zipped.open(info) as source, place.open("wb") as file:
+                while piece := source.read(1 << 20):
+                    file.write(piece)
+            place.chmod(0o755 if (info.external_attr >> 16) & 0o111 else 0o644)
+        for name, target in links:
+            if path := _wanted(name, root, only):
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (folder / path).symlink_to(target)
+
+
+def _refuse_link(name: str, target: str, archive: Path) -> None:
+    depth = len(PurePosixPath(name).parent.parts)
+    for part in PurePosixPath(target).parts:
+        depth += -1 if part == ".." else 0 if part == "." else 1
+        if depth < 0 or target.startswith("/"):
+            raise LockError(f"{archive.name}: link {name!r} -> {target!r} leaves the folder", hint="the archive is not unpacked; do not trust it")
+
+
+def wheel_files(path: Path) -> dict[str, Blob]:
+    """Content of a wheel without its RECORD. Raises LockError for members that leave the folder."""
+    files = {}
+    with zipfile.ZipFile(path) as zipped:
+        for info in zipped.infolist():
+            _refuse_unsafe(info.filename, path)
+            if not info.is_dir() and not re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename):
+                mode = "100755" if (info.external_attr >> 16) & 0o111 else "100644"
+                files[info.filename] = Blob(mode, zipped.read(info))
+    return files
+
+
+def folder_files(folder: Path) -> dict[str, Blob]:
+    """Content of a folder without version control's own folders."""
+    import os
+
+    files = {}
+    for base, names, leaves in os.walk(folder):
+        names[:] = [n for n in names if n not in (".git", ".hg", "__pycache__") and not os.path.islink(os.path.join(base, n))]
+        for leaf in (*leaves, *(n for n in os.listdir(base) if os.path.islink(os.path.join(base, n)))):
+            full = Path(base, leaf)
+            name = full.relative_to(folder).as_posix()
+            if name in files or leaf == ".git":
+                continue
+            if full.is_symlink():
+                files[name] = Blob("120000", os.fsencode(os.readlink(full)))
+            else:
+                files[name] = Blob("100755" if os.access(full, os.X_OK) else "100644", full.read_bytes())
+    return files
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

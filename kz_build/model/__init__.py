@@ -1,0 +1,1 @@
+"""Plain data and pure functions on it: no file, process, socket or clock."""

@@ -1,0 +1,104 @@
+"""Every failure that kz foresees, with its documented exit code.
+
+1 is left to our own bugs. `docs/errors.md` lists the codes for users.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class KzError(Exception):
+    """A failure with a cause a person can act on. `hint` says what to do next."""
+
+    exit_code = 1
+    name = "bug"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One fault in a file that a person wrote; `line` counts from 1, 0 where none is known."""
+
+    file: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.text}"
+
+
+class ConfigError(KzError):
+    """The command line, a pins file, a stack or a checks file is wrong: all problems at once."""
+
+    exit_code = 2
+    name = "config"
+
+    def __init__(self, message: str, problems: tuple[Problem, ...] = (), *, hint: str = "") -> None:
+        super().__init__("\n".join([message, *(f"  {problem}" for problem in problems)]), hint=hint)
+        self.problems = problems
+
+
+class LockError(KzError):
+    """The lock does not cover the pins, or bytes or identities differ from what it says."""
+
+    exit_code = 3
+    name = "lock"
+
+
+class ConflictError(KzError):
+    """A patch does not apply, or the patched result does not do what its checks ask."""
+
+    exit_code = 4
+    name = "conflict"
+
+
+class CommandError(KzError):
+    """A program that kz started failed."""
+
+    exit_code = 5
+    name = "command"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """One thing this machine lacks: what it is, why it is needed, what brings it."""
+
+    what: str
+    why: str
+    brings: str
+
+
+class MissingError(KzError):
+    """Tools, SDKs or networks that are missing here, all of them at once."""
+
+    exit_code = 6
+    name = "missing"
+
+    def __init__(self, missing: tuple[Missing, ...], *, hint: str = "") -> None:
+        lines = [f"missing on this machine: {len(missing)}"]
+        for item in missing:
+            lines += [f"  {item.what}: {item.why}", f"      {item.brings}"]
+        super().__init__("\n".join(lines), hint=hint)
+        self.missing = missing
+
+
+class AuditError(KzError):
+    """A required check on what was built failed, or could not run."""
+
+    exit_code = 7
+    name = "audit"
+
+
+class StorageError(KzError):
+    """The disk is full or a file cannot be written; counted as a missing resource of the machine."""
+
+    exit_code = 6
+    name = "missing"
+
+
+EXIT_CODES = {2: "config", 3: "lock", 4: "conflict", 5: "command", 6: "missing", 7: "audit", 8: "device", 130: "interrupt"}

@@ -1,0 +1,23 @@
+"""What a stage tells those who watch it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Event:
+    """`phase` is at `done` of `total` (0 where unknown); `text` is a line for people, '' for mere progress."""
+
+    phase: str
+    done: int = 0
+    total: int = 0
+    text: str = ""
+
+
+Watch = Callable[[Event], None]
+
+
+def unwatched(event: Event) -> None:
+    """For callers who do not watch."""

@@ -1,0 +1,163 @@
+"""Intent checks: what a patch is for, asked of the patched files. Exactly six kinds (docs/checks.md)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+KINDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
+    # kind: (needed fields, optional fields), all beside `file`
+    "dict_key": (frozenset({"dict", "key"}), frozenset({"value"})),
+    "class_once": (frozenset({"class"}), frozenset({"attributes"})),
+    "cmake_condition": (frozenset({"command", "first", "condition"}), frozenset()),
+    "contains": (frozenset({"text"}), frozenset({"count"})),
+    "absent": (frozenset({"text"}), frozenset()),
+    "parses": (frozenset(), frozenset()),
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a patch's intent. `fields` as in checks.yaml; `where` is `file:line` for messages."""
+
+    slug: str
+    kind: str
+    file: str
+    fields: tuple[tuple[str, object], ...]
+    where: str
+
+    def field(self, name: str, default: object = None) -> object:
+        """Value of a field of checks.yaml."""
+        return dict(self.fields).get(name, default)
+
+
+def evaluate(check: Check, read: Callable[[str], bytes | None]) -> str:
+    """'' when the check holds, else one sentence that says what was found instead. `read` gives a file of the tree."""
+    data = read(check.file)
+    if data is None:
+        return f"{check.file} is not in the tree"
+    text = data.decode("utf-8", "replace")
+    try:
+        return _EVALUATORS[check.kind](check, text)
+    except (SyntaxError, ValueError) as error:
+        return f"{check.file} does not parse: {error}"
+
+
+def _contains(check: Check, text: str) -> str:
+    found, wanted = text.count(str(check.field("text"))), check.field("count")
+    if wanted is None:
+        return "" if found else f"{check.file} does not contain {check.field('text')!r}"
+    return "" if found == wanted else f"{check.file} contains {check.field('text')!r} {found} times, not {wanted}"
+
+
+def _absent(check: Check, text: str) -> str:
+    return f"{check.file} contains {check.field('text')!r}" if str(check.field("text")) in text else ""
+
+
+def _dict_key(check: Check, text: str) -> str:
+    name, key = check.field("dict"), check.field("key")
+    for node in ast.walk(ast.parse(text)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        if not any(isinstance(t, ast.Name) and t.id == name for t in targets):
+            continue
+        value = getattr(node, "value", None)
+        if not isinstance(value, ast.Dict):
+            continue
+        for k, v in zip(value.keys, value.values, strict=True):
+            if isinstance(k, ast.Constant) and k.value == key:
+                wanted = check.field("value")
+                got = v.value if isinstance(v, ast.Constant) else ast.unparse(v)
+                return "" if wanted is None or got == wanted else f"{name}[{key!r}] is {got!r}, not {wanted!r}"
+        return f"{name} has no key {key!r}"
+    return f"{check.file} has no dict {name}"
+
+
+def _class_once(check: Check, text: str) -> str:
+    name = check.field("class")
+    found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef) and n.name == name]
+    if len(found) != 1:
+        return f"{check.file} defines class {name} {len(found)} times, not once"
+    wanted = check.field("attributes") or {}
+    assert isinstance(wanted, Mapping)
+    got: dict[str, str] = {}
+    for node in found[0].body:
+        if isinstance(node, ast.Assign):
+            got.update({t.id: ast.unparse(node.value) for t in node.targets if isinstance(t, ast.Name)})
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
+            got[node.target.id] = ast.unparse(node.value)
+    for attribute, value in wanted.items():
+        if got.get(attribute) not in (str(value), repr(value)):
+            return f"{name}.{attribute} is {got.get(attribute, 'not set')}, not {value}"
+    return ""
+
+
+_CMAKE_TOKEN = re.compile(r"""\#\[(=*)\[.*?\]\1\] | \#[^\n]* | \[(=*)\[.*?\]\2\] | "(?:\\.|[^"\\])*" | [()] | [^\s()"#]+""",
+                          re.VERBOSE | re.DOTALL)
+
+
+def cmake_commands(text: str) -> list[tuple[str, list[str], list[str]]]:
+    """Commands of a CMake file as (name, arguments, conditions of the if() blocks around it)."""
+    tokens = [m[0] for m in _CMAKE_TOKEN.finditer(text) if not m[0].startswith("#")]
+    commands: list[tuple[str, list[str], list[str]]] = []
+    around: list[str] = []
+    at = 0
+    while at < len(tokens):
+        name = tokens[at].lower()
+        if at + 1 >= len(tokens) or tokens[at + 1] != "(":
+            raise ValueError(f"`(` expected after {tokens[at]!r}")
+        depth, end = 1, at + 2
+        while end < len(tokens) and depth:
+            depth += {"(": 1, ")": -1}.get(tokens[end], 0)
+            end += 1
+        if depth:
+            raise ValueError(f"{name}( is never closed")
+        arguments = tokens[at + 2 : end - 1]
+        if name == "if":
+            around.append(" ".join(arguments))
+        elif name in ("elseif", "else", "endif"):
+            if not around:
+                raise ValueError(f"{name}() without if()")
+            around.pop()
+            if name != "endif":
+                around.append(" ".join(arguments) if name == "elseif" else "")
+        else:
+            commands.append((name, arguments, list(around)))
+        at = end
+    if around:
+        raise ValueError("an if() is never closed")
+    return commands
+
+
+def _cmake_condition(check: Check, text: str) -> str:
+    command, first, condition = (str(check.field(k)) for k in ("command", "first", "condition"))
+    hits = [around for name, args, around in cmake_commands(text) if name == command.lower() and args[:1] == [first]]
+    if not hits:
+        return f"{check.file} has no {command}({first} …)"
+    bare = sum(not any(re.search(rf"(^|\W){re.escape(condition)}(\W|$)", c) for c in around) for around in hits)
+    return f"{check.file}: {command}({first} …) does not stand under if({condition})" if bare else ""
+
+
+def _parses(check: Check, text: str) -> str:
+    if check.file.endswith(".py"):
+        ast.parse(text)
+    elif check.file.endswith(".json"):
+        json.loads(text)
+    elif check.file.endswith((".yaml", ".yml")):
+        import yaml  # 40 ms that only this kind of file needs
+
+        try:
+            yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ValueError(str(error).replace("\n", " ")) from error
+    else:
+        cmake_commands(text)
+    return ""
+
+
+_EVALUATORS = {
+    "contains": _contains, "absent": _absent, "dict_key": _dict_key,
+    "class_once": _class_once, "cmake_condition": _cmake_condition, "parses": _parses,
+}

@@ -1,0 +1,76 @@
+"""pins.lock: what the pins resolved to. Written by the tool only; sorted JSON, so that it merges and diffs well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kz_build.model.errors import LockError
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The parsed file: `lines[line][source]` is an entry (docs/lock.md)."""
+
+    lines: Mapping[str, Mapping[str, Any]]
+
+    def entry(self, line: str, source: str) -> Mapping[str, Any] | None:
+        """What the pin of a source resolved to, None where it was never locked."""
+        found: Mapping[str, Any] | None = self.lines.get(line, {}).get(source)
+        return found
+
+    def text(self) -> str:
+        """The file's text, ending in a newline."""
+        data = {"version": VERSION, "unknown": count_nulls(self.lines), "lines": self.lines}
+        return json.dumps(data, indent=1, sort_keys=True) + "\n"
+
+
+def parse_lock(text: str, name: str) -> Lock:
+    """Read pins.lock. Raises LockError when it is not one."""
+    hint = "restore it from version control, or make it anew: kz lock --write"
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise LockError(f"{name} is not JSON: {error}", hint=hint) from error
+    if not isinstance(data, dict) or data.get("version") != VERSION or not isinstance(data.get("lines"), dict):
+        raise LockError(f"{name} is not a lock of version {VERSION}", hint=hint)
+    return Lock(data["lines"])
+
+
+def count_nulls(data: object) -> int:
+    """How many facts nobody has computed yet."""
+    if isinstance(data, Mapping):
+        return sum(count_nulls(value) for value in data.values())
+    return 1 if data is None else 0
+
+
+def differences(old: object, new: object, path: str = "") -> list[str]:
+    """What changes from one plain value to another, one line a leaf: `path: old -> new`."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        lines = []
+        for key in sorted({*old, *new}):
+            lines += differences(old.get(key, ABSENT), new.get(key, ABSENT), f"{path}.{key}" if path else str(key))
+        return lines
+    if old == new:
+        return []
+    if old is ABSENT and isinstance(new, Mapping):
+        return differences({}, new, path)
+    if new is ABSENT and isinstance(old, Mapping):
+        return differences(old, {}, path)
+    return [f"{path}: {_shown(old)} -> {_shown(new)}"]
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "(absent)"
+
+
+ABSENT = _Absent()
+
+
+def _shown(value: object) -> str:
+    return "(unknown)" if value is None else str(value) if isinstance(value, str | _Absent) else json.dumps(value)

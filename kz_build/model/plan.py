@@ -1,0 +1,63 @@
+"""A build as a list of plain steps: pure, printable, the same for every engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """Lay a git tree into a new folder."""
+
+    repository: Path
+    tree: str
+    exclude: tuple[str, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Put one file into its place; `executable` sets its mode."""
+
+    source: Path
+    to: Path
+
+
+@dataclass(frozen=True)
+class Command:
+    """Run a program. `phase` names it in the progress display and in the name of its log."""
+
+    phase: str
+    argv: tuple[str, ...]
+    cwd: Path
+    env: tuple[tuple[str, str], ...]
+
+
+Step = Checkout | Copy | Command
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A file that the build puts into `dist`: `name` there, under which profile it is audited, where its symbols go."""
+
+    name: str
+    folder: str
+    profile: str
+    made: bool
+    symbols: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of one build. `key` stands for every input that can change a byte of what comes out."""
+
+    line: str
+    target: str
+    key: str
+    tree: Path
+    build: Path
+    stage: Path
+    dist: Path
+    steps: tuple[Step, ...]
+    artifacts: tuple[Artifact, ...]

@@ -1,0 +1,40 @@
+"""A kz project: a folder with pins.yaml, and what was read from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.model.errors import LockError
+from kz_build.model.lock import Lock
+from kz_build.model.pins import Pins
+
+
+@dataclass(frozen=True)
+class Project:
+    """`root` is the project's folder, `store` the folder of the content-addressed store."""
+
+    root: Path
+    store: Path
+    pins: Pins
+    lock: Lock
+
+    @property
+    def canonical(self) -> bool:
+        """False when pins.local.yaml changes anything: the result is then this machine's own."""
+        return not self.pins.overrides
+
+    def out(self, stage: str, *parts: str) -> Path:
+        """Folder of a stage's results: out/<stage>/<line>/…"""
+        return self.root.joinpath("out", stage, *parts)
+
+    def locked(self, line: str, source: str) -> dict[str, object]:
+        """The lock's entry of a source, or LockError when the pin was never locked or has changed since."""
+        version = self.pins.line(line).get(source)
+        entry = self.lock.entry(line, source)
+        if entry is None:
+            raise LockError(f"{source} of line {line} is not in pins.lock", hint=f"kz lock --write --line {line}")
+        if entry["version"] != version:
+            raise LockError(f"pins.lock has {source} {entry['version']}, pins.yaml asks for {version}",
+                            hint=f"kz lock --write --line {line}")
+        return dict(entry)

@@ -1,0 +1,54 @@
+"""Sources as fetched: bytes proved equal to the lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TreeAt:
+    """A git tree and where it belongs in its source: `path` is '' for the source itself, else a submodule's path."""
+
+    path: str
+    repository: Path
+    commit: str
+    tree: str
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A source on this machine.
+
+    `trees` for what git holds (the source first, then its submodules), `folder` for what lies unpacked, `file` for the
+    archive or wheel itself. `note` says what makes it this machine's own: an override, or a version that is not the pin.
+    """
+
+    name: str
+    kind: str
+    version: str
+    identity: str
+    trees: tuple[TreeAt, ...] = ()
+    folder: Path | None = None
+    file: Path | None = None
+    note: str = ""
+
+    def key(self) -> Any:
+        """What a build's key takes from this source: content ids and excludes, no path."""
+        return [self.name, self.identity, self.note, [[t.path, t.tree, list(t.exclude)] for t in self.trees]]
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A source with its stack applied. `tree` is its identity; `locked` what pins.lock has, '' where the lock cannot know."""
+
+    source: str
+    repository: Path
+    base: str
+    commit: str
+    tree: str
+    locked: str
+    patches: tuple[tuple[str, str], ...]
+    """(patch name, 'clean' or 'offset +3 (file), …')"""

@@ -1,0 +1,116 @@
+"""A stack: the ordered patches on one source in one line, and what applying it gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kz_build.model.intent import Check
+from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks
+
+
+@dataclass(frozen=True)
+class Stack:
+    """`folder` is for messages; `digest` covers series, patches and checks to the byte."""
+
+    line: str
+    source: str
+    folder: str
+    patches: tuple[Patch, ...]
+    checks: tuple[Check, ...]
+    digest: str
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file in a tree: git mode ('100644', '100755', '120000') and content."""
+
+    mode: str
+    data: bytes
+
+
+Read = Callable[[str], Blob | None]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A patch that applied: the files it leaves (None where deleted) and the hunks that sat at an offset."""
+
+    patch: Patch
+    files: Mapping[str, Blob | None]
+    offsets: tuple[tuple[str, int, int], ...]
+    """(path, line of the hunk in the patch file, offset in lines; negative is earlier)"""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A patch that did not apply. `upstreamed` when its reverse does: what it changes is already there."""
+
+    patch: Patch
+    path: str
+    reason: str
+    patch_line: int
+    upstreamed: bool
+
+
+def stack_digest(files: Mapping[str, bytes]) -> str:
+    """sha256 over a stack's files, by name and content."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{len(files[name])}\0".encode())
+        digest.update(files[name])
+    return digest.hexdigest()
+
+
+def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refused, ...]:
+    """Apply patches in order on what `read` gives; a refused patch is left out for those after it."""
+    overlay: dict[str, Blob | None] = {}
+
+    def current(path: str) -> Blob | None:
+        return overlay[path] if path in overlay else read(path)
+
+    outcomes: list[Applied | Refused] = []
+    for patch in patches:
+        outcome = _apply(patch, current)
+        if isinstance(outcome, Refused) and not isinstance(_apply(_reverse(patch), current), Refused):
+            outcome = Refused(patch, outcome.path, "what it changes is already there", outcome.patch_line, True)
+        if isinstance(outcome, Applied):
+            if not isinstance(_apply(_reverse(patch), current), Refused):
+                # A hunk that only inserts applies a second time; that its reverse applies too gives it away.
+                first = patch.files[0]
+                outcome = Refused(patch, first.path, "what it changes is already there", 0, True)
+            else:
+                overlay.update(outcome.files)
+        outcomes.append(outcome)
+    return tuple(outcomes)
+
+
+def _reverse(patch: Patch) -> Patch:
+    files = tuple(
+        FileChange(f.path, tuple(h.reverse() for h in f.hunks), "", creates=f.deletes, deletes=f.creates)
+        for f in patch.files
+    )
+    return Patch(patch.name, patch.author, patch.date, patch.message, files)
+
+
+def _apply(patch: Patch, read: Read) -> Applied | Refused:
+    files: dict[str, Blob | None] = {}
+    offsets: list[tuple[str, int, int]] = []
+    for change in patch.files:
+        before = files[change.path] if change.path in files else read(change.path)
+        line = change.hunks[0].line if change.hunks else 0
+        if change.creates and before is not None:
+            return Refused(patch, change.path, "the file it creates is there already", line, False)
+        if not change.creates and before is None:
+            return Refused(patch, change.path, "the file is not there", line, False)
+        result = apply_hunks(change.path, before.data if before else b"", change.hunks)
+        if isinstance(result, HunkFailure):
+            return Refused(patch, change.path, result.reason, result.hunk.line, False)
+        data, moved = result
+        if change.deletes and data:
+            return Refused(patch, change.path, "the file it deletes has other content", line, False)
+        mode = change.mode or (before.mode if before else "100644")
+        files[change.path] = None if change.deletes else Blob(mode, data)
+        offsets += [(change.path, h.line, off) for h, off in zip(change.hunks, moved, strict=True) if off]
+    return Applied(patch, files, tuple(offsets))

@@ -1,0 +1,128 @@
+"""lock: resolve pins to facts. The only stage that resolves; what it cannot reach stays null and is named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from kz_build.adapters import git, store
+from kz_build.adapters.project import load_stack
+from kz_build.model.errors import CommandError, ConfigError, ConflictError
+from kz_build.model.lock import Lock
+from kz_build.model.pins import Source
+from kz_build.model.project import Project
+from kz_build.model.sources import TreeAt
+from kz_build.stages import fetch
+from kz_build.stages.apply import apply_to, touched
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The new lock, and one sentence for each fact that could not be had."""
+
+    lock: Lock
+    notes: tuple[str, ...]
+
+
+def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progress: fetch.Progress) -> Resolved:
+    """Resolve every source of these lines. `trust` names those to download and take the digest of, whatever the lock says."""
+    notes: list[str] = []
+    known = {source for line in lines for source in project.pins.line(line)}
+    for name in trust:
+        if name not in known:
+            raise ConfigError(f"--trust {name}: no such source in {', '.join(lines)}", hint=f"there are: {', '.join(sorted(known))}")
+    new = {line: dict(entries) for line, entries in project.lock.lines.items() if line in project.pins.lines}
+    for line in lines:
+        new[line] = {
+            name: _resolve(project, line, project.pins.source(name), name in trust, progress, notes)
+            for name in project.pins.line(line)
+        }
+    return Resolved(Lock(new), tuple(notes))
+
+
+def _resolve(project: Project, line: str, source: Source, trusted: bool, progress: fetch.Progress, notes: list[str]) -> dict[str, Any]:
+    version = project.pins.line(line)[source.name]
+    old = dict(project.lock.entry(line, source.name) or {})
+    if old.get("version") != version or old.get("kind") != source.kind:
+        old = {}
+    entry: dict[str, Any] = {"kind": source.kind, "version": version}
+    try:
+        if source.kind == "git":
+            return _stacked(project, line, source, _git(project, source, version, entry, notes))
+        return _stacked(project, line, source, _file(project, line, source, entry, old, trusted, progress), progress)
+    except CommandError as error:
+        said = str(error).splitlines()
+        notes.append(f"{source.name} {version}: " + (said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}")
+                     + ("; the lock's old facts are kept" if old else "; left unknown"))
+        return old or {**entry, **({"commit": None, "tree": None, "submodules": {}} if source.kind == "git" else {"sha256": None, "size": None})}
+
+
+def _git(project: Project, source: Source, version: str, entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+    url = fetch.git_url(project, source)
+    commit = git.resolve(url, version)
+    repo = fetch.fetch_commit(project.store, source.name, url, commit, version, history=True)
+    submodules: dict[str, Any] = {}
+
+    def visit(repo: git.Repository, commit: str, prefix: str, wanted: tuple[str, ...] | None) -> None:
+        found = fetch.links(project.store, repo, commit)
+        for path in set(wanted or ()) - {path for path, _, _ in found}:
+            raise ConfigError(f"{source.name} {version} has no submodule {path}", hint="mend `submodules` of the source in pins.yaml")
+        for path, link_url, link in found:
+            if wanted is not None and path not in wanted:
+                continue
+            full = prefix + path
+            submodules[full] = {"url": link_url, "commit": link, "tree": None, "nested": None}
+            try:
+                inner = fetch.fetch_commit(project.store, full, link_url, link, link, history=False)
+            except CommandError as error:
+                notes.append(f"{source.name}/{full}: {str(error).splitlines()[-1]}; its tree and nested submodules are left unknown")
+                continue
+            submodules[full]["tree"] = inner.tree_id(link)
+            submodules[full]["nested"] = len(fetch.links(project.store, inner, link))
+            visit(inner, link, full + "/", None)
+
+    visit(repo, commit, "", source.list("submodules"))
+    return {**entry, "url": source.location, "commit": commit, "tree": repo.tree_id(commit), "submodules": submodules}
+
+
+def _file(project: Project, line: str, source: Source, entry: dict[str, Any], old: dict[str, Any], trusted: bool,
+          progress: fetch.Progress) -> dict[str, Any]:
+    from kz_build.adapters import http
+
+    if source.kind == "archive":
+        entry["url"] = source.location.replace("{version}", entry["version"])
+        if not trusted:
+            same = old.get("url") == entry["url"]
+            return {**entry, "sha256": old.get("sha256") if same else None, "size": old.get("size") if same else None}
+        digest = fetch.download(project, line, source, progress)
+        return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
+    if old.get("sha256") and not trusted and http.tag_fits(old["file"], source.options["tag"]):
+        return {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}
+    wheel = http.find_wheel(fetch.wheel_index(source), source.location, entry["version"], source.options["tag"])
+    if wheel.sha256 and not trusted:
+        return {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url)}
+    digest = fetch.download(project, line, source, progress)
+    return {**entry, "file": wheel.name, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
+
+
+def _stacked(project: Project, line: str, source: Source, entry: dict[str, Any], progress: fetch.Progress = fetch.quiet) -> dict[str, Any]:
+    """Add what the stack gives on this source."""
+    stack = load_stack(project.root, line, source.name)
+    if stack is None:
+        return entry
+    if source.kind == "git":
+        repo = fetch.clone(project.store, source.name, fetch.git_url(project, source))
+        fetch.fill(project.store, repo, entry["commit"], (), touched(stack))
+        base = TreeAt("", repo.path, entry["commit"], entry["tree"])
+    else:
+        if not store.stored_file(project.store, entry["sha256"]).exists():
+            fetch.download(project, line, source, progress, entry["sha256"])
+        files = store.wheel_files(store.stored_file(project.store, entry["sha256"]))
+        base = fetch.import_files(project.store, "", files, f"sha256 {entry['sha256']}")
+        entry = {**entry, "commit": base.commit, "tree": base.tree}
+    tree, problems = apply_to(git.Repository(base.repository), base.commit, stack, "")
+    if tree is None:
+        raise ConflictError("\n".join([f"the stack of {source.name} does not hold:", *(f"  {p}" for p in problems)]),
+                            hint="the lock was not written")
+    return {**entry, "patched": {"commit": tree.commit, "tree": tree.tree}}

@@ -1,0 +1,137 @@
+"""plan: trees and a target -> build steps. Nothing is run and nothing is written here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kz_build import __version__
+from kz_build.adapters.project import PLACEHOLDER
+from kz_build.model.pins import digest_of
+from kz_build.model.plan import Artifact, Checkout, Command, Copy, Plan, Step
+from kz_build.model.project import Project
+from kz_build.model.soc import arch_of
+from kz_build.model.sources import Fetched
+
+MAPPED = "/kz"
+"""Where sources seem to lie in debug info and messages, whatever the folder was (and where engine docker puts them)."""
+
+
+@dataclass(frozen=True)
+class _Context:
+    line: str
+    name: str
+    target: Mapping[str, Any]
+    sources: tuple[Fetched, ...]
+    tree: Path
+    build: Path
+    values: Mapping[str, str]
+
+    def fill(self, text: str) -> str:
+        return PLACEHOLDER.sub(lambda m: self.values[m[1]] if m[1] in self.values else m[0], text)
+
+
+def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *, soc: str, jobs: int) -> Plan:
+    """The steps that build a target of fetched and patched sources."""
+    target = project.pins.target(name, line)
+    soc = soc or target["soc"]
+    context = _context(project, line, name, target, sources, soc, jobs)
+    stage = context.build / "stage"
+    artifacts = tuple(_artifacts(target, context, soc))
+    steps: list[Step] = [*_checkouts(context)]
+    for project_name, cmake in target["cmake"].items():
+        steps += _cmake(context, project_name, cmake)
+    steps += _staging(context, target, artifacts, stage)
+    inputs = [__version__, name, {k: v for k, v in target.items() if k != "audit"}, soc, [s.key() for s in sources],
+              sys.version_info[:2] if "{python}" in str(target) else None]
+    return Plan(line, name, digest_of(inputs), context.tree, context.build, stage, project.root / "dist" / line / name, tuple(steps), artifacts)
+
+
+def _context(project: Project, line: str, name: str, target: Mapping[str, Any], sources: tuple[Fetched, ...], soc: str, jobs: int) -> _Context:
+    tree, build = project.out("tree", line, name), project.out("build", line, name)
+    arch = arch_of(soc) if soc else ""
+    values = {"jobs": str(jobs), "arch": arch, "ARCH": arch.upper(), "python": sys.executable, "project": str(project.root),
+              "cache": str(project.store)}
+    for source in sources:
+        values[source.name] = str(tree / source.name if source.trees else source.folder)
+    for project_name in target["cmake"]:
+        values[f"build.{project_name}"] = str(build / project_name)
+        values[f"install.{project_name}"] = str(build / f"{project_name}-install")
+    return _Context(line, name, target, sources, tree, build, values)
+
+
+def _checkouts(context: _Context) -> Iterator[Checkout]:
+    for source in context.sources:
+        for at in source.trees:
+            yield Checkout(at.repository, at.tree, at.exclude, context.tree / source.name / at.path)
+
+
+def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[Step]:
+    source, _, below = cmake["source"].partition("/")
+    folder = Path(context.values[source]) / below
+    build = context.build / name
+    env = tuple(sorted(environment(context).items()))
+    tool = [context.fill(word) for word in context.target["tools"]["cmake"]]
+    for to, path in cmake["lay"].items():
+        yield Copy(Path(context.fill(path)), build / to)
+    preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
+    defines = {**_flags(context), "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
+               "CMAKE_INSTALL_PREFIX": str(build) + "-install",
+               **{key: context.fill(value) for key, value in cmake["defines"].items()}}
+    yield Command(f"{name}-configure", (*tool, "-S", str(folder), "-B", str(build), "-G", "Ninja", *preset,
+                                        *(f"-D{key}={value}" for key, value in sorted(defines.items()))), folder, env)
+    targets = ["--target", *cmake["build"]] if cmake["build"] else []
+    yield Command(f"{name}-build", (*tool, "--build", str(build), "--parallel", context.values["jobs"], *targets), folder, env)
+    if cmake["install"]:
+        yield Command(f"{name}-install", (*tool, "--install", str(build)), folder, env)
+
+
+def _flags(context: _Context) -> dict[str, str]:
+    """Prefix maps for all three languages: without them each object holds the folder it was built in."""
+    folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
+    folders |= {str(s.folder): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
+    return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
+
+
+def environment(context: _Context) -> dict[str, str]:
+    """The whole environment of a build: nothing of the caller's comes in."""
+    tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
+    env = {"PATH": ":".join([*sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]), "HOME": str(context.build / "home"), "LC_ALL": "C.UTF-8",
+           "TZ": "UTC", "SOURCE_DATE_EPOCH": "1", "CCACHE_DISABLE": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
+           "PYTHONNOUSERSITE": "1", "NINJA_STATUS": "[%f/%t] "}
+    if python := context.target["python"]:
+        env["PYTHONPATH"] = ":".join(context.fill(path) for path in python)
+    return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
+
+
+def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterator[Artifact]:
+    libraries = f"jniLibs/{target['abi']}" if target["platform"] == "android" else "lib"
+    for name, output in target["outputs"].items():
+        folder = "bin" if output["profile"] == "program" else libraries
+        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"])
+    for name, prebuilt in target["prebuilt"].items():
+        if soc or not prebuilt["soc"]:
+            yield Artifact(context.fill(name), libraries, prebuilt["profile"], False, False)
+
+
+def _staging(context: _Context, target: Mapping[str, Any], artifacts: tuple[Artifact, ...], stage: Path) -> Iterator[Step]:
+    objcopy = [context.fill(word) for word in target["tools"]["objcopy"]]
+    env = tuple(sorted(environment(context).items()))
+    made = [a for a in artifacts if a.made]
+    for (_, output), artifact in zip(target["outputs"].items(), made, strict=True):
+        built, to = context.fill(output["path"]), stage / artifact.folder / artifact.name
+        if artifact.symbols:
+            debug = stage / "symbols" / f"{artifact.name}.debug"
+            yield Command(f"symbols-{artifact.name}", (*objcopy, "--only-keep-debug", built, str(debug)), context.build, env)
+            yield Command(f"strip-{artifact.name}", (*objcopy, "--strip-all", built, str(to)), context.build, env)
+        else:
+            yield Copy(Path(built), to)
+    prebuilt = {context.fill(name): entry for name, entry in target["prebuilt"].items()}
+    for artifact in artifacts:
+        if not artifact.made:
+            yield Copy(Path(context.fill(prebuilt[artifact.name]["path"])), stage / artifact.folder / artifact.name)
+

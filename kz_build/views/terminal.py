@@ -1,0 +1,148 @@
+"""Results as lines for people, at most 80 columns where the facts allow."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kz_build.model.checks import CheckResult
+from kz_build.model.events import Event
+from kz_build.model.plan import Checkout, Command, Copy, Plan
+from kz_build.model.sources import Fetched, Tree
+
+
+def trees(line: str, found: Sequence[Tree]) -> str:
+    """One block per patched source."""
+    if not found:
+        return f"{line}: no stacks"
+    rows = []
+    for tree in found:
+        rows.append(f"{line} {tree.source}: tree {tree.tree}  = pins.lock")
+        width = max(len(name) for name, _ in tree.patches)
+        rows += [f"  {name:{width}}  {state}" for name, state in tree.patches]
+    return "\n".join(rows)
+
+
+def sources(found: Sequence[Fetched]) -> str:
+    """One line per source."""
+    width = max(len(s.name) for s in found)
+    rows = []
+    for s in found:
+        more = f", {len(s.trees) - 1} submodules" if len(s.trees) > 1 else ""
+        rows.append(f"{s.name:{width}}  {s.version:14} {s.identity[:31]}{more}" + (f"  ({s.note})" if s.note else ""))
+    return "\n".join(rows)
+
+
+def checks(found: Sequence[CheckResult]) -> str:
+    """The audit as a table, failures last, where the eye ends up."""
+    width = max((len(c.file) for c in found), default=0)
+    order = sorted(found, key=lambda c: (c.failed, c.file, c.check))
+    return "\n".join(f"{c.status.value:5} {c.file:{width}} {c.check:12} {c.evidence}" for c in order)
+
+
+def dry_run(plan: Plan) -> str:
+    """A plan as a shell script."""
+    lines = [f"# {plan.line} {plan.target}: {len(plan.steps)} steps, key {plan.key[:16]}", "set -e"]
+    folders = sorted({str(plan.build / "home"), str(plan.stage / "symbols"), *(str(plan.stage / a.folder) for a in plan.artifacts)})
+    lines.append("mkdir -p " + shlex.join(folders))
+    for step in plan.steps:
+        if isinstance(step, Checkout):
+            without = " ".join(shlex.quote(f":(exclude,glob){p}**" if p.endswith("/") else f":(exclude,glob)**/{p}") for p in step.exclude)
+            lines.append(f"mkdir -p {shlex.quote(str(step.folder))} && git --git-dir={shlex.quote(str(step.repository))} archive {step.tree}"
+                         + (f" -- . {without}" if without else "") + f" | tar -x -C {shlex.quote(str(step.folder))}")
+        elif isinstance(step, Copy):
+            lines.append(f"install -D {shlex.quote(str(step.source))} {shlex.quote(str(step.to))}")
+        else:
+            lines.append(_command(step))
+    lines.append(f"# then {plan.stage} becomes {plan.dist}, symbols filed by build-id")
+    return "\n".join(lines)
+
+
+def _command(step: Command) -> str:
+    env = " ".join(f"{key}={shlex.quote(value)}" for key, value in step.env)
+    return f"(cd {shlex.quote(str(step.cwd))} && env -i {env} {shlex.join(step.argv)})"
+
+
+def artifacts(found: dict[str, Any], folder: str) -> str:
+    """Files of a build with size and digest."""
+    width = max(len(name) for name in found)
+    rows = [f"  {name:{width}} {facts['size']:>12,} B  sha256 {facts['sha256'][:16]}" for name, facts in sorted(found.items())]
+    return "\n".join([f"{folder}/", *rows])
+
+
+def report(found: dict[str, Any]) -> str:
+    """All that is known of a line."""
+    rows = [f"line {found['line']}: " + ", ".join(f"{k} {v}" for k, v in found["pins"].items()),
+            f"canonical: {str(found['canonical']).lower()}", *(f"  {o['where']}: {o['value']}" for o in found["overrides"])]
+    for target, manifest in found.get("build", {}).items():
+        rows += [f"build {target}: {manifest['seconds']:g} s, engine {manifest['engine']}, network {manifest['network']}",
+                 artifacts(manifest["files"], f"dist/{found['line']}/{target}")]
+    for target, manifest in found.get("audit", {}).items():
+        counts = [c["status"] for c in manifest["checks"]]
+        rows.append(f"audit {target}: " + ", ".join(f"{counts.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in counts))
+    return "\n".join(rows)
+
+
+class Live:
+    """Progress of one command: a bar on a terminal, a line now and then in a log."""
+
+    EVERY_SECONDS = 15.0
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.task: Any = None
+        self.phase = ""
+        self.said = 0.0
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar:
+            self.bar.stop()
+            self.bar = None
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        if self.bar:
+            self.bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def event(self, event: Event) -> None:
+        """Progress of a build."""
+        if event.text:
+            return
+        self._at(event.phase, event.done, event.total, download=False)
+
+    def download(self, name: str, done: int, total: int) -> None:
+        """Progress of a download, in bytes."""
+        self._at(name, done, total, download=True)
+
+    def _at(self, phase: str, done: int, total: int, *, download: bool) -> None:
+        if not sys.stderr.isatty():
+            now = time.monotonic()
+            if phase != self.phase or now - self.said > self.EVERY_SECONDS:
+                print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
+                self.phase, self.said = phase, now
+            return
+        if self.bar is None:
+            self.bar = _progress_bar(download)
+            self.bar.start()
+        if phase != self.phase:
+            if self.task is not None:
+                self.bar.remove_task(self.task)
+            self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
+        self.bar.update(self.task, completed=done, total=total or None)
+
+
+def _progress_bar(download: bool) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    count = DownloadColumn() if download else MofNCompleteColumn()
+    return Progress(TextColumn("{task.description}"), BarColumn(bar_width=20), count, TimeElapsedColumn(), TimeRemainingColumn(),
+                    console=Console(stderr=True), transient=True)
