@@ -57,14 +57,27 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="kz", description="Pins, patches, builds and proves ExecuTorch for Android.", epilog=EPILOG, allow_abbrev=False)
-    parser.add_argument("-C", dest="root", type=Path, default=Path(), metavar="DIR", help="the project's folder (default: this one)")
+    parser = _Parser(
+        prog="kz",
+        description="Pins, patches, builds and proves ExecuTorch for Android.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-C", dest="root", type=Path, default=Path(), metavar="DIR", help="the project's folder (default: this one)"
+    )
     parser.add_argument("--version", action="version", version=f"kz {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=_Parser)
 
     def verb(name: str, function: Any, text: str, example: str) -> argparse.ArgumentParser:
-        made = verbs.add_parser(name, help=text, description=text, epilog=f"example: {example}", allow_abbrev=False,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+        made = verbs.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=f"example: {example}",
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         made.add_argument("--json", action="store_true", help="print the result as JSON")
         made.set_defaults(verb=function)
         return made
@@ -75,7 +88,13 @@ def _parser() -> argparse.ArgumentParser:
             made.add_argument("--all-lines", action="store_true", help="every line of pins.yaml")
 
     def unpinned(made: argparse.ArgumentParser) -> None:
-        made.add_argument("--allow-unpinned", metavar="NAME", action="append", default=[], help="take an installed SDK of another version; the report says so")
+        made.add_argument(
+            "--allow-unpinned",
+            metavar="NAME",
+            action="append",
+            default=[],
+            help="take an installed SDK of another version; the report says so",
+        )
 
     def target(made: argparse.ArgumentParser) -> None:
         made.add_argument("--target", metavar="T", help="what to build (default: the first of pins.yaml)")
@@ -84,20 +103,35 @@ def _parser() -> argparse.ArgumentParser:
     lock = verb("lock", _lock, "resolve the pins and show what changes in pins.lock", "kz lock --write --trust fbjni")
     on_line(lock)
     lock.add_argument("--write", action="store_true", help="write pins.lock")
-    lock.add_argument("--trust", metavar="NAME", action="append", default=[], help="download NAME and take its digest into the lock")
-    made = verb("fetch", _fetch, "bring the sources of a target, proved equal to the lock", "kz fetch --target android-arm64-xnnpack")
-    on_line(made), target(made), unpinned(made)
+    lock.add_argument(
+        "--trust", metavar="NAME", action="append", default=[], help="download NAME and take its digest into the lock"
+    )
+    made = verb(
+        "fetch",
+        _fetch,
+        "bring the sources of a target, proved equal to the lock",
+        "kz fetch --target android-arm64-xnnpack",
+    )
+    for add in (on_line, target, unpinned):
+        add(made)
     made = verb("apply", _apply, "apply the stacks and compare the trees with the lock", "kz apply --line et-1.2")
     on_line(made, every=True)
     made = verb("wheel", _wheel, "write the patched wheel of a source to dist/<line>/wheels", "kz wheel torchtune")
     on_line(made)
     made.add_argument("source")
-    made = verb("build", _build, "build a target into dist/<line>/<target>, then audit it", "kz build --target android-arm64-xnnpack --dry-run")
-    on_line(made), target(made), unpinned(made)
+    made = verb(
+        "build",
+        _build,
+        "build a target into dist/<line>/<target>, then audit it",
+        "kz build --target android-arm64-xnnpack --dry-run",
+    )
+    for add in (on_line, target, unpinned):
+        add(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
     made = verb("audit", _audit, "check what was built", "kz audit --target android-arm64-xnnpack")
-    on_line(made), target(made)
+    on_line(made)
+    target(made)
     made = verb("report", _report, "what was fetched, applied, built and checked, in one table", "kz report --json")
     on_line(made)
     verb("schema", _schema, "print the JSON schema of pins.yaml for your editor", "kz schema > pins.schema.json")
@@ -137,7 +171,11 @@ def _lock(arguments: argparse.Namespace) -> int:
     if arguments.write and (changed or not (project.root / LOCK).exists()):
         write_atomic(project.root / LOCK, resolved.lock.text().encode())
     state = "written" if arguments.write else "not written (--write does)"
-    rows = [*changed, *(f"note: {note}" for note in resolved.notes), f"{len(changed)} changes in {LOCK}" + (f", {state}" if changed else "")]
+    rows = [
+        *changed,
+        *(f"note: {note}" for note in resolved.notes),
+        f"{len(changed)} changes in {LOCK}" + (f", {state}" if changed else ""),
+    ]
     _show(arguments, {"changes": changed, "notes": resolved.notes, "written": arguments.write}, "\n".join(rows))
     return 0
 
@@ -149,7 +187,9 @@ def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
     line = arguments.line or project.pins.default
     target = arguments.target or project.pins.targets[0]
     project.pins.line(line)
-    request = Request(line, tuple(project.pins.target(target, line)["sources"]), tuple(getattr(arguments, "allow_unpinned", ())))
+    request = Request(
+        line, tuple(project.pins.target(target, line)["sources"]), tuple(getattr(arguments, "allow_unpinned", ()))
+    )
     return line, target, request
 
 
@@ -226,19 +266,31 @@ def _build(arguments: argparse.Namespace) -> int:
     checks = audit.audit(project, built, sources)
     report.write(project, line)
     folder = str(_relative(planned.dist))
-    rows = [terminal.artifacts(dict(built.files), folder), terminal.checks(checks), _canonical(built.manifest),
-            f"built in {built.manifest['seconds']:g} s" if built.fresh else "nothing to do: up to date"]
-    _show(arguments, {"manifest": built.manifest, "fresh": built.fresh, "checks": checks}, "\n".join(row for row in rows if row))
+    rows = [
+        terminal.artifacts(dict(built.files), folder),
+        terminal.checks(checks),
+        _canonical(built.manifest),
+        f"built in {built.manifest['seconds']:g} s" if built.fresh else "nothing to do: up to date",
+    ]
+    _show(
+        arguments,
+        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks},
+        "\n".join(row for row in rows if row),
+    )
     failed = [c for c in checks if c.failed]
     if failed:
-        raise AuditError(f"{len(failed)} of {len(checks)} checks failed", hint=f"the files are in {folder}; do not ship them")
+        raise AuditError(
+            f"{len(failed)} of {len(checks)} checks failed", hint=f"the files are in {folder}; do not ship them"
+        )
     return 0
 
 
 def _canonical(manifest: Any) -> str:
     if manifest["canonical"]:
         return ""
-    return "\n".join(["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in manifest["overrides"])])
+    return "\n".join(
+        ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in manifest["overrides"])]
+    )
 
 
 def _log_folder(project: Any) -> Path:

@@ -44,8 +44,10 @@ class Host:
             with disk_errors(step.to):
                 step.to.parent.mkdir(parents=True, exist_ok=True)
                 if not step.source.is_file():
-                    raise CommandError(f"{step.source} was not made, or is not in its source",
-                                       hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?")
+                    raise CommandError(
+                        f"{step.source} was not made, or is not in its source",
+                        hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?",
+                    )
                 shutil.copyfile(step.source, step.to)
                 os.chmod(step.to, 0o755 if os.access(step.source, os.X_OK) else 0o644)
         else:

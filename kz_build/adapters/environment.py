@@ -10,9 +10,25 @@ from pathlib import Path
 _PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
 # How this machine reaches the network: git, requests and pip understand these themselves.
 _NETWORK = (
-    "http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
-    "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "GIT_SSH_COMMAND", "SSH_AUTH_SOCK", "XDG_CONFIG_HOME",
-    "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_COUNT", "GIT_ASKPASS",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "GIT_SSH_COMMAND",
+    "SSH_AUTH_SOCK",
+    "XDG_CONFIG_HOME",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_COUNT",
+    "GIT_ASKPASS",
 )
 
 
@@ -42,7 +58,9 @@ def plain() -> dict[str, str]:
 def networked() -> dict[str, str]:
     """Environment for tools that reach upstream: the plain one, and how this machine reaches the network."""
     found = {name: os.environ[name] for name in _NETWORK if name in os.environ}
-    found.update({name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))})
+    found.update(
+        {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
+    )
     return {**plain(), **found, "GIT_TERMINAL_PROMPT": "0"}
 
 

@@ -23,9 +23,13 @@ def disk_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(f"the disk of {path} is full", hint="free space there, or move the store: KZ_CACHE=/other/disk") from error
+            raise StorageError(
+                f"the disk of {path} is full", hint="free space there, or move the store: KZ_CACHE=/other/disk"
+            ) from error
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise StorageError(f"cannot write {path}: {error.strerror}", hint="make it writable, or choose another folder") from error
+            raise StorageError(
+                f"cannot write {path}: {error.strerror}", hint="make it writable, or choose another folder"
+            ) from error
         raise
 
 

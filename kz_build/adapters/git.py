@@ -7,16 +7,15 @@ import fnmatch
 import hashlib
 import os
 import re
-import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
-from kz_build.adapters.process import checked, conversation, run
+from kz_build.adapters.process import Process, checked, conversation, run
 from kz_build.model.errors import CommandError, ConfigError, KzError
-from kz_build.model.stack import Applied, Blob
+from kz_build.model.stack import Blob
 
 ZERO = "0" * 40
 
@@ -44,13 +43,22 @@ class Entry:
 
 def local_environment() -> dict[str, str]:
     """Environment in which git reads and writes objects alone: no user configuration, no lazy fetch."""
-    return {**plain(), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+    return {
+        **plain(),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_ALLOW_PROTOCOL": "none",
+    }
 
 
 def repository_path(store: Path, name: str, url: str) -> Path:
     """Where the partial clone of an address lies in the store; it may not be made yet."""
-    return store / "git" / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
+    return (
+        store / "git" / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
+    )
 
 
 def contents_path(store: Path) -> Path:
@@ -84,14 +92,27 @@ class Repository:
             self.path.mkdir(parents=True, exist_ok=True)
             checked(["git", "init", "--quiet", "--bare", str(self.path)], env=local_environment())
         if url:
-            lines = ["[core]", "\trepositoryformatversion = 1", "\tbare = true", "[extensions]", "\tpartialClone = origin",
-                     '[remote "origin"]', f"\turl = {_quoted(url)}", "\tpromisor = true", "\tpartialclonefilter = blob:none",
-                     "[gc]", "\tauto = 0", ""]
+            lines = [
+                "[core]",
+                "\trepositoryformatversion = 1",
+                "\tbare = true",
+                "[extensions]",
+                "\tpartialClone = origin",
+                '[remote "origin"]',
+                f"\turl = {_quoted(url)}",
+                "\tpromisor = true",
+                "\tpartialclonefilter = blob:none",
+                "[gc]",
+                "\tauto = 0",
+                "",
+            ]
             write_atomic(self.path / "config", "\n".join(lines).encode())
 
     def has(self, commit: str) -> bool:
         """Whether a commit is here, with its trees."""
-        return self.exists() and run(self.argv("cat-file", "-e", f"{commit}^{{tree}}"), env=local_environment()).code == 0
+        return (
+            self.exists() and run(self.argv("cat-file", "-e", f"{commit}^{{tree}}"), env=local_environment()).code == 0
+        )
 
     def tree_id(self, revision: str) -> str:
         """Tree id of a commit."""
@@ -118,20 +139,40 @@ class Repository:
         """Ask upstream once for all these blobs."""
         wanted = "".join(f"{oid}\n" for oid in sorted(ids)).encode()
         if wanted:
-            checked(self.argv("-c", "fetch.negotiationAlgorithm=noop", "fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
-                              "--filter=blob:none", "--stdin", "origin"), env=networked(), stdin=wanted)
+            checked(
+                self.argv(
+                    "-c",
+                    "fetch.negotiationAlgorithm=noop",
+                    "fetch",
+                    "--quiet",
+                    "--no-tags",
+                    "--no-write-fetch-head",
+                    "--filter=blob:none",
+                    "--stdin",
+                    "origin",
+                ),
+                env=networked(),
+                stdin=wanted,
+            )
 
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
         """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
         depth = [] if history else ["--depth=1"]
-        base = self.argv("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *depth, "origin")
+        base = self.argv(
+            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *depth, "origin"
+        )
         first = run([*base, commit], env=networked())
         if first.code == 0 and self.has(commit):
             return
-        named = run([*base, f"+refs/tags/{version}:refs/tags/{version}"], env=networked())
+        said = first.stderr.decode("utf-8", "replace").strip()
+        if version != commit:
+            named = run([*base, f"+refs/tags/{version}:refs/tags/{version}"], env=networked())
+            said = named.stderr.decode("utf-8", "replace").strip() or said
         if not self.has(commit):
-            said = (named.stderr or first.stderr).decode("utf-8", "replace").strip()
-            raise CommandError(f"cannot fetch {commit} ({version})\n{said}", hint="does upstream still have this commit? did the tag move?")
+            raise CommandError(
+                f"cannot fetch {commit} ({version})\n{said}",
+                hint="does upstream still have this commit? did the tag move?",
+            )
 
     @contextlib.contextmanager
     def objects(self) -> Iterator[Objects]:
@@ -154,12 +195,26 @@ class Repository:
         try:
             with disk_errors(folder):
                 checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)
-                checked(self.argv("-c", f"checkout.workers={os.cpu_count() or 1}", "-c", "checkout.thresholdForParallelism=100",
-                                  "checkout-index", "--all", "--force", "--quiet"), env=env, cwd=folder)
+                checked(
+                    self.argv(
+                        "-c",
+                        f"checkout.workers={os.cpu_count() or 1}",
+                        "-c",
+                        "checkout.thresholdForParallelism=100",
+                        "checkout-index",
+                        "--all",
+                        "--force",
+                        "--quiet",
+                    ),
+                    env=env,
+                    cwd=folder,
+                )
         except CommandError as error:
             if "No space left" in str(error):
                 remove(folder)
-                raise CommandError(f"the disk of {folder} is full", hint="free space there and run the command again") from error
+                raise CommandError(
+                    f"the disk of {folder} is full", hint="free space there and run the command again"
+                ) from error
             raise
         finally:
             index.unlink(missing_ok=True)
@@ -168,7 +223,7 @@ class Repository:
 class Objects:
     """Requests to a running `cat-file --batch`, one answered before the next is asked: pipes never fill up."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
 
     def get(self, name: str) -> tuple[str, str, bytes] | None:
@@ -244,38 +299,9 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
     return False
 
 
-def commits_stream(base: str, applied: Sequence[Applied], ref: str) -> bytes:
-    """fast-import stream that puts applied patches on `base` as commits: author, committer and dates are the patch's own."""
-    out: list[bytes] = []
-    for number, patch in enumerate(applied, 1):
-        who = f"{patch.patch.author} {patch.patch.date}".encode()
-        message = patch.patch.message.encode()
-        out += [b"commit " + ref.encode(), b"mark :%d" % number, b"author " + who, b"committer " + who,
-                b"data %d" % len(message), message, b"from " + (base.encode() if number == 1 else b":%d" % (number - 1))]
-        for path, blob in patch.files.items():
-            if blob is None:
-                out.append(b"D " + _path(path))
-            else:
-                out += [b"M " + blob.mode.encode() + b" inline " + _path(path), b"data %d" % len(blob.data), blob.data]
-        out += [b"", b"get-mark :%d" % number]
-    out.append(b"done\n")
-    return b"feature done\n" + b"\n".join(out)
-
-
-def folder_stream(files: Mapping[str, Blob], message: str, ref: str) -> bytes:
-    """fast-import stream of one parentless commit that holds these files; the same files give the same commit anywhere."""
-    who = b"kz_build <kz_build@localhost> Thu, 01 Jan 1970 00:00:00 +0000"
-    text = message.encode()
-    out = [b"reset " + ref.encode(), b"commit " + ref.encode(), b"mark :1", b"author " + who, b"committer " + who,
-           b"data %d" % len(text), text]
-    for path in sorted(files):
-        out += [b"M " + files[path].mode.encode() + b" inline " + _path(path), b"data %d" % len(files[path].data), files[path].data]
-    return b"feature done\n" + b"\n".join([*out, b"", b"get-mark :1", b"done\n"])
-
-
-def _path(path: str) -> bytes:
-    raw = os.fsencode(path)
-    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+def below(patterns: Sequence[str], path: str) -> tuple[str, ...]:
+    """Exclude patterns as they read inside the submodule at `path`."""
+    return tuple(p.removeprefix(path + "/") for p in patterns if "/" not in p or p.startswith(path + "/"))
 
 
 def _quoted(text: str) -> str:
@@ -296,7 +322,9 @@ def resolve(url: str, version: str) -> str:
 
     names = [r.split("/", 2)[2] for r in refs if not r.endswith("^{}")]
     near = difflib.get_close_matches(version, names, 3)
-    raise ConfigError(f"{url} has no tag or branch {version!r}", hint=f"near ones: {', '.join(near)}" if near else "look at its tags")
+    raise ConfigError(
+        f"{url} has no tag or branch {version!r}", hint=f"near ones: {', '.join(near)}" if near else "look at its tags"
+    )
 
 
 def reachable(url: str, seconds: float) -> str:

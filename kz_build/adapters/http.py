@@ -28,7 +28,9 @@ _RESUMES = 5
 def session() -> requests.Session:
     """A requests session that retries what a busy server refuses."""
     made = requests.Session()
-    retry = Retry(total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=("GET", "HEAD"))
+    retry = Retry(
+        total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=("GET", "HEAD")
+    )
     for scheme in ("http://", "https://"):
         made.mount(scheme, HTTPAdapter(max_retries=retry))
     if bundle := ca_bundle():
@@ -50,8 +52,11 @@ def reachable(url: str, seconds: float) -> str:
 
 def _cause(error: requests.RequestException) -> str:
     text = str(error)
-    found = re.search(r"Name or service not known|nodename nor servname|Temporary failure in name resolution|Connection refused|"
-                      r"timed out|CERTIFICATE_VERIFY_FAILED|No route to host|Network is unreachable|Tunnel connection failed[^')]*", text)
+    found = re.search(
+        r"Name or service not known|nodename nor servname|Temporary failure in name resolution|Connection refused|"
+        r"timed out|CERTIFICATE_VERIFY_FAILED|No route to host|Network is unreachable|Tunnel connection failed[^')]*",
+        text,
+    )
     return found[0] if found else text[:120]
 
 
@@ -72,12 +77,17 @@ def download(url: str, part: Path, progress: Progress) -> None:
                         part.unlink()
                         continue
                     if answer.status_code not in (200, 206):
-                        raise CommandError(f"{url} answered HTTP {answer.status_code}", hint="is the version right? does upstream still have it?")
+                        raise CommandError(
+                            f"{url} answered HTTP {answer.status_code}",
+                            hint="is the version right? does upstream still have it?",
+                        )
                     _receive(answer, part, mark, done if answer.status_code == 206 else 0, progress)
                     return
             except requests.RequestException as error:
                 problem = _cause(error)
-    raise CommandError(f"{url} broke off: {problem}", hint="run the command again: the download goes on where it stopped")
+    raise CommandError(
+        f"{url} broke off: {problem}", hint="run the command again: the download goes on where it stopped"
+    )
 
 
 def _receive(answer: requests.Response, part: Path, mark: Path, done: int, progress: Progress) -> None:
@@ -123,13 +133,23 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
     page = f"{index}/{re.sub(r'[-_.]+', '-', project).lower()}/"
     with session() as web:
         try:
-            answer = web.get(page, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}, timeout=_TIMEOUT)
+            answer = web.get(
+                page, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}, timeout=_TIMEOUT
+            )
         except requests.RequestException as error:
             raise CommandError(f"the package index {page} does not answer: {_cause(error)}") from error
     if answer.status_code != 200:
         raise ConfigError(f"{page} answered HTTP {answer.status_code}", hint=f"is {project!r} the project's name?")
     if "json" in answer.headers.get("Content-Type", ""):
-        files = [WheelFile(f["filename"], urllib.parse.urljoin(answer.url, f["url"]), f["hashes"].get("sha256", ""), f.get("size") or 0) for f in answer.json()["files"]]
+        files = [
+            WheelFile(
+                f["filename"],
+                urllib.parse.urljoin(answer.url, f["url"]),
+                f["hashes"].get("sha256", ""),
+                f.get("size") or 0,
+            )
+            for f in answer.json()["files"]
+        ]
     else:
         links = _Links()
         links.feed(answer.text)
@@ -138,11 +158,15 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
     of_version = [f for f in wheels if _version(f.name) in (version, f"{version}+cpu")]
     if not of_version:
         near = sorted({_version(f.name) for f in wheels})[-5:]
-        raise ConfigError(f"{project} has no wheel of version {version}", hint=f"the index has {', '.join(near)}" if near else "")
+        raise ConfigError(
+            f"{project} has no wheel of version {version}", hint=f"the index has {', '.join(near)}" if near else ""
+        )
     fitting = [f for f in of_version if fnmatch.fnmatchcase(_tag(f.name), tag)]
     if len(fitting) != 1:
-        raise ConfigError(f"{len(fitting)} wheels of {project} {version} fit the tag {tag!r}, not one",
-                          hint="they are: " + ", ".join(_tag(f.name) for f in of_version))
+        raise ConfigError(
+            f"{len(fitting)} wheels of {project} {version} fit the tag {tag!r}, not one",
+            hint="they are: " + ", ".join(_tag(f.name) for f in of_version),
+        )
     return fitting[0]
 
 

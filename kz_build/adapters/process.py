@@ -19,6 +19,7 @@ from kz_build.adapters.environment import plain
 from kz_build.model.errors import CommandError
 
 Argv = Sequence[str]
+Process = subprocess.Popen[bytes]
 STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
 
@@ -37,14 +38,30 @@ def find(program: str) -> str:
     return shutil.which(program) or ""
 
 
-def run(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None,
-        timeout: float | None = None) -> Output:
+def run(
+    argv: Argv,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    timeout: float | None = None,
+) -> Output:
     """Run a short command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
     try:
-        done = subprocess.run(argv, input=stdin, env=dict(env if env is not None else plain()), cwd=cwd, capture_output=True,
-                              timeout=timeout, check=False, start_new_session=True)
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            env=dict(env if env is not None else plain()),
+            cwd=cwd,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            start_new_session=True,
+        )
     except FileNotFoundError as error:
-        raise CommandError(f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]} and try again") from error
+        raise CommandError(
+            f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]} and try again"
+        ) from error
     except subprocess.TimeoutExpired:
         return Output(124, b"", f"no answer within {timeout:g} s".encode())
     return Output(done.returncode, done.stdout, done.stderr)
@@ -60,10 +77,16 @@ def checked(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = 
 
 
 @contextlib.contextmanager
-def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
     """A process one talks to over its pipes; it has ended when the block is left."""
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(env),
-                               start_new_session=True)
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,
+    )
     try:
         yield process
     finally:
@@ -84,7 +107,9 @@ class Commands:
         self.folder = folder
         self.show = show
 
-    def run(self, title: str, argv: Argv, *, cwd: Path, env: Mapping[str, str], watch: Callable[[str], None] | None = None) -> None:
+    def run(
+        self, title: str, argv: Argv, *, cwd: Path, env: Mapping[str, str], watch: Callable[[str], None] | None = None
+    ) -> None:
         """Run to the end, every line of output to the log and to `watch`.
 
         Raises CommandError with the log's path and its last lines. On an interrupt the whole process group is ended first.
@@ -101,14 +126,30 @@ class Commands:
         finally:
             self._journal(argv, cwd, env, code, time.monotonic() - started)
         if code != 0:
-            raise CommandError(f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n" + "\n".join(f"  | {text}" for text in last),
-                               hint=f"the whole log: {log}")
+            raise CommandError(
+                f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n" + "\n".join(f"  | {text}" for text in last),
+                hint=f"the whole log: {log}",
+            )
 
-    def _stream(self, argv: Argv, cwd: Path, env: Mapping[str, str], write: Callable[[bytes], object], last: deque[str],
-                watch: Callable[[str], None] | None) -> int:
+    def _stream(
+        self,
+        argv: Argv,
+        cwd: Path,
+        env: Mapping[str, str],
+        write: Callable[[bytes], object],
+        last: deque[str],
+        watch: Callable[[str], None] | None,
+    ) -> int:
         try:
-            process = subprocess.Popen(argv, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         except OSError as error:
             raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
         assert process.stdout
@@ -132,7 +173,7 @@ class Commands:
             file.write(json.dumps(entry) + "\n")
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def _end_group(process: Process) -> None:
     for sign, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
         try:
             os.killpg(process.pid, sign)

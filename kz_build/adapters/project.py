@@ -69,8 +69,11 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
     if plain is not None:
         problems += _cross_check(plain, where)
     if problems:
-        raise ConfigError("the pins are wrong:", tuple(sorted(set(problems), key=lambda p: (p.file, p.line))),
-                          hint="docs/pins.md describes every key; `kz schema` prints the schema for your editor")
+        raise ConfigError(
+            "the pins are wrong:",
+            tuple(sorted(set(problems), key=lambda p: (p.file, p.line))),
+            hint="docs/pins.md describes every key; `kz schema` prints the schema for your editor",
+        )
     return {"pins": plain, "overrides": [o.__dict__ for o in overrides]}
 
 
@@ -101,7 +104,9 @@ def _leaves(data: Any, path: str = "") -> list[tuple[str, str]]:
     return [(path, data if isinstance(data, str) else json.dumps(data))]
 
 
-def _problem(place: Place, text: str, bad: str, where: dict[Place, tuple[str, int]], fields: dict[str, list[str]]) -> Problem:
+def _problem(
+    place: Place, text: str, bad: str, where: dict[Place, tuple[str, int]], fields: dict[str, list[str]]
+) -> Problem:
     known: Place = place
     while known and known not in where:
         known = known[:-1]
@@ -125,8 +130,14 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             known = known[:-1]
         near = difflib.get_close_matches(name, list(there), 1)
         file, line = where.get(known, (PINS, 0))
-        found.append(Problem(file, line, f"{'.'.join(map(str, place))}: there is no {what} {name!r}"
-                             + (f"; did you mean {near[0]}?" if near else "")))
+        found.append(
+            Problem(
+                file,
+                line,
+                f"{'.'.join(map(str, place))}: there is no {what} {name!r}"
+                + (f"; did you mean {near[0]}?" if near else ""),
+            )
+        )
 
     need(plain["default"], plain["lines"], "line", ("default",))
     for line, pins in plain["lines"].items():
@@ -138,13 +149,27 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             need(source, plain["sources"], "source", (*place, "sources"))
         for line in target["when"]:
             need(line, plain["lines"], "line", (*place, "when", line))
-        allowed = {*target["sources"], "jobs", "arch", "ARCH", "python", "project", "cache",
-                   *(f"{folder}.{p}" for folder in ("build", "install") for p in target["cmake"])}
+        allowed = {
+            *target["sources"],
+            "jobs",
+            "arch",
+            "ARCH",
+            "python",
+            "project",
+            "cache",
+            *(f"{s}.file" for s in target["sources"]),
+            *(f"{folder}.{p}" for folder in ("build", "install") for p in target["cmake"]),
+        }
         for leaf, text in _leaves({k: v for k, v in target.items() if k not in ("when", "audit", "needs")}):
             for used in PLACEHOLDER.findall(text):
                 need(used, allowed, "placeholder", (*place, *leaf.split(".")))
         for project, cmake in target["cmake"].items():
-            need(cmake["source"].split("/")[0], target["sources"], "source of this target", (*place, "cmake", project, "source"))
+            need(
+                cmake["source"].split("/")[0],
+                target["sources"],
+                "source of this target",
+                (*place, "cmake", project, "source"),
+            )
     return found
 
 
@@ -173,13 +198,18 @@ def load_stack(root: Path, line: str, source: str) -> Stack | None:
         except ConfigError as error:
             problems += error.problems
     if problems:
-        raise ConfigError(f"the stack {shown} cannot be read:", tuple(problems),
-                          hint="make patch files with `git format-patch --no-renames --full-index`")
+        raise ConfigError(
+            f"the stack {shown} cannot be read:",
+            tuple(problems),
+            hint="make patch files with `git format-patch --no-renames --full-index`",
+        )
     stack_patches = tuple(p.__class__(p.name.rsplit("/", 1)[1], p.author, p.date, p.message, p.files) for p in patches)
     checks: tuple[Check, ...] = ()
     if (folder / "checks.yaml").is_file():
         files["checks.yaml"] = (folder / "checks.yaml").read_bytes()
-        checks = _checks(folder / "checks.yaml", f"{shown}/checks.yaml", files["checks.yaml"], {p.slug for p in stack_patches})
+        checks = _checks(
+            folder / "checks.yaml", f"{shown}/checks.yaml", files["checks.yaml"], {p.slug for p in stack_patches}
+        )
     return Stack(line, source, shown, stack_patches, checks, stack_digest(files))
 
 
@@ -192,23 +222,39 @@ def _series(folder: Path, shown: str) -> list[str]:
             continue
         name = words[0]
         if len(words) > 1:
-            problems.append(Problem(f"{shown}/series", number, f"{name}: options ({' '.join(words[1:])}) are not taken; patches are -p1"))
+            problems.append(
+                Problem(
+                    f"{shown}/series", number, f"{name}: options ({' '.join(words[1:])}) are not taken; patches are -p1"
+                )
+            )
         elif "/" in name or name in names:
-            problems.append(Problem(f"{shown}/series", number, f"{name}: {'stands twice' if name in names else 'is not a file name'}"))
+            problems.append(
+                Problem(
+                    f"{shown}/series", number, f"{name}: {'stands twice' if name in names else 'is not a file name'}"
+                )
+            )
         elif not (folder / name).is_file():
             problems.append(Problem(f"{shown}/series", number, f"{name}: there is no such file"))
         names.append(name)
     left = sorted(p.name for p in folder.glob("*.patch") if p.name not in names)
     problems += [Problem(f"{shown}/series", 0, f"{name} lies in the folder but is not in the series") for name in left]
     if names != sorted(names):
-        problems.append(Problem(f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` takes"))
+        problems.append(
+            Problem(
+                f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` takes"
+            )
+        )
     if problems:
         raise ConfigError(f"the series of {shown} is wrong:", tuple(problems))
     return names
 
 
 def _checks(path: Path, shown: str, text: bytes, slugs: set[str]) -> tuple[Check, ...]:
-    cached = cache_root() / "validated" / f"{hashlib.sha256(kz_build.__version__.encode() + text + shown.encode()).hexdigest()}.json"
+    cached = (
+        cache_root()
+        / "validated"
+        / f"{hashlib.sha256(kz_build.__version__.encode() + text + shown.encode()).hexdigest()}.json"
+    )
     try:
         rows = json.loads(cached.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -216,7 +262,9 @@ def _checks(path: Path, shown: str, text: bytes, slugs: set[str]) -> tuple[Check
         write_atomic(cached, json.dumps(rows).encode())
     unknown = sorted({row[0] for row in rows} - slugs)
     if unknown:
-        raise ConfigError(f"{shown} is wrong:", tuple(Problem(shown, 0, f"{slug}: the stack has no such patch") for slug in unknown))
+        raise ConfigError(
+            f"{shown} is wrong:", tuple(Problem(shown, 0, f"{slug}: the stack has no such patch") for slug in unknown)
+        )
     return tuple(Check(slug, kind, file, tuple(fields.items()), where) for slug, kind, file, fields, where in rows)
 
 
@@ -230,17 +278,35 @@ def _read_checks(path: Path, shown: str) -> list[list[Any]]:
         for i, item in enumerate(items if isinstance(items, list) else ()):
             line = lines.get((slug, i), 0)
             if not (isinstance(item, dict) and len(item) == 1 and isinstance(next(iter(item.values())), dict)):
-                problems.append(Problem(shown, line, "a check is one kind with its fields: `- contains: {file: …, text: …}`"))
+                problems.append(
+                    Problem(shown, line, "a check is one kind with its fields: `- contains: {file: …, text: …}`")
+                )
                 continue
             kind, fields = next(iter(item.items()))
             if kind not in KINDS:
                 near = difflib.get_close_matches(str(kind), list(KINDS), 1)
-                problems.append(Problem(shown, line, f"unknown kind {kind!r}" + (f"; did you mean {near[0]}?" if near else "")))
+                problems.append(
+                    Problem(shown, line, f"unknown kind {kind!r}" + (f"; did you mean {near[0]}?" if near else ""))
+                )
                 continue
             needed, optional = KINDS[kind]
-            problems += [Problem(shown, line, f"{kind}: `{f}` is missing") for f in sorted(({"file"} | needed) - set(fields))]
-            problems += [Problem(shown, line, f"{kind}: unknown field {f!r}") for f in fields if f not in {"file"} | needed | optional]
-            rows.append([slug, kind, fields.get("file", ""), {k: v for k, v in fields.items() if k != "file"}, f"{shown}:{line}"])
+            problems += [
+                Problem(shown, line, f"{kind}: `{f}` is missing") for f in sorted(({"file"} | needed) - set(fields))
+            ]
+            problems += [
+                Problem(shown, line, f"{kind}: unknown field {f!r}")
+                for f in fields
+                if f not in {"file"} | needed | optional
+            ]
+            rows.append(
+                [
+                    slug,
+                    kind,
+                    fields.get("file", ""),
+                    {k: v for k, v in fields.items() if k != "file"},
+                    f"{shown}:{line}",
+                ]
+            )
     if not isinstance(data, dict):
         problems.append(Problem(shown, 0, "must map each patch's name to a list of checks"))
     if problems:

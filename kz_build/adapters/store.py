@@ -45,9 +45,11 @@ def adopt(store: Path, part: Path, expected: str, name: str) -> str:
     found = sha256_file(part)
     if expected and found != expected:
         part.unlink()
-        raise LockError(f"{name} has sha256 {found}, expected {expected}",
-                        hint="upstream changed the file, or something altered it on the way. Nothing was kept; try again, "
-                             f"and if upstream says that it is right: kz lock --write --trust {name}")
+        raise LockError(
+            f"{name} has sha256 {found}, expected {expected}",
+            hint="upstream changed the file, or something altered it on the way. Nothing was kept; try again, "
+            f"and if upstream says that it is right: kz lock --write --trust {name}",
+        )
     target = stored_file(store, found)
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,13 +95,17 @@ def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()
                 try:
                     tarfile.data_filter(member, str(folder))
                 except tarfile.FilterError as error:
-                    raise LockError(f"{archive.name}: {error}", hint="the archive is not unpacked; do not trust it") from error
+                    raise LockError(
+                        f"{archive.name}: {error}", hint="the archive is not unpacked; do not trust it"
+                    ) from error
                 if path := _wanted(member.name, root, only):
                     members.append(member.replace(name=path, deep=False))
             with disk_errors(folder):
                 tar.extractall(folder, members, filter="data")
     except tarfile.ReadError as error:
-        raise LockError(f"{archive.name} is neither zip nor tar: {error}", hint="is the address right? an error page may lie there") from error
+        raise LockError(
+            f"{archive.name} is neither zip nor tar: {error}", hint="is the address right? an error page may lie there"
+        ) from error
 
 
 def _refuse_unsafe(name: str, archive: Path) -> None:
@@ -107,7 +113,9 @@ def _refuse_unsafe(name: str, archive: Path) -> None:
     if path in ("", ".") and not name.startswith("/"):
         return
     if name.startswith("/") or unsafe_path(path).startswith(("is not", "climbs")):
-        raise LockError(f"{archive.name}: member {name!r} leaves the folder", hint="the archive is not unpacked; do not trust it")
+        raise LockError(
+            f"{archive.name}: member {name!r} leaves the folder", hint="the archive is not unpacked; do not trust it"
+        )
 
 
 def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:
@@ -125,7 +133,9 @@ def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> 
             if not path or stat.S_ISLNK(info.external_attr >> 16):
                 continue
             if info.filename.startswith(linked):
-                raise LockError(f"{archive.name}: member {info.filename!r} goes through a link", hint="do not trust this archive")
+                raise LockError(
+                    f"{archive.name}: member {info.filename!r} goes through a link", hint="do not trust this archive"
+                )
             place = folder / path
             if info.is_dir():
                 place.mkdir(parents=True, exist_ok=True)
@@ -146,7 +156,10 @@ def _refuse_link(name: str, target: str, archive: Path) -> None:
     for part in PurePosixPath(target).parts:
         depth += -1 if part == ".." else 0 if part == "." else 1
         if depth < 0 or target.startswith("/"):
-            raise LockError(f"{archive.name}: link {name!r} -> {target!r} leaves the folder", hint="the archive is not unpacked; do not trust it")
+            raise LockError(
+                f"{archive.name}: link {name!r} -> {target!r} leaves the folder",
+                hint="the archive is not unpacked; do not trust it",
+            )
 
 
 def wheel_files(path: Path) -> dict[str, Blob]:
@@ -167,7 +180,9 @@ def folder_files(folder: Path) -> dict[str, Blob]:
 
     files = {}
     for base, names, leaves in os.walk(folder):
-        names[:] = [n for n in names if n not in (".git", ".hg", "__pycache__") and not os.path.islink(os.path.join(base, n))]
+        names[:] = [
+            n for n in names if n not in (".git", ".hg", "__pycache__") and not os.path.islink(os.path.join(base, n))
+        ]
         for leaf in (*leaves, *(n for n in os.listdir(base) if os.path.islink(os.path.join(base, n)))):
             full = Path(base, leaf)
             name = full.relative_to(folder).as_posix()

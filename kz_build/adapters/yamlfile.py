@@ -30,19 +30,25 @@ def load(path: Path, shown: str) -> tuple[Any, dict[Place, int]]:
         raise ConfigError(f"{shown} is not YAML", (Problem(shown, 0, str(error)),)) from error
     lines: dict[Place, int] = {}
     twice: list[Problem] = []
+    own_keys: dict[int, set[int]] = {}
     loader = yaml.SafeLoader("")
 
     def build(node: Any, place: Place) -> Any:
         lines.setdefault(place, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             result: dict[Any, Any] = {}
+            # `<<` lays other mappings under a node's own keys, in the node itself: note them before, once.
+            own = own_keys.setdefault(id(node), {id(key_node) for key_node, _ in node.value})
+            seen: set[Any] = set()
             loader.flatten_mapping(node)
             for key_node, value_node in node.value:
                 key = loader.construct_object(key_node, deep=True)
                 if not isinstance(key, Hashable):
                     key = str(key)
-                if key in result:
+                if id(key_node) in own and key in seen:
                     twice.append(Problem(shown, key_node.start_mark.line + 1, f"{key} stands here a second time"))
+                if id(key_node) in own:
+                    seen.add(key)
                 lines[(*place, key)] = key_node.start_mark.line + 1
                 result[key] = build(value_node, (*place, key))
             return result

@@ -101,4 +101,13 @@ class StorageError(KzError):
     name = "missing"
 
 
-EXIT_CODES = {2: "config", 3: "lock", 4: "conflict", 5: "command", 6: "missing", 7: "audit", 8: "device", 130: "interrupt"}
+EXIT_CODES = {
+    2: "config",
+    3: "lock",
+    4: "conflict",
+    5: "command",
+    6: "missing",
+    7: "audit",
+    8: "device",
+    130: "interrupt",
+}

@@ -60,7 +60,9 @@ def _absent(check: Check, text: str) -> str:
 def _dict_key(check: Check, text: str) -> str:
     name, key = check.field("dict"), check.field("key")
     for node in ast.walk(ast.parse(text)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         if not any(isinstance(t, ast.Name) and t.id == name for t in targets):
             continue
         value = getattr(node, "value", None)
@@ -94,8 +96,10 @@ def _class_once(check: Check, text: str) -> str:
     return ""
 
 
-_CMAKE_TOKEN = re.compile(r"""\#\[(=*)\[.*?\]\1\] | \#[^\n]* | \[(=*)\[.*?\]\2\] | "(?:\\.|[^"\\])*" | [()] | [^\s()"#]+""",
-                          re.VERBOSE | re.DOTALL)
+_CMAKE_TOKEN = re.compile(
+    r"""\#\[(=*)\[.*?\]\1\] | \#[^\n]* | \[(=*)\[.*?\]\2\] | "(?:\\.|[^"\\])*" | [()] | [^\s()"#]+""",
+    re.VERBOSE | re.DOTALL,
+)
 
 
 def cmake_commands(text: str) -> list[tuple[str, list[str], list[str]]]:
@@ -158,6 +162,10 @@ def _parses(check: Check, text: str) -> str:
 
 
 _EVALUATORS = {
-    "contains": _contains, "absent": _absent, "dict_key": _dict_key,
-    "class_once": _class_once, "cmake_condition": _cmake_condition, "parses": _parses,
+    "contains": _contains,
+    "absent": _absent,
+    "dict_key": _dict_key,
+    "class_once": _class_once,
+    "cmake_condition": _cmake_condition,
+    "parses": _parses,
 }

@@ -14,7 +14,17 @@ from kz_build.model.errors import ConfigError, Problem
 NO_NEWLINE = b"\\ No newline at end of file"
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _OCTAL = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b'"': b'"', b"\\": b"\\", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"}
+_ESCAPES = {
+    b"n": b"\n",
+    b"t": b"\t",
+    b"r": b"\r",
+    b'"': b'"',
+    b"\\": b"\\",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
+}
 
 
 @dataclass(frozen=True)
@@ -170,8 +180,11 @@ class _Reader:
 
     def fail(self, text: str, line: int | None = None) -> ConfigError:
         number = self.at + 1 if line is None else line
-        return ConfigError("a patch cannot be read", (Problem(self.name, number, text),),
-                           hint="make patch files with `git format-patch --no-renames --full-index`")
+        return ConfigError(
+            "a patch cannot be read",
+            (Problem(self.name, number, text),),
+            hint="make patch files with `git format-patch --no-renames --full-index`",
+        )
 
     def peek(self) -> bytes:
         return self.lines[self.at] if self.at < len(self.lines) else b""

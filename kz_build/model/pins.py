@@ -71,7 +71,8 @@ class Pins:
     def target(self, name: str, line: str) -> dict[str, Any]:
         """A target's plain form with what differs on that line merged in."""
         target = dict(pick(self.data["targets"], name, "target"))
-        return merge(target, target.get("when", {}).get(line, {}))
+        merged: dict[str, Any] = merge(target, target.get("when", {}).get(line, {}))
+        return merged
 
     def submodule_overrides(self, source: str) -> Mapping[str, Mapping[str, str]]:
         """Path -> {folder | git, commit} from pins.local.yaml."""

@@ -35,6 +35,8 @@ class Project:
         if entry is None:
             raise LockError(f"{source} of line {line} is not in pins.lock", hint=f"kz lock --write --line {line}")
         if entry["version"] != version:
-            raise LockError(f"pins.lock has {source} {entry['version']}, pins.yaml asks for {version}",
-                            hint=f"kz lock --write --line {line}")
+            raise LockError(
+                f"pins.lock has {source} {entry['version']}, pins.yaml asks for {version}",
+                hint=f"kz lock --write --line {line}",
+            )
         return dict(entry)

@@ -36,7 +36,9 @@ class Published(Strict):
 
 class GitSource(Strict):
     git: Text = Field(description="URL, or a path relative to the project (a bundle, say)")
-    submodules: list[Text] = Field(default=[], description="paths of the submodules that a build needs; nested ones follow")
+    submodules: list[Text] = Field(
+        default=[], description="paths of the submodules that a build needs; nested ones follow"
+    )
     exclude: list[Text] = Field(default=[], description="never downloaded: `*.gif` (any folder) or `folder/`")
 
 
@@ -67,9 +69,13 @@ def _kind(value: Any) -> str | None:
 
 
 Source = Annotated[
-    Annotated[GitSource, Tag("git")] | Annotated[WheelSource, Tag("wheel")]
-    | Annotated[ArchiveSource, Tag("archive")] | Annotated[FolderSource, Tag("folder")],
-    Discriminator(_kind, custom_error_type="source_kind", custom_error_message="a source needs one of: git, wheel, archive"),
+    Annotated[GitSource, Tag("git")]
+    | Annotated[WheelSource, Tag("wheel")]
+    | Annotated[ArchiveSource, Tag("archive")]
+    | Annotated[FolderSource, Tag("folder")],
+    Discriminator(
+        _kind, custom_error_type="source_kind", custom_error_message="a source needs one of: git, wheel, archive"
+    ),
 ]
 
 
@@ -106,11 +112,27 @@ class Java(Strict):
 
     source: Text
     paths: list[Text] = Field(description="folders of .java and .kt files, relative to the source")
-    classes: list[Text] = Field(default=[], description="classes that the library must register; all with natives where empty")
+    classes: list[Text] = Field(
+        default=[], description="classes that the library must register; all with natives where empty"
+    )
 
 
 class Audit(Strict):
-    required: list[Literal["elf", "pages-16k", "android-note", "soname", "needed", "jni", "natives", "textrel", "build-id", "paths", "size"]] = []
+    required: list[
+        Literal[
+            "elf",
+            "pages-16k",
+            "android-note",
+            "soname",
+            "needed",
+            "jni",
+            "natives",
+            "textrel",
+            "build-id",
+            "paths",
+            "size",
+        ]
+    ] = []
     needed: list[Text] = Field(default=[], description="libraries of the system that may be needed")
     max_api: int = Field(default=0, description="highest API level an Android note may name")
     java: Java | None = None
@@ -154,8 +176,22 @@ class Pins(Strict):
 
 FIELDS: dict[str, list[str]] = {
     cls.__name__: list(cls.model_fields)
-    for cls in (Pins, GitSource, WheelSource, ArchiveSource, FolderSource, Installed, Published, CMakeProject, Output,
-                Prebuilt, Java, Audit, Target, SubmoduleOverride)
+    for cls in (
+        Pins,
+        GitSource,
+        WheelSource,
+        ArchiveSource,
+        FolderSource,
+        Installed,
+        Published,
+        CMakeProject,
+        Output,
+        Prebuilt,
+        Java,
+        Audit,
+        Target,
+        SubmoduleOverride,
+    )
 }
 
 
@@ -176,7 +212,11 @@ def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str 
     except ValidationError as error:
         problems = []
         for item in error.errors(include_url=False):
-            path = tuple(p for p in item["loc"] if p not in ("git", "wheel", "archive", "folder", "[key]") or p == item["loc"][-1])
+            path = tuple(
+                p
+                for p in item["loc"]
+                if p not in ("git", "wheel", "archive", "folder", "[key]") or p == item["loc"][-1]
+            )
             problems.append((path, _sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
         return None, problems
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import git
+from kz_build.adapters import fastimport, git
 from kz_build.adapters.project import load_stack, stack_sources
 from kz_build.model.errors import ConfigError, ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
@@ -44,12 +44,16 @@ def _proved(project: Project, line: str, names: Sequence[str], progress: Any) ->
         if tree:
             trees.append(tree)
     if problems:
-        raise ConflictError("\n".join(["the stack does not hold:", *(f"  {p}" for p in problems)]),
-                            hint="nothing was changed; mend the patch named first, those after it were tried without it")
+        raise ConflictError(
+            "\n".join(["the stack does not hold:", *(f"  {p}" for p in problems)]),
+            hint="nothing was changed; mend the patch named first, those after it were tried without it",
+        )
     for tree in trees:
         if tree.locked != tree.tree:
-            raise LockError(f"{tree.source} of {line} with its stack has tree {tree.tree}, pins.lock says {tree.locked or '(unknown)'}",
-                            hint=f"did the stack change on purpose? kz lock --write --line {line}")
+            raise LockError(
+                f"{tree.source} of {line} with its stack has tree {tree.tree}, pins.lock says {tree.locked or '(unknown)'}",
+                hint=f"did the stack change on purpose? kz lock --write --line {line}",
+            )
     return tuple(trees)
 
 
@@ -84,13 +88,17 @@ def _write(repository: git.Repository, base: str, applied: Sequence[Applied], re
     from kz_build.adapters import store  # file locks are needed only where something is written
 
     with store.locked(repository.path.parent.parent, repository.path.name):
-        return repository.fast_import(git.commits_stream(base, applied, ref)).decode().split()[-1]
+        return repository.fast_import(fastimport.commits_stream(base, applied, ref)).decode().split()[-1]
 
 
 def _base(project: Project, line: str, stack: Stack, progress: Any) -> tuple[str, Path, str]:
     """Commit that a stack stands on, brought here if need be; where it lies; the tree the lock expects."""
     source = project.pins.source(stack.source)
-    entry = project.lock.entry(line, stack.source) if project.pins.overridden(line, stack.source) else project.locked(line, stack.source)
+    entry = (
+        project.lock.entry(line, stack.source)
+        if project.pins.overridden(line, stack.source)
+        else project.locked(line, stack.source)
+    )
     commit = str(entry["commit"]) if entry else ""
     if source.kind == "git" and commit and not project.pins.overridden(line, stack.source):
         from kz_build.stages.fetch import git_url
@@ -98,7 +106,11 @@ def _base(project: Project, line: str, stack: Stack, progress: Any) -> tuple[str
         repository = git.Repository(git.repository_path(project.store, source.name, git_url(project, source)))
         if has_paths(repository, commit, touched(stack)):
             return commit, repository.path, _patched(entry)
-    elif source.kind == "wheel" and commit and has_paths(repo := git.Repository(git.contents_path(project.store)), commit, touched(stack)):
+    elif (
+        source.kind == "wheel"
+        and commit
+        and has_paths(repo := git.Repository(git.contents_path(project.store)), commit, touched(stack))
+    ):
         return commit, repo.path, _patched(entry)
     return _fetched_base(project, line, stack, _patched(entry), progress)
 
@@ -122,16 +134,18 @@ def has_paths(repository: git.Repository, commit: str, paths: frozenset[str]) ->
 
 
 def _fetched_base(project: Project, line: str, stack: Stack, locked: str, progress: Any) -> tuple[str, Path, str]:
-    from kz_build.adapters import store
+    from kz_build.adapters import clones, store
     from kz_build.stages import fetch
 
-    request = fetch.Request(line, (stack.source,), paths={stack.source: touched(stack)}, progress=progress or fetch.quiet)
+    request = fetch.Request(
+        line, (stack.source,), paths={stack.source: touched(stack)}, progress=progress or fetch.quiet
+    )
     found = fetch.fetch(project, request)[0]
     if found.kind in ("git", "folder"):
         at = found.trees[0]
         return at.commit, at.repository, locked if not found.note else ""
     assert found.file is not None
-    at = fetch.import_files(project.store, "", store.wheel_files(found.file), found.identity)
+    at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
     return at.commit, at.repository, locked
 
 
@@ -147,7 +161,9 @@ def _refusal(stack: Stack, refused: Refused, base: str) -> Problem:
     return Problem(f"{stack.folder}/{refused.patch.name}", refused.patch_line, text)
 
 
-def _intents(stack: Stack, before: dict[str, Blob | None], applied: Sequence[Applied], refused: set[str]) -> list[Problem]:
+def _intents(
+    stack: Stack, before: dict[str, Blob | None], applied: Sequence[Applied], refused: set[str]
+) -> list[Problem]:
     after = dict(before)
     for outcome in applied:
         after.update(outcome.files)

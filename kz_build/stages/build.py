@@ -36,7 +36,9 @@ def require(project: Project, line: str, target: str, request: fetch.Request) ->
     """Raise MissingError with all that this machine lacks for a target: networks, SDKs, programs."""
     needs = project.pins.target(target, line)["needs"]
     missing = fetch.missing_sources(project, request)
-    missing += tuple(Missing(name, f"{target} needs this program", brings) for name, brings in needs.items() if not find(name))
+    missing += tuple(
+        Missing(name, f"{target} needs this program", brings) for name, brings in needs.items() if not find(name)
+    )
     if missing:
         raise MissingError(missing)
 
@@ -46,7 +48,8 @@ def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[
     patched = {tree.source: tree for tree in trees}
     return tuple(
         replace(s, trees=(replace(s.trees[0], commit=patched[s.name].commit, tree=patched[s.name].tree), *s.trees[1:]))
-        if s.name in patched and s.trees else s
+        if s.name in patched and s.trees
+        else s
         for s in sources
     )
 
@@ -79,8 +82,15 @@ def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, An
     _file_symbols(plan)
     found = _artifacts(plan)
     _publish(plan)
-    manifest = {**facts, "line": plan.line, "target": plan.target, "files": found, "engine": engine.name, "network": engine.network,
-                "seconds": round(time.monotonic() - started, 1)}
+    manifest = {
+        **facts,
+        "line": plan.line,
+        "target": plan.target,
+        "files": found,
+        "engine": engine.name,
+        "network": engine.network,
+        "seconds": round(time.monotonic() - started, 1),
+    }
     files.write_manifest(plan.build / "manifest.json", plan.key, manifest)
     return Built(plan, found, manifest, True)
 
@@ -99,8 +109,10 @@ def _file_symbols(plan: Plan) -> None:
             debug = plan.stage / "symbols" / f"{artifact.name}.debug"
             build_id = read_elf(plan.stage / artifact.folder / artifact.name).build_id
             if not build_id:
-                raise CommandError(f"{artifact.name} has no build-id, so its symbols cannot be filed",
-                                   hint="link it with -Wl,--build-id=sha1, or say `symbols: false` of it in pins.yaml")
+                raise CommandError(
+                    f"{artifact.name} has no build-id, so its symbols cannot be filed",
+                    hint="link it with -Wl,--build-id=sha1, or say `symbols: false` of it in pins.yaml",
+                )
             to = plan.stage / "symbols" / build_id[:2] / f"{build_id[2:]}.debug"
             to.parent.mkdir(exist_ok=True)
             debug.rename(to)
@@ -113,11 +125,17 @@ def _artifacts(plan: Plan) -> dict[str, dict[str, Any]]:
     for artifact in plan.artifacts:
         path = plan.stage / artifact.folder / artifact.name
         found[f"{artifact.folder}/{artifact.name}"] = {
-            "sha256": files.sha256_file(path), "size": path.stat().st_size, "profile": artifact.profile,
+            "sha256": files.sha256_file(path),
+            "size": path.stat().st_size,
+            "profile": artifact.profile,
             "build_id": read_elf(path).build_id if artifact.profile != "hexagon" else "",
         }
     for path in sorted((plan.stage / "symbols").rglob("*.debug")):
-        found[path.relative_to(plan.stage).as_posix()] = {"sha256": files.sha256_file(path), "size": path.stat().st_size, "profile": "symbols"}
+        found[path.relative_to(plan.stage).as_posix()] = {
+            "sha256": files.sha256_file(path),
+            "size": path.stat().st_size,
+            "profile": "symbols",
+        }
     return found
 
 
@@ -133,11 +151,23 @@ def _publish(plan: Plan) -> None:
 def sources_facts(sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project) -> dict[str, Any]:
     """What a manifest says of what went in."""
     return {
-        "sources": [{"name": s.name, "version": s.version, "identity": s.identity, "note": s.note,
-                     "trees": {t.path or ".": t.tree for t in s.trees}} for s in sources],
-        "stacks": [{"source": t.source, "tree": t.tree, "commit": t.commit, "base": t.base, "patches": dict(t.patches)} for t in trees],
+        "sources": [
+            {
+                "name": s.name,
+                "version": s.version,
+                "identity": s.identity,
+                "note": s.note,
+                "trees": {t.path or ".": t.tree for t in s.trees},
+            }
+            for s in sources
+        ],
+        "stacks": [
+            {"source": t.source, "tree": t.tree, "commit": t.commit, "base": t.base, "patches": dict(t.patches)}
+            for t in trees
+        ],
         "canonical": project.canonical and not any(s.note for s in sources),
-        "overrides": [asdict(o) for o in project.pins.overrides] + [{"where": s.name, "value": s.note} for s in sources if s.note],
+        "overrides": [asdict(o) for o in project.pins.overrides]
+        + [{"where": s.name, "value": s.note} for s in sources if s.note],
     }
 
 
@@ -152,6 +182,10 @@ def java_sources(sources: tuple[Fetched, ...], java: Mapping[str, Any] | None) -
         return {}
     at = next(s for s in sources if s.name == java["source"]).trees[0]
     repository = git.Repository(at.repository)
-    wanted = [e for e in repository.entries(at.tree) if e.path.endswith((".java", ".kt")) and e.path.startswith(tuple(java["paths"]))]
+    wanted = [
+        e
+        for e in repository.entries(at.tree)
+        if e.path.endswith((".java", ".kt")) and e.path.startswith(tuple(java["paths"]))
+    ]
     with repository.objects() as objects:
         return {e.path: (objects.get(e.id) or ("", "", b""))[2] for e in wanted}

@@ -5,7 +5,6 @@ All that is missing on this machine is listed before anything is downloaded.
 
 from __future__ import annotations
 
-import configparser
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kz_build.adapters import git, sdk, store
+from kz_build.adapters import clones, git, sdk, store
 from kz_build.adapters.environment import index_url
-from kz_build.model.errors import ConfigError, KzError, LockError, Missing, MissingError
+from kz_build.model.errors import ConfigError, LockError, Missing, MissingError
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
 from kz_build.model.sources import Fetched, TreeAt
@@ -72,13 +71,21 @@ def _needs_network(project: Project, request: Request, source: Source) -> list[_
     if source.kind == "git":
         return _git_needs(project, request, source)
     entry = _entry(project, request.line, source)
-    if source.kind == "folder" or (entry and entry.get("sha256") and store.stored_file(project.store, entry["sha256"]).exists()):
+    if source.kind == "folder" or (
+        entry and entry.get("sha256") and store.stored_file(project.store, entry["sha256"]).exists()
+    ):
         return []
     what = f"{source.name} {project.pins.line(request.line)[source.name]}"
     if source.kind == "wheel":
         url = f"{(source.options['index'] or index_url()).rstrip('/')}/"
-        return [(what, url, lambda: _http_reachable(f"{url}{source.location}/"),
-                 "a network that reaches it, or a mirror: PIP_INDEX_URL for PyPI, `index` in pins.local.yaml for others")]
+        return [
+            (
+                what,
+                url,
+                lambda: _http_reachable(f"{url}{source.location}/"),
+                "a network that reaches it, or a mirror: PIP_INDEX_URL for PyPI, `index` in pins.local.yaml for others",
+            )
+        ]
     if (options := source.options["installed"]) and sdk.installed_folder(options["env"]):
         return []
     url = _archive_url(project, request.line, source)
@@ -97,7 +104,7 @@ def _http_reachable(url: str) -> str:
 def _git_needs(project: Project, request: Request, source: Source) -> list[_Need]:
     needs: list[_Need] = []
     for path, url, commit in _wanted_commits(project, request, source):
-        if url and not clone(project.store, source.name if not path else path, url).has(commit):
+        if url and not clones.clone(project.store, path or source.name, url).has(commit):
             what = source.name if not path else f"{source.name}/{path}"
             needs.append((what, url, lambda url=url: git.reachable(url, PROBE_SECONDS), _MIRROR.format(url=_host(url))))  # type: ignore[misc]
     return needs
@@ -123,8 +130,10 @@ def _wanted_commits(project: Project, request: Request, source: Source) -> list[
         if any(path == o or path.startswith(o + "/") for o in overrides):
             continue
         if sub["nested"] is None:
-            raise LockError(f"pins.lock does not know what submodules {source.name}/{path} has: nobody who locked could reach it",
-                            hint=f"kz lock --write --line {request.line}, where {sub['url']} answers; or name a copy under `submodules` in pins.local.yaml")
+            raise LockError(
+                f"pins.lock does not know what submodules {source.name}/{path} has: nobody who locked could reach it",
+                hint=f"kz lock --write --line {request.line}, where {sub['url']} answers; or name a copy under `submodules` in pins.local.yaml",
+            )
         wanted.append((path, sub["url"], sub["commit"]))
     wanted += [(path, _relative_url(project, o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
     return wanted
@@ -144,14 +153,21 @@ def _lock_holds(project: Project, line: str, source: Source) -> bool:
 
 def _entry(project: Project, line: str, source: Source) -> dict[str, Any] | None:
     if project.pins.overridden(line, source.name):
-        return dict(project.lock.entry(line, source.name) or {}) if _lock_holds(project, line, source) and _same_file(project, source) else None
+        return (
+            dict(project.lock.entry(line, source.name) or {})
+            if _lock_holds(project, line, source) and _same_file(project, source)
+            else None
+        )
     return project.locked(line, source.name)
 
 
 def _same_file(project: Project, source: Source) -> bool:
     """Whether overrides of an archive or wheel leave its file the same."""
-    return not any(o.where.startswith(f"sources.{source.name}.") and o.where.rsplit(".", 1)[1] in ("wheel", "tag", "index", "archive")
-                   for o in project.pins.overrides)
+    return not any(
+        o.where.startswith(f"sources.{source.name}.")
+        and o.where.rsplit(".", 1)[1] in ("wheel", "tag", "index", "archive")
+        for o in project.pins.overrides
+    )
 
 
 def git_url(project: Project, source: Source) -> str:
@@ -179,15 +195,21 @@ def _archive_url(project: Project, line: str, source: Source) -> str:
 def _bring(project: Project, request: Request, source: Source) -> Fetched:
     version = project.pins.line(request.line).get(source.name)
     if version is None:
-        raise ConfigError(f"line {request.line} has no version of {source.name}", hint="add it under `lines` in pins.yaml")
+        raise ConfigError(
+            f"line {request.line} has no version of {source.name}", hint="add it under `lines` in pins.yaml"
+        )
     if source.kind == "git":
         return _bring_git(project, request, source, version)
     if source.kind == "folder":
         folder = Path(source.location).expanduser()
         if not folder.is_dir():
-            raise ConfigError(f"the folder of {source.name}, {folder}, is not there", hint="mend `sources` in pins.local.yaml")
-        tree = import_folder(project.store, "", folder)
-        return Fetched(source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine")
+            raise ConfigError(
+                f"the folder of {source.name}, {folder}, is not there", hint="mend `sources` in pins.local.yaml"
+            )
+        tree = clones.import_folder(project.store, "", folder)
+        return Fetched(
+            source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine"
+        )
     if (options := source.options.get("installed")) and (found := sdk.installed_folder(options["env"])):
         return _installed(request, source, version, *found)
     return _bring_file(project, request, source, version)
@@ -202,23 +224,43 @@ def _installed(request: Request, source: Source, version: str, variable: str, fo
         return Fetched(source.name, "archive", version, f"installed {found}", folder=folder)
     said = f"says it is {found}" if found else f"has no {options['identity']} that says which version it is"
     if source.name not in request.allow_unpinned:
-        raise LockError(f"{variable}={folder} {said}; the pin is {version} ({wanted})",
-                        hint=f"install {source.name} {version}, unset {variable} so that kz downloads it, or accept this one: --allow-unpinned {source.name}")
-    return Fetched(source.name, "archive", version, f"installed {found or 'unknown'}", folder=folder, note=f"not the pinned version: it {said}")
+        raise LockError(
+            f"{variable}={folder} {said}; the pin is {version} ({wanted})",
+            hint=f"install {source.name} {version}, unset {variable} so that kz downloads it, or accept this one: --allow-unpinned {source.name}",
+        )
+    return Fetched(
+        source.name,
+        "archive",
+        version,
+        f"installed {found or 'unknown'}",
+        folder=folder,
+        note=f"not the pinned version: it {said}",
+    )
 
 
 def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
     entry = _entry(project, request.line, source)
     note = "" if entry is not None else "overridden in pins.local.yaml"
     if entry is not None and not entry.get("sha256"):
-        raise LockError(f"pins.lock has no digest of {source.name} {version}: nobody has computed it yet",
-                        hint=f"kz lock --write --trust {source.name}")
+        raise LockError(
+            f"pins.lock has no digest of {source.name} {version}: nobody has computed it yet",
+            hint=f"kz lock --write --trust {source.name}",
+        )
     digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress)
     if not store.stored_file(project.store, digest).exists():
         download(project, request.line, source, request.progress, digest)
     root = str(source.options.get("root") or "").replace("{version}", version)
     folder = store.unpacked(project.store, digest, root, source.list("only"))
-    return Fetched(source.name, source.kind, version, f"sha256 {digest}", (), folder, store.stored_file(project.store, digest), note)
+    return Fetched(
+        source.name,
+        source.kind,
+        version,
+        f"sha256 {digest}",
+        (),
+        folder,
+        store.stored_file(project.store, digest),
+        note,
+    )
 
 
 def download(project: Project, line: str, source: Source, progress: Progress, expected: str = "") -> str:
@@ -239,8 +281,10 @@ def download(project: Project, line: str, source: Source, progress: Progress, ex
         if sha1 := published.get("sha1"):
             _check_sha1(part, sha1, source.name)
         if published.get("sha256") and expected and published["sha256"] != expected:
-            raise LockError(f"upstream says {source.name} {version} has sha256 {published['sha256']}, pins.lock says {expected}",
-                            hint="a release must not change. If you trust the new file: kz lock --write --trust " + source.name)
+            raise LockError(
+                f"upstream says {source.name} {version} has sha256 {published['sha256']}, pins.lock says {expected}",
+                hint="a release must not change. If you trust the new file: kz lock --write --trust " + source.name,
+            )
         return store.adopt(project.store, part, expected or published.get("sha256", ""), source.name)
 
 
@@ -250,7 +294,10 @@ def _check_sha1(path: Path, expected: str, name: str) -> None:
     found = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
     if found != expected:
         path.unlink()
-        raise LockError(f"{name} has sha1 {found}, upstream publishes {expected}", hint="nothing was kept; is something between you and upstream?")
+        raise LockError(
+            f"{name} has sha1 {found}, upstream publishes {expected}",
+            hint="nothing was kept; is something between you and upstream?",
+        )
 
 
 def _bring_git(project: Project, request: Request, source: Source, version: str) -> Fetched:
@@ -263,16 +310,21 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
     exclude = source.list("exclude")
-    root = fetch_commit(project.store, source.name, url, commit, version, history=True)
+    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     tree = root.tree_id(commit)
     if locked_tree and tree != locked_tree:
-        raise LockError(f"{source.name} {commit} has tree {tree}, pins.lock says {locked_tree}", hint="the lock was edited by hand: kz lock --write")
+        raise LockError(
+            f"{source.name} {commit} has tree {tree}, pins.lock says {locked_tree}",
+            hint="the lock was edited by hand: kz lock --write",
+        )
     only = None if request.paths is None else request.paths.get(source.name, frozenset())
-    fill(project.store, root, commit, exclude, only)
+    clones.fill(project.store, root, commit, exclude, only)
     trees = [TreeAt("", root.path, commit, tree, exclude)]
     if request.paths is None:
         if not locked_tree:
-            commits += submodules_of(project.store, root, commit, source, project.pins.submodule_overrides(source.name))
+            commits += clones.submodules_of(
+                project.store, root, commit, source, project.pins.submodule_overrides(source.name)
+            )
         trees += _bring_submodules(project, source, commits[1:])
     return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
 
@@ -280,93 +332,17 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
 def _bring_submodules(project: Project, source: Source, commits: Sequence[tuple[str, str, str]]) -> list[TreeAt]:
     trees = []
     for path, url, commit in commits:
-        repo = fetch_commit(project.store, path, url, commit, commit, history=False)
-        fill(project.store, repo, commit, (), None)
-        trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit)))
+        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False)
+        exclude = git.below(source.list("exclude"), path)
+        clones.fill(project.store, repo, commit, exclude, None)
+        trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit), exclude))
     for path, override in project.pins.submodule_overrides(source.name).items():
         if override.get("folder"):
             folder = Path(override["folder"]).expanduser()
             if not folder.is_dir():
-                raise ConfigError(f"the folder of submodule {path}, {folder}, is not there", hint="mend `submodules` in pins.local.yaml")
-            trees.append(import_folder(project.store, path, folder))
+                raise ConfigError(
+                    f"the folder of submodule {path}, {folder}, is not there",
+                    hint="mend `submodules` in pins.local.yaml",
+                )
+            trees.append(clones.import_folder(project.store, path, folder))
     return sorted(trees, key=lambda t: t.path)
-
-
-def clone(root: Path, path: str, url: str) -> git.Repository:
-    """The store's partial clone of an address, named after the last part of `path`; it may not be made yet."""
-    return git.Repository(git.repository_path(root, Path(path).name, url))
-
-
-def fetch_commit(root: Path, name: str, url: str, commit: str, version: str, *, history: bool) -> git.Repository:
-    """The store's partial clone of an address, with this commit and its trees in it."""
-    repo = clone(root, name, url)
-    if not repo.has(commit):
-        with store.locked(root, repo.path.name):
-            repo.create(url)
-            if not repo.has(commit):
-                repo.fetch_commit(commit, version, history=history)
-    return repo
-
-
-def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], only: frozenset[str] | None) -> None:
-    """Bring the blobs that a verb needs, all in one request: every file but the excluded, or just `only`."""
-    marker = repo.path / "kz-whole" / f"{commit}-{len(exclude)}"
-    if only is None and marker.exists():
-        return
-    with store.locked(root, repo.path.name):
-        absent = repo.absent(commit)
-        entries = repo.entries(commit, exclude) if absent else ()
-        repo.fetch_blobs({e.id for e in entries if e.id in absent and (only is None or e.path in only)})
-        if only is None:
-            marker.parent.mkdir(exist_ok=True)
-            marker.touch()
-
-
-def import_folder(root: Path, path: str, folder: Path) -> TreeAt:
-    """A folder's content as a commit in the store."""
-    return import_files(root, path, store.folder_files(folder), "a folder")
-
-
-def import_files(root: Path, path: str, files: dict[str, Any], message: str) -> TreeAt:
-    """Files as a commit in the store; the same files give the same commit anywhere."""
-    repo = git.Repository(git.contents_path(root))
-    with store.locked(root, repo.path.name):
-        repo.create()
-        commit = repo.fast_import(git.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
-        repo.git("update-ref", f"refs/kz/{commit}", commit)
-    return TreeAt(path, repo.path, commit, repo.tree_id(commit))
-
-
-def submodules_of(root: Path, repo: git.Repository, commit: str, source: Source,
-                  overrides: Any = ()) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of the submodules that a source names, and all those nested in them."""
-    found: list[tuple[str, str, str]] = []
-
-    def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str] | None) -> None:
-        for path, url, link in links(root, repo, commit):
-            full = f"{prefix}{path}"
-            if (wanted is not None and path not in wanted) or full in overrides:
-                continue
-            found.append((full, url, link))
-            inner = fetch_commit(root, path, url, link, link, history=False)
-            visit(inner, link, full + "/", None)
-
-    visit(repo, commit, "", source.list("submodules"))
-    return found
-
-
-def links(root: Path, repo: git.Repository, commit: str) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of a commit's own submodules, by .gitmodules and gitlinks."""
-    gitlinks = {e.path: e.id for e in repo.entries(commit) if e.submodule}
-    if not gitlinks:
-        return []
-    fill(root, repo, commit, (), frozenset({".gitmodules"}))
-    with repo.objects() as objects:
-        blob = git.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
-    parser = configparser.RawConfigParser(strict=False)
-    parser.read_string("\n".join(line.strip() for line in (blob.data if blob else b"").decode().splitlines()))
-    urls = {parser[s]["path"]: parser[s]["url"] for s in parser.sections() if parser.has_option(s, "path")}
-    unknown = sorted(set(gitlinks) - set(urls))
-    if unknown:
-        raise KzError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
-    return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]

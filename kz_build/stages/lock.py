@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import git, store
+from kz_build.adapters import clones, git, store
 from kz_build.adapters.project import load_stack
 from kz_build.model.errors import CommandError, ConfigError, ConflictError
 from kz_build.model.lock import Lock
@@ -31,7 +31,9 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progr
     known = {source for line in lines for source in project.pins.line(line)}
     for name in trust:
         if name not in known:
-            raise ConfigError(f"--trust {name}: no such source in {', '.join(lines)}", hint=f"there are: {', '.join(sorted(known))}")
+            raise ConfigError(
+                f"--trust {name}: no such source in {', '.join(lines)}", hint=f"there are: {', '.join(sorted(known))}"
+            )
     new = {line: dict(entries) for line, entries in project.lock.lines.items() if line in project.pins.lines}
     for line in lines:
         new[line] = {
@@ -41,7 +43,9 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progr
     return Resolved(Lock(new), tuple(notes))
 
 
-def _resolve(project: Project, line: str, source: Source, trusted: bool, progress: fetch.Progress, notes: list[str]) -> dict[str, Any]:
+def _resolve(
+    project: Project, line: str, source: Source, trusted: bool, progress: fetch.Progress, notes: list[str]
+) -> dict[str, Any]:
     version = project.pins.line(line)[source.name]
     old = dict(project.lock.entry(line, source.name) or {})
     if old.get("version") != version or old.get("kind") != source.kind:
@@ -53,41 +57,62 @@ def _resolve(project: Project, line: str, source: Source, trusted: bool, progres
         return _stacked(project, line, source, _file(project, line, source, entry, old, trusted, progress), progress)
     except CommandError as error:
         said = str(error).splitlines()
-        notes.append(f"{source.name} {version}: " + (said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}")
-                     + ("; the lock's old facts are kept" if old else "; left unknown"))
-        return old or {**entry, **({"commit": None, "tree": None, "submodules": {}} if source.kind == "git" else {"sha256": None, "size": None})}
+        notes.append(
+            f"{source.name} {version}: "
+            + (said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}")
+            + ("; the lock's old facts are kept" if old else "; left unknown")
+        )
+        return old or {
+            **entry,
+            **(
+                {"commit": None, "tree": None, "submodules": {}}
+                if source.kind == "git"
+                else {"sha256": None, "size": None}
+            ),
+        }
 
 
 def _git(project: Project, source: Source, version: str, entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     url = fetch.git_url(project, source)
     commit = git.resolve(url, version)
-    repo = fetch.fetch_commit(project.store, source.name, url, commit, version, history=True)
+    repo = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     submodules: dict[str, Any] = {}
 
     def visit(repo: git.Repository, commit: str, prefix: str, wanted: tuple[str, ...] | None) -> None:
-        found = fetch.links(project.store, repo, commit)
+        found = clones.links(project.store, repo, commit)
         for path in set(wanted or ()) - {path for path, _, _ in found}:
-            raise ConfigError(f"{source.name} {version} has no submodule {path}", hint="mend `submodules` of the source in pins.yaml")
+            raise ConfigError(
+                f"{source.name} {version} has no submodule {path}", hint="mend `submodules` of the source in pins.yaml"
+            )
         for path, link_url, link in found:
-            if wanted is not None and path not in wanted:
-                continue
             full = prefix + path
+            if (wanted is not None and path not in wanted) or git.excluded(full, source.list("exclude")):
+                continue
             submodules[full] = {"url": link_url, "commit": link, "tree": None, "nested": None}
             try:
-                inner = fetch.fetch_commit(project.store, full, link_url, link, link, history=False)
+                inner = clones.fetch_commit(project.store, full, link_url, link, link, history=False)
             except CommandError as error:
-                notes.append(f"{source.name}/{full}: {str(error).splitlines()[-1]}; its tree and nested submodules are left unknown")
+                notes.append(
+                    f"{source.name}/{full}: {str(error).splitlines()[-1]}; its tree and nested submodules are left unknown"
+                )
                 continue
             submodules[full]["tree"] = inner.tree_id(link)
-            submodules[full]["nested"] = len(fetch.links(project.store, inner, link))
+            submodules[full]["nested"] = len(clones.links(project.store, inner, link))
             visit(inner, link, full + "/", None)
 
     visit(repo, commit, "", source.list("submodules"))
     return {**entry, "url": source.location, "commit": commit, "tree": repo.tree_id(commit), "submodules": submodules}
 
 
-def _file(project: Project, line: str, source: Source, entry: dict[str, Any], old: dict[str, Any], trusted: bool,
-          progress: fetch.Progress) -> dict[str, Any]:
+def _file(
+    project: Project,
+    line: str,
+    source: Source,
+    entry: dict[str, Any],
+    old: dict[str, Any],
+    trusted: bool,
+    progress: fetch.Progress,
+) -> dict[str, Any]:
     from kz_build.adapters import http
 
     if source.kind == "archive":
@@ -103,26 +128,35 @@ def _file(project: Project, line: str, source: Source, entry: dict[str, Any], ol
     if wheel.sha256 and not trusted:
         return {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url)}
     digest = fetch.download(project, line, source, progress)
-    return {**entry, "file": wheel.name, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
+    return {
+        **entry,
+        "file": wheel.name,
+        "sha256": digest,
+        "size": store.stored_file(project.store, digest).stat().st_size,
+    }
 
 
-def _stacked(project: Project, line: str, source: Source, entry: dict[str, Any], progress: fetch.Progress = fetch.quiet) -> dict[str, Any]:
+def _stacked(
+    project: Project, line: str, source: Source, entry: dict[str, Any], progress: fetch.Progress = fetch.quiet
+) -> dict[str, Any]:
     """Add what the stack gives on this source."""
     stack = load_stack(project.root, line, source.name)
     if stack is None:
         return entry
     if source.kind == "git":
-        repo = fetch.clone(project.store, source.name, fetch.git_url(project, source))
-        fetch.fill(project.store, repo, entry["commit"], (), touched(stack))
+        repo = clones.clone(project.store, source.name, fetch.git_url(project, source))
+        clones.fill(project.store, repo, entry["commit"], (), touched(stack))
         base = TreeAt("", repo.path, entry["commit"], entry["tree"])
     else:
         if not store.stored_file(project.store, entry["sha256"]).exists():
             fetch.download(project, line, source, progress, entry["sha256"])
         files = store.wheel_files(store.stored_file(project.store, entry["sha256"]))
-        base = fetch.import_files(project.store, "", files, f"sha256 {entry['sha256']}")
+        base = clones.import_files(project.store, "", files, f"sha256 {entry['sha256']}")
         entry = {**entry, "commit": base.commit, "tree": base.tree}
     tree, problems = apply_to(git.Repository(base.repository), base.commit, stack, "")
     if tree is None:
-        raise ConflictError("\n".join([f"the stack of {source.name} does not hold:", *(f"  {p}" for p in problems)]),
-                            hint="the lock was not written")
+        raise ConflictError(
+            "\n".join([f"the stack of {source.name} does not hold:", *(f"  {p}" for p in problems)]),
+            hint="the lock was not written",
+        )
     return {**entry, "patched": {"commit": tree.commit, "tree": tree.tree}}

@@ -45,18 +45,43 @@ def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *
     for project_name, cmake in target["cmake"].items():
         steps += _cmake(context, project_name, cmake)
     steps += _staging(context, target, artifacts, stage)
-    inputs = [__version__, name, {k: v for k, v in target.items() if k != "audit"}, soc, [s.key() for s in sources],
-              sys.version_info[:2] if "{python}" in str(target) else None]
-    return Plan(line, name, digest_of(inputs), context.tree, context.build, stage, project.root / "dist" / line / name, tuple(steps), artifacts)
+    inputs = [
+        __version__,
+        name,
+        {k: v for k, v in target.items() if k != "audit"},
+        soc,
+        [s.key() for s in sources],
+        sys.version_info[:2] if "{python}" in str(target) else None,
+    ]
+    return Plan(
+        line,
+        name,
+        digest_of(inputs),
+        context.tree,
+        context.build,
+        stage,
+        project.root / "dist" / line / name,
+        tuple(steps),
+        artifacts,
+    )
 
 
-def _context(project: Project, line: str, name: str, target: Mapping[str, Any], sources: tuple[Fetched, ...], soc: str, jobs: int) -> _Context:
+def _context(
+    project: Project, line: str, name: str, target: Mapping[str, Any], sources: tuple[Fetched, ...], soc: str, jobs: int
+) -> _Context:
     tree, build = project.out("tree", line, name), project.out("build", line, name)
     arch = arch_of(soc) if soc else ""
-    values = {"jobs": str(jobs), "arch": arch, "ARCH": arch.upper(), "python": sys.executable, "project": str(project.root),
-              "cache": str(project.store)}
+    values = {
+        "jobs": str(jobs),
+        "arch": arch,
+        "ARCH": arch.upper(),
+        "python": sys.executable,
+        "project": str(project.root),
+        "cache": str(project.store),
+    }
     for source in sources:
         values[source.name] = str(tree / source.name if source.trees else source.folder)
+        values[f"{source.name}.file"] = str(source.file or "")
     for project_name in target["cmake"]:
         values[f"build.{project_name}"] = str(build / project_name)
         values[f"install.{project_name}"] = str(build / f"{project_name}-install")
@@ -78,13 +103,32 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     for to, path in cmake["lay"].items():
         yield Copy(Path(context.fill(path)), build / to)
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
-    defines = {**_flags(context), "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
-               "CMAKE_INSTALL_PREFIX": str(build) + "-install",
-               **{key: context.fill(value) for key, value in cmake["defines"].items()}}
-    yield Command(f"{name}-configure", (*tool, "-S", str(folder), "-B", str(build), "-G", "Ninja", *preset,
-                                        *(f"-D{key}={value}" for key, value in sorted(defines.items()))), folder, env)
+    defines = {
+        **_flags(context),
+        "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
+        "CMAKE_INSTALL_PREFIX": str(build) + "-install",
+        **{key: context.fill(value) for key, value in cmake["defines"].items()},
+    }
+    yield Command(
+        f"{name}-configure",
+        (
+            *tool,
+            "-S",
+            str(folder),
+            "-B",
+            str(build),
+            "-G",
+            "Ninja",
+            *preset,
+            *(f"-D{key}={value}" for key, value in sorted(defines.items())),
+        ),
+        folder,
+        env,
+    )
     targets = ["--target", *cmake["build"]] if cmake["build"] else []
-    yield Command(f"{name}-build", (*tool, "--build", str(build), "--parallel", context.values["jobs"], *targets), folder, env)
+    yield Command(
+        f"{name}-build", (*tool, "--build", str(build), "--parallel", context.values["jobs"], *targets), folder, env
+    )
     if cmake["install"]:
         yield Command(f"{name}-install", (*tool, "--install", str(build)), folder, env)
 
@@ -100,9 +144,18 @@ def _flags(context: _Context) -> dict[str, str]:
 def environment(context: _Context) -> dict[str, str]:
     """The whole environment of a build: nothing of the caller's comes in."""
     tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
-    env = {"PATH": ":".join([*sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]), "HOME": str(context.build / "home"), "LC_ALL": "C.UTF-8",
-           "TZ": "UTC", "SOURCE_DATE_EPOCH": "1", "CCACHE_DISABLE": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0",
-           "PYTHONNOUSERSITE": "1", "NINJA_STATUS": "[%f/%t] "}
+    env = {
+        "PATH": ":".join([*sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": str(context.build / "home"),
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "SOURCE_DATE_EPOCH": "1",
+        "CCACHE_DISABLE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+        "NINJA_STATUS": "[%f/%t] ",
+    }
     if python := context.target["python"]:
         env["PYTHONPATH"] = ":".join(context.fill(path) for path in python)
     return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
@@ -118,7 +171,9 @@ def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterat
             yield Artifact(context.fill(name), libraries, prebuilt["profile"], False, False)
 
 
-def _staging(context: _Context, target: Mapping[str, Any], artifacts: tuple[Artifact, ...], stage: Path) -> Iterator[Step]:
+def _staging(
+    context: _Context, target: Mapping[str, Any], artifacts: tuple[Artifact, ...], stage: Path
+) -> Iterator[Step]:
     objcopy = [context.fill(word) for word in target["tools"]["objcopy"]]
     env = tuple(sorted(environment(context).items()))
     made = [a for a in artifacts if a.made]
@@ -126,7 +181,9 @@ def _staging(context: _Context, target: Mapping[str, Any], artifacts: tuple[Arti
         built, to = context.fill(output["path"]), stage / artifact.folder / artifact.name
         if artifact.symbols:
             debug = stage / "symbols" / f"{artifact.name}.debug"
-            yield Command(f"symbols-{artifact.name}", (*objcopy, "--only-keep-debug", built, str(debug)), context.build, env)
+            yield Command(
+                f"symbols-{artifact.name}", (*objcopy, "--only-keep-debug", built, str(debug)), context.build, env
+            )
             yield Command(f"strip-{artifact.name}", (*objcopy, "--strip-all", built, str(to)), context.build, env)
         else:
             yield Copy(Path(built), to)
@@ -134,4 +191,3 @@ def _staging(context: _Context, target: Mapping[str, Any], artifacts: tuple[Arti
     for artifact in artifacts:
         if not artifact.made:
             yield Copy(Path(context.fill(prebuilt[artifact.name]["path"])), stage / artifact.folder / artifact.name)
-

@@ -19,8 +19,14 @@ def report(project: Project, line: str) -> dict[str, Any]:
             found.setdefault(stage, {})[manifest.parent.name] = json.loads(manifest.read_bytes())
     overrides = {json.dumps(o, sort_keys=True) for m in found.get("build", {}).values() for o in m["overrides"]}
     overrides |= {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
-    return {"kz": kz_build.__version__, "line": line, "pins": project.pins.line(line), "canonical": not overrides,
-            "overrides": [json.loads(o) for o in sorted(overrides)], **found}
+    return {
+        "kz": kz_build.__version__,
+        "line": line,
+        "pins": project.pins.line(line),
+        "canonical": not overrides,
+        "overrides": [json.loads(o) for o in sorted(overrides)],
+        **found,
+    }
 
 
 def write(project: Project, line: str) -> None:

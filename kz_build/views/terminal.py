@@ -46,13 +46,21 @@ def checks(found: Sequence[CheckResult]) -> str:
 def dry_run(plan: Plan) -> str:
     """A plan as a shell script."""
     lines = [f"# {plan.line} {plan.target}: {len(plan.steps)} steps, key {plan.key[:16]}", "set -e"]
-    folders = sorted({str(plan.build / "home"), str(plan.stage / "symbols"), *(str(plan.stage / a.folder) for a in plan.artifacts)})
+    folders = sorted(
+        {str(plan.build / "home"), str(plan.stage / "symbols"), *(str(plan.stage / a.folder) for a in plan.artifacts)}
+    )
     lines.append("mkdir -p " + shlex.join(folders))
     for step in plan.steps:
         if isinstance(step, Checkout):
-            without = " ".join(shlex.quote(f":(exclude,glob){p}**" if p.endswith("/") else f":(exclude,glob)**/{p}") for p in step.exclude)
-            lines.append(f"mkdir -p {shlex.quote(str(step.folder))} && git --git-dir={shlex.quote(str(step.repository))} archive {step.tree}"
-                         + (f" -- . {without}" if without else "") + f" | tar -x -C {shlex.quote(str(step.folder))}")
+            without = " ".join(
+                shlex.quote(f":(exclude,glob){p}**" if p.endswith("/") else f":(exclude,glob)**/{p}")
+                for p in step.exclude
+            )
+            lines.append(
+                f"mkdir -p {shlex.quote(str(step.folder))} && git --git-dir={shlex.quote(str(step.repository))} archive {step.tree}"
+                + (f" -- . {without}" if without else "")
+                + f" | tar -x -C {shlex.quote(str(step.folder))}"
+            )
         elif isinstance(step, Copy):
             lines.append(f"install -D {shlex.quote(str(step.source))} {shlex.quote(str(step.to))}")
         else:
@@ -69,20 +77,31 @@ def _command(step: Command) -> str:
 def artifacts(found: dict[str, Any], folder: str) -> str:
     """Files of a build with size and digest."""
     width = max(len(name) for name in found)
-    rows = [f"  {name:{width}} {facts['size']:>12,} B  sha256 {facts['sha256'][:16]}" for name, facts in sorted(found.items())]
+    rows = [
+        f"  {name:{width}} {facts['size']:>12,} B  sha256 {facts['sha256'][:16]}"
+        for name, facts in sorted(found.items())
+    ]
     return "\n".join([f"{folder}/", *rows])
 
 
 def report(found: dict[str, Any]) -> str:
     """All that is known of a line."""
-    rows = [f"line {found['line']}: " + ", ".join(f"{k} {v}" for k, v in found["pins"].items()),
-            f"canonical: {str(found['canonical']).lower()}", *(f"  {o['where']}: {o['value']}" for o in found["overrides"])]
+    rows = [
+        f"line {found['line']}: " + ", ".join(f"{k} {v}" for k, v in found["pins"].items()),
+        f"canonical: {str(found['canonical']).lower()}",
+        *(f"  {o['where']}: {o['value']}" for o in found["overrides"]),
+    ]
     for target, manifest in found.get("build", {}).items():
-        rows += [f"build {target}: {manifest['seconds']:g} s, engine {manifest['engine']}, network {manifest['network']}",
-                 artifacts(manifest["files"], f"dist/{found['line']}/{target}")]
+        rows += [
+            f"build {target}: {manifest['seconds']:g} s, engine {manifest['engine']}, network {manifest['network']}",
+            artifacts(manifest["files"], f"dist/{found['line']}/{target}"),
+        ]
     for target, manifest in found.get("audit", {}).items():
         counts = [c["status"] for c in manifest["checks"]]
-        rows.append(f"audit {target}: " + ", ".join(f"{counts.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in counts))
+        rows.append(
+            f"audit {target}: "
+            + ", ".join(f"{counts.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in counts)
+        )
     return "\n".join(rows)
 
 
@@ -141,8 +160,23 @@ class Live:
 
 def _progress_bar(download: bool) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     count = DownloadColumn() if download else MofNCompleteColumn()
-    return Progress(TextColumn("{task.description}"), BarColumn(bar_width=20), count, TimeElapsedColumn(), TimeRemainingColumn(),
-                    console=Console(stderr=True), transient=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        count,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

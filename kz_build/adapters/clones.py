@@ -1,0 +1,98 @@
+"""The store's partial clones: commits, blobs in one request, submodules, and files imported as commits."""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from kz_build.adapters import fastimport, git, store
+from kz_build.model.errors import KzError
+from kz_build.model.pins import Source, digest_of
+from kz_build.model.sources import TreeAt
+from kz_build.model.stack import Blob
+
+
+def clone(root: Path, path: str, url: str) -> git.Repository:
+    """The store's partial clone of an address, named after the last part of `path`; it may not be made yet."""
+    return git.Repository(git.repository_path(root, Path(path).name, url))
+
+
+def fetch_commit(root: Path, name: str, url: str, commit: str, version: str, *, history: bool) -> git.Repository:
+    """The store's partial clone of an address, with this commit and its trees in it."""
+    repo = clone(root, name, url)
+    if not repo.has(commit):
+        with store.locked(root, repo.path.name):
+            repo.create(url)
+            if not repo.has(commit):
+                repo.fetch_commit(commit, version, history=history)
+    return repo
+
+
+def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], only: frozenset[str] | None) -> None:
+    """Bring the blobs that a verb needs, all in one request: every file but the excluded, or just `only`."""
+    marker = repo.path / "kz-whole" / f"{commit}-{digest_of(list(exclude))[:8]}"
+    if only is None and marker.exists():
+        return
+    with store.locked(root, repo.path.name):
+        absent = repo.absent(commit)
+        entries = repo.entries(commit, exclude) if absent else ()
+        repo.fetch_blobs({e.id for e in entries if e.id in absent and (only is None or e.path in only)})
+        if only is None:
+            marker.parent.mkdir(exist_ok=True)
+            marker.touch()
+
+
+def import_folder(root: Path, path: str, folder: Path) -> TreeAt:
+    """A folder's content as a commit in the store."""
+    return import_files(root, path, store.folder_files(folder), "a folder")
+
+
+def import_files(root: Path, path: str, files: dict[str, Blob], message: str) -> TreeAt:
+    """Files as a commit in the store; the same files give the same commit anywhere."""
+    repo = git.Repository(git.contents_path(root))
+    with store.locked(root, repo.path.name):
+        repo.create()
+        commit = repo.fast_import(fastimport.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
+        repo.git("update-ref", f"refs/kz/{commit}", commit)
+    return TreeAt(path, repo.path, commit, repo.tree_id(commit))
+
+
+def submodules_of(
+    root: Path, repo: git.Repository, commit: str, source: Source, overrides: Collection[str] = ()
+) -> list[tuple[str, str, str]]:
+    """(path, url, commit) of the submodules that a source names, and all those nested in them."""
+    found: list[tuple[str, str, str]] = []
+
+    def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str] | None) -> None:
+        for path, url, link in links(root, repo, commit):
+            full = f"{prefix}{path}"
+            if (
+                (wanted is not None and path not in wanted)
+                or full in overrides
+                or git.excluded(full, source.list("exclude"))
+            ):
+                continue
+            found.append((full, url, link))
+            inner = fetch_commit(root, path, url, link, link, history=False)
+            visit(inner, link, full + "/", None)
+
+    visit(repo, commit, "", source.list("submodules"))
+    return found
+
+
+def links(root: Path, repo: git.Repository, commit: str) -> list[tuple[str, str, str]]:
+    """(path, url, commit) of a commit's own submodules, by .gitmodules and gitlinks."""
+    gitlinks = {e.path: e.id for e in repo.entries(commit) if e.submodule}
+    if not gitlinks:
+        return []
+    fill(root, repo, commit, (), frozenset({".gitmodules"}))
+    with repo.objects() as objects:
+        blob = git.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
+    parser = configparser.RawConfigParser(strict=False)
+    parser.read_string("\n".join(line.strip() for line in (blob.data if blob else b"").decode().splitlines()))
+    urls = {parser[s]["path"]: parser[s]["url"] for s in parser.sections() if parser.has_option(s, "path")}
+    unknown = sorted(set(gitlinks) - set(urls))
+    if unknown:
+        raise KzError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
+    return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]
