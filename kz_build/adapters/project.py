@@ -145,8 +145,8 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             need(source, plain["sources"], "source", ("lines", line, source))
     for name, target in plain["targets"].items():
         place = ("targets", name)
-        for source in (*target["sources"], target["toolchain"]):
-            need(source, plain["sources"], "source", (*place, "sources"))
+        for i, source in enumerate(target["sources"]):
+            need(source, plain["sources"], "source", (*place, "sources", i))
         for line in target["when"]:
             need(line, plain["lines"], "line", (*place, "when", line))
         allowed = {
