@@ -258,6 +258,8 @@ def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str,
         if folder not in trees:
             if not folder:
                 got = objects.get(f"{commit}^{{tree}}")
+                if got is None:
+                    raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
             else:
                 parent, _, name = folder.rpartition("/")
                 mode, oid = listing(parent).get(name, ("", ""))

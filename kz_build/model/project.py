@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kz_build.model.errors import LockError
 from kz_build.model.lock import Lock
-from kz_build.model.pins import Pins
+from kz_build.model.pins import Pins, Source
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,15 @@ class Project:
     def out(self, stage: str, *parts: str) -> Path:
         """Folder of a stage's results: out/<stage>/<line>/…"""
         return self.root.joinpath("out", stage, *parts)
+
+    def git_url(self, source: Source) -> str:
+        """A git source's address; one without scheme is a path below the project (a bundle, say)."""
+        return self.address(source.location)
+
+    def address(self, url: str) -> str:
+        """A git address as git takes it from any folder."""
+        local = "://" not in url and not (":" in url and not url.startswith((".", "/")))
+        return str((self.root / url).resolve()) if local else url
 
     def locked(self, line: str, source: str) -> dict[str, object]:
         """The lock's entry of a source, or LockError when the pin was never locked or has changed since."""

@@ -38,8 +38,7 @@ def _proved(project: Project, line: str, names: Sequence[str], progress: Any) ->
         stack = load_stack(project.root, line, name)
         if stack is None:
             raise ConfigError(f"{name} has no stack on line {line}", hint=f"patches/{line}/{name}/series would be it")
-        base, repository, locked = _base(project, line, stack, progress)
-        tree, found = apply_to(git.Repository(repository), base, stack, locked)
+        tree, found = _apply(project, line, stack, progress)
         problems += found
         if tree:
             trees.append(tree)
@@ -91,46 +90,29 @@ def _write(repository: git.Repository, base: str, applied: Sequence[Applied], re
         return repository.fast_import(fastimport.commits_stream(base, applied, ref)).decode().split()[-1]
 
 
-def _base(project: Project, line: str, stack: Stack, progress: Any) -> tuple[str, Path, str]:
-    """Commit that a stack stands on, brought here if need be; where it lies; the tree the lock expects."""
+def _apply(project: Project, line: str, stack: Stack, progress: Any) -> tuple[Tree | None, list[Problem]]:
+    """Apply a stack to the locked commit; what is not here yet of it is fetched first."""
+    overridden = project.pins.overridden(line, stack.source)
+    entry = project.lock.entry(line, stack.source) if overridden else project.locked(line, stack.source)
     source = project.pins.source(stack.source)
-    entry = (
-        project.lock.entry(line, stack.source)
-        if project.pins.overridden(line, stack.source)
-        else project.locked(line, stack.source)
-    )
-    commit = str(entry["commit"]) if entry else ""
-    if source.kind == "git" and commit and not project.pins.overridden(line, stack.source):
-        from kz_build.stages.fetch import git_url
-
-        repository = git.Repository(git.repository_path(project.store, source.name, git_url(project, source)))
-        if has_paths(repository, commit, touched(stack)):
-            return commit, repository.path, _patched(entry)
-    elif (
-        source.kind == "wheel"
-        and commit
-        and has_paths(repo := git.Repository(git.contents_path(project.store)), commit, touched(stack))
-    ):
-        return commit, repo.path, _patched(entry)
-    return _fetched_base(project, line, stack, _patched(entry), progress)
+    if entry and entry.get("commit") and not overridden:
+        path = (
+            git.contents_path(project.store)
+            if source.kind == "wheel"
+            else git.repository_path(project.store, source.name, project.git_url(source))
+        )
+        repository = git.Repository(path)
+        try:
+            if repository.exists():
+                return apply_to(repository, entry["commit"], stack, _patched(entry))
+        except git.ObjectsMissing:
+            pass
+    commit, path, locked = _fetched_base(project, line, stack, _patched(entry), progress)
+    return apply_to(git.Repository(path), commit, stack, locked)
 
 
 def _patched(entry: Any) -> str:
     return str(((entry or {}).get("patched") or {}).get("tree") or "")
-
-
-def has_paths(repository: git.Repository, commit: str, paths: frozenset[str]) -> bool:
-    """Whether a commit is here with the blobs of these paths."""
-    if not repository.exists():
-        return False
-    try:
-        with repository.objects() as objects:
-            if objects.get(commit) is None:
-                return False
-            git.read_paths(objects, commit, paths)
-    except git.ObjectsMissing:
-        return False
-    return True
 
 
 def _fetched_base(project: Project, line: str, stack: Stack, locked: str, progress: Any) -> tuple[str, Path, str]:

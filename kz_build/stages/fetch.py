@@ -117,7 +117,7 @@ def _host(url: str) -> str:
 
 def _wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:
     """(path, url, commit) of a git source and, for whole fetches, its submodules; '' as url for local folders."""
-    url = git_url(project, source)
+    url = project.git_url(source)
     if project.pins.overridden(request.line, source.name) and not _lock_holds(project, request.line, source):
         version = project.pins.line(request.line)[source.name]
         return [("", url, version)]
@@ -135,7 +135,7 @@ def _wanted_commits(project: Project, request: Request, source: Source) -> list[
                 hint=f"kz lock --write --line {request.line}, where {sub['url']} answers; or name a copy under `submodules` in pins.local.yaml",
             )
         wanted.append((path, sub["url"], sub["commit"]))
-    wanted += [(path, _relative_url(project, o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
+    wanted += [(path, project.address(o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
     return wanted
 
 
@@ -168,16 +168,6 @@ def _same_file(project: Project, source: Source) -> bool:
         and o.where.rsplit(".", 1)[1] in ("wheel", "tag", "index", "archive")
         for o in project.pins.overrides
     )
-
-
-def git_url(project: Project, source: Source) -> str:
-    """A git source's address; one without scheme is a path below the project."""
-    return _relative_url(project, source.location)
-
-
-def _relative_url(project: Project, url: str) -> str:
-    local = "://" not in url and not (":" in url and not url.startswith((".", "/")))
-    return str((project.root / url).resolve()) if local else url
 
 
 def wheel_index(source: Source) -> str:

@@ -73,7 +73,7 @@ def _resolve(
 
 
 def _git(project: Project, source: Source, version: str, entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
-    url = fetch.git_url(project, source)
+    url = project.git_url(source)
     commit = git.resolve(url, version)
     repo = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     submodules: dict[str, Any] = {}
@@ -144,7 +144,7 @@ def _stacked(
     if stack is None:
         return entry
     if source.kind == "git":
-        repo = clones.clone(project.store, source.name, fetch.git_url(project, source))
+        repo = clones.clone(project.store, source.name, project.git_url(source))
         clones.fill(project.store, repo, entry["commit"], (), touched(stack))
         base = TreeAt("", repo.path, entry["commit"], entry["tree"])
     else:
