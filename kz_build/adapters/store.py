@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from kz_build.adapters.files import disk_errors, new_folder, sha256_file
+from kz_build.adapters.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.adapters.git import excluded
 from kz_build.model.errors import LockError
 from kz_build.model.patch import unsafe_path
@@ -38,6 +38,17 @@ def stored_file(store: Path, sha256: str) -> Path:
 def partial_file(store: Path, url: str) -> Path:
     """Where a download of an address grows."""
     return store / "partial" / _short(url)
+
+
+def once_from(store: Path, url: str) -> str:
+    """sha256 of what an address gave when it was last asked, '' where it was not."""
+    note = store / "addresses" / _short(url)
+    return note.read_text() if note.is_file() else ""
+
+
+def remember(store: Path, url: str, sha256: str) -> None:
+    """Note what an address gave."""
+    write_atomic(store / "addresses" / _short(url), sha256.encode())
 
 
 def adopt(store: Path, part: Path, expected: str, name: str) -> str:

@@ -142,6 +142,7 @@ class Target(Strict):
     platform: Literal["android", "linux"]
     abi: Text
     sources: list[Name] = Field(description="sources of the line that this target uses")
+    omit: list[Text] = Field(default=[], description="submodules it does without: `executorch/backends/vulkan/`")
     tools: dict[Literal["cmake", "ninja", "objcopy"], list[HostPath]] = Field(description="argv of each build tool")
     needs: dict[str, Text] = Field(default={}, description="programs of the machine: what brings each")
     python: list[HostPath] = Field(default=[], description="folders on the PYTHONPATH of the build")

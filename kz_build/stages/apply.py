@@ -104,7 +104,7 @@ def _apply(project: Project, line: str, stack: Stack, progress: Any) -> tuple[Tr
         repository = git.Repository(path)
         try:
             if repository.exists():
-                return apply_to(repository, entry["commit"], stack, _patched(entry))
+                return apply_to(repository, str(entry["commit"]), stack, _patched(entry))
         except git.ObjectsMissing:
             pass
     commit, path, locked = _fetched_base(project, line, stack, _patched(entry), progress)

@@ -29,11 +29,13 @@ def quiet(name: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """What to fetch of a line. `paths` limits the blobs to those files (None: all); `bare` leaves submodules out."""
+    """What to fetch of a line. `omit` names submodules (`source/path/`) that a target does without; `paths` limits a
+    fetch to those files of the sources themselves (None: all files, and submodules)."""
 
     line: str
     names: tuple[str, ...]
     allow_unpinned: Collection[str] = ()
+    omit: tuple[str, ...] = ()
     paths: dict[str, frozenset[str]] | None = None
     progress: Progress = field(default=quiet)
 
@@ -127,7 +129,9 @@ def _wanted_commits(project: Project, request: Request, source: Source) -> list[
         return wanted
     overrides = project.pins.submodule_overrides(source.name)
     for path, sub in _submodules(entry).items():
-        if any(path == o or path.startswith(o + "/") for o in overrides):
+        if any(path == o or path.startswith(o + "/") for o in overrides) or f"{source.name}/{path}/".startswith(
+            request.omit
+        ):
             continue
         if sub["nested"] is None:
             raise LockError(
@@ -236,7 +240,7 @@ def _bring_file(project: Project, request: Request, source: Source, version: str
             f"pins.lock has no digest of {source.name} {version}: nobody has computed it yet",
             hint=f"kz lock --write --trust {source.name}",
         )
-    digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress)
+    digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress, again=False)
     if not store.stored_file(project.store, digest).exists():
         download(project, request.line, source, request.progress, digest)
     root = str(source.options.get("root") or "").replace("{version}", version)
@@ -253,8 +257,13 @@ def _bring_file(project: Project, request: Request, source: Source, version: str
     )
 
 
-def download(project: Project, line: str, source: Source, progress: Progress, expected: str = "") -> str:
-    """Bring a wheel or archive into the store; gives its sha256. What upstream publishes about it is checked too."""
+def download(
+    project: Project, line: str, source: Source, progress: Progress, expected: str = "", *, again: bool = True
+) -> str:
+    """Bring a wheel or archive into the store; gives its sha256. What upstream publishes about it is checked too.
+
+    Without `again`, what once came from that very address is taken as it is: for overrides, which no lock holds.
+    """
     from kz_build.adapters import http  # requests costs 160 ms
 
     version = project.pins.line(line)[source.name]
@@ -265,8 +274,9 @@ def download(project: Project, line: str, source: Source, progress: Progress, ex
         url, published = _archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
     with store.locked(project.store, part.name):
-        if expected and store.stored_file(project.store, expected).exists():
-            return expected
+        known = expected or ("" if again else store.once_from(project.store, url))
+        if known and store.stored_file(project.store, expected).exists():
+            return known
         http.download(url, part, progress)
         if sha1 := published.get("sha1"):
             _check_sha1(part, sha1, source.name)
@@ -275,7 +285,9 @@ def download(project: Project, line: str, source: Source, progress: Progress, ex
                 f"upstream says {source.name} {version} has sha256 {published['sha256']}, pins.lock says {expected}",
                 hint="a release must not change. If you trust the new file: kz lock --write --trust " + source.name,
             )
-        return store.adopt(project.store, part, expected or published.get("sha256", ""), source.name)
+        digest = store.adopt(project.store, part, expected or published.get("sha256", ""), source.name)
+        store.remember(project.store, url, digest)
+        return digest
 
 
 def _check_sha1(path: Path, expected: str, name: str) -> None:

@@ -1,0 +1,321 @@
+"""audit: is each file what an app needs? One answer with evidence per check and file (docs/audit.md)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.adapters import elf as reader
+from kz_build.adapters import files
+from kz_build.model.checks import CheckResult, Status
+from kz_build.model.elf import Elf, JavaSide, NativeMethod
+from kz_build.model.errors import AuditError, LockError
+from kz_build.model.pins import digest_of
+from kz_build.model.project import Project
+from kz_build.model.sources import Fetched
+from kz_build.stages.build import Built, java_sources
+
+PAGE = 16384
+# What each profile is asked, in the order of the table.
+PROFILES: Mapping[str, tuple[str, ...]] = {
+    "ours": (
+        "elf",
+        "pages-16k",
+        "android-note",
+        "soname",
+        "needed",
+        "jni",
+        "natives",
+        "textrel",
+        "build-id",
+        "paths",
+        "size",
+    ),
+    "vendor": ("elf", "pages-16k", "needed", "textrel", "size"),
+    "hexagon": ("elf", "size"),
+    "program": ("elf", "pages-16k", "android-note", "needed", "build-id", "paths", "size"),
+}
+_MACHINES = {"arm64-v8a": "EM_AARCH64", "arm64": "EM_AARCH64", "x86_64": "EM_X86_64"}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A file to audit. `previous_size` in bytes, None where there was none before."""
+
+    path: Path
+    profile: str
+    previous_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the files are held against. `build_paths` are folders of this machine that must not stand in a file."""
+
+    platform: str
+    abi: str
+    required: frozenset[str]
+    needed: frozenset[str]
+    max_api: int
+    build_paths: tuple[str, ...]
+    java: JavaSide
+    classes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Subject:
+    file: Audited
+    elf: Elf
+    rules: Rules
+    beside: frozenset[str]
+
+    @property
+    def loaded_by_java(self) -> bool:
+        return self.file.path.name in {f"lib{name}.so" for name in self.rules.java.loads}
+
+
+_Answer = tuple[Status, str] | None
+
+
+def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple[CheckResult, ...]:
+    """Audit what a build left, or give the record of it where nothing has changed since."""
+    plan = built.plan
+    target = project.pins.target(plan.target, plan.line)
+    manifest = project.out("audit", plan.line, plan.target) / "manifest.json"
+    key = digest_of(
+        [
+            target["audit"],
+            target["platform"],
+            target["abi"],
+            {n: f["sha256"] for n, f in built.files.items()},
+            PROFILES["ours"],
+        ]
+    )
+    if known := files.read_manifest(manifest, key):
+        return _results(known)
+    previous = _previous_sizes(manifest)
+    java = java_side(java_sources(sources, target["audit"]["java"]))
+    rules = Rules(
+        target["platform"], target["abi"], frozenset(target["audit"]["required"]), frozenset(target["audit"]["needed"]),
+        target["audit"]["max_api"], tuple(str(p) for p in {project.root, project.store, plan.tree, plan.build, Path.home()} if len(p.parts) > 2),
+        java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
+    )  # fmt: skip
+    subjects = tuple(
+        Audited(plan.dist / n, f["profile"], previous.get(n))
+        for n, f in built.files.items()
+        if f["profile"] != "symbols"
+    )
+    found = audit_files(subjects, rules)
+    rows = [{**c.__dict__, "status": c.status.value} for c in found]
+    files.write_manifest(manifest, key, {"checks": rows, "sizes": {n: f["size"] for n, f in built.files.items()}})
+    return found
+
+
+def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...]:
+    """The last audit of a target, as long as dist still holds the files it was about."""
+    build = project.out("build", line, target) / "manifest.json"
+    manifest = project.out("audit", line, target) / "manifest.json"
+    if not build.is_file() or not manifest.is_file():
+        raise LockError(f"{target} of {line} was not built", hint=f"kz build --line {line} --target {target}")
+    folder = project.root / "dist" / line / target
+    for name, facts in json.loads(build.read_bytes())["files"].items():
+        if not (folder / name).is_file() or files.sha256_file(folder / name) != facts["sha256"]:
+            raise LockError(
+                f"{folder / name} is not what was built and audited", hint=f"kz build --line {line} --target {target}"
+            )
+    return _results(json.loads(manifest.read_bytes()))
+
+
+def _results(manifest: Mapping[str, object]) -> tuple[CheckResult, ...]:
+    rows = manifest["checks"]
+    assert isinstance(rows, list)
+    return tuple(CheckResult(r["file"], r["check"], Status(r["status"]), r["evidence"], r["required"]) for r in rows)
+
+
+def _previous_sizes(manifest: Path) -> dict[str, int]:
+    try:
+        return dict(json.loads(manifest.read_bytes())["sizes"])
+    except (FileNotFoundError, ValueError, KeyError):
+        return {}
+
+
+def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[CheckResult, ...]:
+    """Every check of every file's profile. A check that cannot be asked is an ERROR."""
+    results: list[CheckResult] = []
+    read: dict[Path, Elf] = {}
+    for file in subjects:
+        try:
+            read[file.path] = reader.read_elf(file.path)
+        except AuditError as error:
+            results.append(CheckResult(file.path.name, "elf", Status.ERROR, str(error), True))
+    beside = frozenset(name for path, elf in read.items() for name in (path.name, elf.soname))
+    for file in subjects:
+        if file.path in read:
+            subject = _Subject(file, read[file.path], rules, beside)
+            for check in PROFILES[file.profile]:
+                if answer := _CHECKS[check](subject):
+                    results.append(CheckResult(file.path.name, check, *answer, check in rules.required))
+    return tuple(results)
+
+
+def _verdict(good: bool, evidence: str) -> tuple[Status, str]:
+    return (Status.PASS if good else Status.FAIL), evidence
+
+
+def _elf(s: _Subject) -> _Answer:
+    bits, machine = (32, "EM_QDSP6") if s.file.profile == "hexagon" else (64, _MACHINES.get(s.rules.abi, "?"))
+    kinds = ("ET_DYN", "ET_EXEC") if s.file.profile == "program" else ("ET_DYN",)
+    return _verdict(
+        (s.elf.bits, s.elf.machine) == (bits, machine) and s.elf.kind in kinds,
+        f"ELF{s.elf.bits} {s.elf.machine} {s.elf.kind}",
+    )
+
+
+def _pages(s: _Subject) -> _Answer:
+    aligned = bool(s.elf.alignments) and all(a >= PAGE and a % PAGE == 0 for a in s.elf.alignments)
+    said = ", ".join(sorted({f"{a // 1024} KB" if a >= 1024 else f"{a} B" for a in s.elf.alignments}))
+    text = f"{len(s.elf.alignments)} PT_LOAD aligned to {said}"
+    return _verdict(aligned and s.elf.congruent, text if s.elf.congruent else text + ", addresses do not fit offsets")
+
+
+def _android_note(s: _Subject) -> _Answer:
+    if s.rules.platform != "android":
+        return None
+    if not s.elf.api:
+        return Status.FAIL, "no .note.android.ident: not made by an NDK"
+    limit = s.rules.max_api
+    return _verdict(
+        not limit or s.elf.api <= limit,
+        f"API {s.elf.api}" + (f" (at most {limit})" if limit else "") + f", NDK {s.elf.ndk}",
+    )
+
+
+def _soname(s: _Subject) -> _Answer:
+    name = s.file.path.name
+    note = (
+        ""
+        if s.elf.soname == name
+        else f" (the file is {name}, as Java loads it)"
+        if s.loaded_by_java
+        else f", not {name}"
+    )
+    return _verdict(bool(s.elf.soname) and (s.elf.soname == name or s.loaded_by_java), (s.elf.soname or "none") + note)
+
+
+def _needed(s: _Subject) -> _Answer:
+    lost = [n for n in s.elf.needed if n not in s.rules.needed and n not in s.beside]
+    return _verdict(
+        not lost, f"neither of the system nor beside it: {' '.join(lost)}" if lost else " ".join(s.elf.needed) or "none"
+    )
+
+
+def _jni(s: _Subject) -> _Answer:
+    if not s.loaded_by_java:
+        return None
+    java = sorted(e for e in s.elf.exports if e.startswith("Java_"))
+    declared = {m.export for m in s.rules.java.methods}
+    strays = [e for e in java if e.split("__")[0] not in declared]
+    text = f"JNI_OnLoad{'' if 'JNI_OnLoad' in s.elf.exports else ' missing'}, {len(java)} Java_ exports"
+    return _verdict(
+        "JNI_OnLoad" in s.elf.exports and not strays,
+        text + (f", no Java method for {' '.join(strays)}" if strays else ""),
+    )
+
+
+def _natives(s: _Subject) -> _Answer:
+    """Each native method is exported under its JNI name, or its class descriptor and its name stand in the library to be registered."""
+    if not s.loaded_by_java:
+        return None
+    wanted = [m for m in s.rules.java.methods if not s.rules.classes or m.java_class in s.rules.classes]
+    names = {t for m in wanted for t in (m.descriptor, m.java_class, m.name)}
+    there = reader.texts(s.file.path, sorted(names))
+    exported = {e.split("__")[0] for e in s.elf.exports}
+    lost = [
+        m for m in wanted if m.export not in exported and not ({m.descriptor, m.java_class} & there and m.name in there)
+    ]
+    missing = " ".join(f"{m.java_class.rsplit('/', 1)[1]}.{m.name}" for m in lost)
+    classes = {m.java_class for m in wanted}
+    if not wanted:
+        return Status.FAIL, "the Java sources declare no native method"
+    return _verdict(
+        not lost, f"not registered: {missing}" if lost else f"{len(wanted)} methods of {len(classes)} classes"
+    )
+
+
+def _textrel(s: _Subject) -> _Answer:
+    return _verdict(not s.elf.textrel, "text relocations" if s.elf.textrel else "none")
+
+
+def _build_id(s: _Subject) -> _Answer:
+    return _verdict(bool(s.elf.build_id), s.elf.build_id or "none: crashes cannot be symbolised")
+
+
+def _paths(s: _Subject) -> _Answer:
+    found = reader.strings_with(s.file.path, s.rules.build_paths)
+    return _verdict(
+        not found,
+        f"{len(found)} or more, first in {found[0][0]}: {found[0][1]}" if found else "no path of the build machine",
+    )
+
+
+def _size(s: _Subject) -> _Answer:
+    before = s.file.previous_size
+    delta = f", {s.elf.size - before:+,} B ({(s.elf.size - before) / before:+.1%})" if before else ""
+    return _verdict(s.elf.size > 0, f"{s.elf.size:,} B{delta}")
+
+
+_CHECKS: Mapping[str, Callable[[_Subject], _Answer]] = {
+    "elf": _elf, "pages-16k": _pages, "android-note": _android_note, "soname": _soname, "needed": _needed, "jni": _jni,
+    "natives": _natives, "textrel": _textrel, "build-id": _build_id, "paths": _paths, "size": _size,
+}  # fmt: skip
+
+
+# --- the Java side -----------------------------------------------------------------------------------------------
+
+_COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.DOTALL)
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)", re.MULTILINE)
+_LOAD = re.compile(r'\bloadLibrary\s*\(\s*"([^"]+)"')
+_TOKEN = re.compile(
+    r"\b(?:class|interface|object|enum)\s+(?P<type>\w+)|(?P<companion>\bcompanion\s+object\b)|(?P<open>\{)|(?P<close>\})"
+    r"|\bnative\s+[^;={}]*?(?P<java>\w+)\s*\([^;{}]*\)\s*(?:throws[^;]*)?;|(?P<static>@JvmStatic\s+)?(?:\b(?:private|internal|public|protected)\s+)*\bexternal\s+fun\s+(?P<kotlin>\w+)"
+)
+
+
+def java_side(sources: Mapping[str, bytes]) -> JavaSide:
+    """Native methods and loaded libraries of .java and .kt files, by path -> content."""
+    methods: list[NativeMethod] = []
+    loads: set[str] = set()
+    for path in sorted(sources):
+        text = _COMMENT.sub(lambda m: m[1] or " ", sources[path].decode("utf-8", "replace"))
+        loads |= set(_LOAD.findall(text))
+        package = _PACKAGE.search(text)
+        prefix = package[1].replace(".", "/") + "/" if package else ""
+        methods += [NativeMethod(prefix + name, method) for name, method in _methods(_STRING.sub('""', text))]
+    return JavaSide(tuple(methods), frozenset(loads))
+
+
+def _methods(text: str) -> list[tuple[str, str]]:
+    """(class within its file as Outer$Inner, method). A companion's functions are its own class's, but for @JvmStatic ones."""
+    found: list[tuple[str, str]] = []
+    around: list[str | None] = []
+    pending: str | None = None
+    for token in _TOKEN.finditer(text):
+        if token["companion"]:
+            pending = "Companion"
+        elif token["type"]:
+            pending = token["type"]
+        elif token["open"]:
+            around.append(pending)
+            pending = None
+        elif token["close"]:
+            if around:
+                around.pop()
+        elif name := token["java"] or token["kotlin"]:
+            classes = [n for n in around if n]
+            if token["static"] and classes[-1:] == ["Companion"]:
+                classes.pop()
+            found.append(("$".join(classes), name))
+    return found
