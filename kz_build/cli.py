@@ -187,9 +187,9 @@ def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
     line = arguments.line or project.pins.default
     target = arguments.target or project.pins.targets[0]
     project.pins.line(line)
-    request = Request(
-        line, tuple(project.pins.target(target, line)["sources"]), tuple(getattr(arguments, "allow_unpinned", ()))
-    )
+    wanted = project.pins.target(target, line)
+    unpinned = tuple(getattr(arguments, "allow_unpinned", ()))
+    request = Request(line, tuple(wanted["sources"]), unpinned, tuple(wanted["omit"]))
     return line, target, request
 
 

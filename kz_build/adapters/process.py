@@ -115,13 +115,15 @@ class Commands:
         Raises CommandError with the log's path and its last lines. On an interrupt the whole process group is ended first.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.show(f"$ {shlex.join(argv)}")
         log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
+        self.show(f"{title}: {log}")
         last: deque[str] = deque(maxlen=25)
         started = time.monotonic()
         code = -1
         try:
             with log.open("wb") as file:
+                file.write(f"$ {shlex.join(argv)}\n".encode())
+                file.flush()
                 code = self._stream(argv, cwd, env, file.write, last, watch)
         finally:
             self._journal(argv, cwd, env, code, time.monotonic() - started)

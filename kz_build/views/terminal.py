@@ -39,7 +39,7 @@ def sources(found: Sequence[Fetched]) -> str:
 def checks(found: Sequence[CheckResult]) -> str:
     """The audit as a table, failures last, where the eye ends up."""
     width = max((len(c.file) for c in found), default=0)
-    order = sorted(found, key=lambda c: (c.failed, c.file, c.check))
+    order = sorted(found, key=lambda c: c.failed)
     return "\n".join(f"{c.status.value:5} {c.file:{width}} {c.check:12} {c.evidence}" for c in order)
 
 
