@@ -80,10 +80,9 @@ class Pins:
         return found
 
     def overridden(self, line: str, source: str) -> bool:
-        """Whether pins.local.yaml changed where this source comes from or which version it is."""
+        """Whether pins.local.yaml changed where this source comes from or which version it is (its submodules aside)."""
         return any(
-            o.where.startswith((f"sources.{source}.", f"submodules.{source}.")) or o.where == f"lines.{line}.{source}"
-            for o in self.overrides
+            o.where.startswith(f"sources.{source}.") or o.where == f"lines.{line}.{source}" for o in self.overrides
         )
 
 

@@ -42,13 +42,14 @@ class Fetched:
 
 @dataclass(frozen=True)
 class Tree:
-    """A source with its stack applied. `tree` is its identity; `locked` what pins.lock has, '' where the lock cannot know."""
+    """A source with its stack applied. `tree` is its identity; `locked` what pins.lock has, None where an override makes
+    it a tree that no lock knows."""
 
     source: str
     repository: Path
     base: str
     commit: str
     tree: str
-    locked: str
+    locked: str | None
     patches: tuple[tuple[str, str], ...]
     """(patch name, 'clean' or 'offset +3 (file), …')"""

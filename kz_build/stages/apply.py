@@ -48,7 +48,7 @@ def _proved(project: Project, line: str, names: Sequence[str], progress: Any) ->
             hint="nothing was changed; mend the patch named first, those after it were tried without it",
         )
     for tree in trees:
-        if tree.locked != tree.tree:
+        if tree.locked is not None and tree.locked != tree.tree:
             raise LockError(
                 f"{tree.source} of {line} with its stack has tree {tree.tree}, pins.lock says {tree.locked or '(unknown)'}",
                 hint=f"did the stack change on purpose? kz lock --write --line {line}",
@@ -56,7 +56,9 @@ def _proved(project: Project, line: str, names: Sequence[str], progress: Any) ->
     return tuple(trees)
 
 
-def apply_to(repository: git.Repository, base: str, stack: Stack, locked: str) -> tuple[Tree | None, list[Problem]]:
+def apply_to(
+    repository: git.Repository, base: str, stack: Stack, locked: str | None
+) -> tuple[Tree | None, list[Problem]]:
     """Apply one stack to a commit: its tree, or the problems of all its patches and checks."""
     paths = touched(stack)
     ref = f"refs/kz/stack/{ENGINE}-{base[:16]}-{stack.digest[:16]}"
@@ -115,7 +117,9 @@ def _patched(entry: Any) -> str:
     return str(((entry or {}).get("patched") or {}).get("tree") or "")
 
 
-def _fetched_base(project: Project, line: str, stack: Stack, locked: str, progress: Any) -> tuple[str, Path, str]:
+def _fetched_base(
+    project: Project, line: str, stack: Stack, locked: str, progress: Any
+) -> tuple[str, Path, str | None]:
     from kz_build.adapters import clones, store
     from kz_build.stages import fetch
 
@@ -125,10 +129,10 @@ def _fetched_base(project: Project, line: str, stack: Stack, locked: str, progre
     found = fetch.fetch(project, request)[0]
     if found.kind in ("git", "folder"):
         at = found.trees[0]
-        return at.commit, at.repository, locked if not found.note else ""
+        return at.commit, at.repository, None if found.note else locked
     assert found.file is not None
     at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
-    return at.commit, at.repository, locked
+    return at.commit, at.repository, None if found.note else locked
 
 
 def _state(outcome: Applied) -> str:

@@ -42,10 +42,19 @@ class Request:
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
     """Bring every named source of a line. Raises MissingError, LockError or CommandError; what came before stays."""
+    check_installed(project, request)
     missing = missing_sources(project, request)
     if missing:
         raise MissingError(missing)
     return tuple(_bring(project, request, project.pins.source(name)) for name in request.names)
+
+
+def check_installed(project: Project, request: Request) -> None:
+    """Raise LockError for an installed SDK of another version, before anything is downloaded for the others."""
+    for name in request.names:
+        source = project.pins.source(name)
+        if (options := source.options.get("installed")) and (found := sdk.installed_folder(options["env"])):
+            _installed(request, source, project.pins.line(request.line)[name], *found)
 
 
 def missing_sources(project: Project, request: Request) -> tuple[Missing, ...]:
@@ -124,6 +133,11 @@ def _wanted_commits(project: Project, request: Request, source: Source) -> list[
         version = project.pins.line(request.line)[source.name]
         return [("", url, version)]
     entry = project.locked(request.line, source.name)
+    if not entry["commit"]:
+        raise LockError(
+            f"pins.lock does not know the commit of {source.name}: nobody who locked could reach it",
+            hint=f"kz lock --write --line {request.line}, where {url} answers",
+        )
     wanted = [("", url, str(entry["commit"]))]
     if request.paths is not None:
         return wanted
@@ -303,11 +317,14 @@ def _check_sha1(path: Path, expected: str, name: str) -> None:
 
 
 def _bring_git(project: Project, request: Request, source: Source, version: str) -> Fetched:
-    note = "overridden in pins.local.yaml" if project.pins.overridden(request.line, source.name) else ""
+    overridden = project.pins.overridden(request.line, source.name)
+    note = "overridden in pins.local.yaml" if overridden else ""
+    if request.paths is None and (changed := project.pins.submodule_overrides(source.name)):
+        note = note or f"submodules overridden: {', '.join(sorted(changed))}"
     commits = _wanted_commits(project, request, source)
     url, commit = commits[0][1], commits[0][2]
     locked_tree = ""
-    if note and not _lock_holds(project, request.line, source):
+    if overridden and not _lock_holds(project, request.line, source):
         commit = git.resolve(url, commit)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])

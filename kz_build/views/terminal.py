@@ -20,7 +20,9 @@ def trees(line: str, found: Sequence[Tree]) -> str:
         return f"{line}: no stacks"
     rows = []
     for tree in found:
-        rows.append(f"{line} {tree.source}: tree {tree.tree}  = pins.lock")
+        rows.append(
+            f"{line} {tree.source}: tree {tree.tree}  " + ("(overridden)" if tree.locked is None else "= pins.lock")
+        )
         width = max(len(name) for name, _ in tree.patches)
         rows += [f"  {name:{width}}  {state}" for name, state in tree.patches]
     return "\n".join(rows)
