@@ -51,7 +51,9 @@ def kz(clean_env: dict[str, str]) -> Kz:
 @pytest.fixture
 def sample(tmp_path: Path) -> Path:
     """A copy of the sample project that a test may change."""
-    return Path(shutil.copytree(SAMPLE, tmp_path / "sample", ignore=shutil.ignore_patterns("out", "dist", "pins.local.yaml")))
+    return Path(
+        shutil.copytree(SAMPLE, tmp_path / "sample", ignore=shutil.ignore_patterns("out", "dist", "pins.local.yaml"))
+    )
 
 
 def snapshot(folder: Path) -> dict[str, bytes | str]:

@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import kz_build
 from kz_build.adapters.environment import cache_root
 from kz_build.adapters.files import write_atomic
 from kz_build.model.errors import ConfigError, Problem
@@ -34,7 +33,7 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     store = cache_root()
     text = (root / PINS).read_bytes()
     over = (root / LOCAL).read_bytes() if local and (root / LOCAL).is_file() else b""
-    digest = hashlib.sha256(b"\0".join((kz_build.__version__.encode(), text, over))).hexdigest()
+    digest = hashlib.sha256(b"\0".join((_rules(), text, over))).hexdigest()
     cached = store / "validated" / f"{digest}.json"
     try:
         plain = json.loads(cached.read_bytes())
@@ -45,6 +44,15 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     lock_file = root / LOCK
     lock = parse_lock(lock_file.read_text(), LOCK) if lock_file.is_file() else Lock({})
     return Project(root, store, Pins(plain["pins"], overrides, digest), lock)
+
+
+def _rules() -> bytes:
+    """What a validation stands on beside the file: the schema and this code, to the byte."""
+    return (
+        Path(__file__).read_bytes()
+        + Path(__file__).with_name("yamlfile.py").read_bytes()
+        + (Path(__file__).parents[1] / "model" / "schema.py").read_bytes()
+    )
 
 
 def _validate(root: Path, local: bool) -> dict[str, Any]:
@@ -250,11 +258,7 @@ def _series(folder: Path, shown: str) -> list[str]:
 
 
 def _checks(path: Path, shown: str, text: bytes, slugs: set[str]) -> tuple[Check, ...]:
-    cached = (
-        cache_root()
-        / "validated"
-        / f"{hashlib.sha256(kz_build.__version__.encode() + text + shown.encode()).hexdigest()}.json"
-    )
+    cached = cache_root() / "validated" / f"{hashlib.sha256(_rules() + text + shown.encode()).hexdigest()}.json"
     try:
         rows = json.loads(cached.read_bytes())
     except (FileNotFoundError, ValueError):

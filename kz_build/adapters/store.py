@@ -54,6 +54,7 @@ def remember(store: Path, url: str, sha256: str) -> None:
 def adopt(store: Path, part: Path, expected: str, name: str) -> str:
     """Move a finished download into the store; gives its sha256. A wrong digest removes it and raises LockError."""
     found = sha256_file(part)
+    part.with_suffix(".etag").unlink(missing_ok=True)
     if expected and found != expected:
         part.unlink()
         raise LockError(
@@ -66,7 +67,6 @@ def adopt(store: Path, part: Path, expected: str, name: str) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
         part.chmod(0o444)
         part.replace(target)
-    part.with_suffix(".etag").unlink(missing_ok=True)
     return found
 
 

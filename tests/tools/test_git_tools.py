@@ -50,7 +50,17 @@ def test_git_am_takes_the_folder_and_gives_our_tree(upstream: Path, kz: Kz) -> N
 
 
 def test_quilt_takes_the_folder_and_gives_our_tree(upstream: Path, kz: Kz, tmp_path: Path) -> None:
-    sh("quilt", "--quiltrc", "-", "push", "-a", "--fuzz=0", cwd=upstream, QUILT_PATCHES=str(STACK), QUILT_PC=str(tmp_path / "pc"))
+    sh(
+        "quilt",
+        "--quiltrc",
+        "-",
+        "push",
+        "-a",
+        "--fuzz=0",
+        cwd=upstream,
+        QUILT_PATCHES=str(STACK),
+        QUILT_PC=str(tmp_path / "pc"),
+    )
     sh("git", "add", "-A", cwd=upstream)
     assert sh("git", "write-tree", cwd=upstream) == our_tree(kz)["tree"]
 
@@ -65,11 +75,24 @@ def test_stg_takes_the_series_and_gives_our_tree(upstream: Path, kz: Kz) -> None
 
 def test_the_commit_is_the_patchs_own_whatever_the_users_git_says(kz: Kz, store: Path, tmp_path: Path) -> None:
     hostile = tmp_path / "gitconfig"
-    hostile.write_text("[user]\n\tname = me\n[core]\n\tautocrlf = true\n[apply]\n\twhitespace = fix\n[commit]\n\tgpgsign = true\n")
+    hostile.write_text(
+        "[user]\n\tname = me\n[core]\n\tautocrlf = true\n[apply]\n\twhitespace = fix\n[commit]\n\tgpgsign = true\n"
+    )
     tree = our_tree(kz)
-    done = kz("-C", SAMPLE, "apply", "--json", KZ_CACHE=str(tmp_path / "fresh"), GIT_CONFIG_GLOBAL=str(hostile), TZ="Asia/Tokyo")
+    done = kz(
+        "-C",
+        SAMPLE,
+        "apply",
+        "--json",
+        KZ_CACHE=str(tmp_path / "fresh"),
+        GIT_CONFIG_GLOBAL=str(hostile),
+        TZ="Asia/Tokyo",
+    )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["sample-0.1"][0] == {**tree, "repository": json.loads(done.stdout)["sample-0.1"][0]["repository"]}
+    assert json.loads(done.stdout)["sample-0.1"][0] == {
+        **tree,
+        "repository": json.loads(done.stdout)["sample-0.1"][0]["repository"],
+    }
     bare = next((store / "git").glob("minirt-*.git"))
     said = sh("git", f"--git-dir={bare}", "log", "-1", "--format=%an %ae %aI|%cn %ce %cI", tree["commit"], cwd=tmp_path)
     author, committer = said.split("|")
@@ -123,9 +146,13 @@ def checks_can_fail(root: Path, line: str, source: str, tree: Path) -> None:
 lines = st.lists(st.sampled_from(["a", "b", "c", "{", "}", ""]), max_size=14)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
 @given(lines, lines, lines, st.booleans())
-def test_hunks_land_where_git_apply_puts_them(tmp_path: Path, old: list[str], new: list[str], onto: list[str], use_old: bool) -> None:
+def test_hunks_land_where_git_apply_puts_them(
+    tmp_path: Path, old: list[str], new: list[str], onto: list[str], use_old: bool
+) -> None:
     """Any diff of two files, applied to either of them or to a third: git's answer, byte for byte, is ours."""
     folder = tmp_path / "d"
     shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +163,9 @@ def test_hunks_land_where_git_apply_puts_them(tmp_path: Path, old: list[str], ne
         return
     (folder / "x").write_bytes(before)
     (folder / "y").write_bytes(after)
-    raw = subprocess.run(["git", "diff", "--no-index", "--no-renames", "x", "y"], cwd=folder, env=ENV, capture_output=True).stdout
+    raw = subprocess.run(
+        ["git", "diff", "--no-index", "--no-renames", "x", "y"], cwd=folder, env=ENV, capture_output=True
+    ).stdout
     diff = raw.replace(b"a/x", b"a/f").replace(b"b/y", b"b/f")
     (folder / "f").write_bytes(base)
     (folder / "p").write_bytes(diff)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from kz_build.model.intent import Check, cmake_commands, evaluate
@@ -19,7 +17,15 @@ else()
 endif()
 add_library(free SHARED [[a ) in brackets]] "a ) in quotes")
 """
-FILES = {"m.py": PY, "CMakeLists.txt": CMAKE, "broken.py": "def (", "broken.json": "{", "broken.yaml": "a: [", "ok.json": "{}", "ok.yaml": "a: 1"}
+FILES = {
+    "m.py": PY,
+    "CMakeLists.txt": CMAKE,
+    "broken.py": "def (",
+    "broken.json": "{",
+    "broken.yaml": "a: [",
+    "ok.json": "{}",
+    "ok.yaml": "a: 1",
+}
 
 
 def ask(kind: str, file: str, **fields: object) -> str:
@@ -45,11 +51,31 @@ def ask(kind: str, file: str, **fields: object) -> str:
         ("contains", "gone.py", {"text": "x"}, "not in the tree"),
         ("absent", "m.py", {"text": "gone"}, ""),
         ("absent", "m.py", {"text": "layers"}, "contains"),
-        ("cmake_condition", "CMakeLists.txt", {"command": "add_library", "first": "Py", "condition": "NOT ANDROID"}, ""),
-        ("cmake_condition", "CMakeLists.txt", {"command": "add_library", "first": "Else", "condition": "NOT ANDROID"}, "does not stand under"),
+        (
+            "cmake_condition",
+            "CMakeLists.txt",
+            {"command": "add_library", "first": "Py", "condition": "NOT ANDROID"},
+            "",
+        ),
+        (
+            "cmake_condition",
+            "CMakeLists.txt",
+            {"command": "add_library", "first": "Else", "condition": "NOT ANDROID"},
+            "does not stand under",
+        ),
         ("cmake_condition", "CMakeLists.txt", {"command": "add_library", "first": "Win", "condition": "WIN32"}, ""),
-        ("cmake_condition", "CMakeLists.txt", {"command": "add_library", "first": "free", "condition": "X"}, "does not stand under"),
-        ("cmake_condition", "CMakeLists.txt", {"command": "add_library", "first": "gone", "condition": "X"}, "has no add_library(gone"),
+        (
+            "cmake_condition",
+            "CMakeLists.txt",
+            {"command": "add_library", "first": "free", "condition": "X"},
+            "does not stand under",
+        ),
+        (
+            "cmake_condition",
+            "CMakeLists.txt",
+            {"command": "add_library", "first": "gone", "condition": "X"},
+            "has no add_library(gone",
+        ),
         ("parses", "m.py", {}, ""),
         ("parses", "ok.json", {}, ""),
         ("parses", "ok.yaml", {}, ""),

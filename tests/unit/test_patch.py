@@ -101,7 +101,10 @@ def test_created_deleted_and_mode() -> None:
     [
         (b"diff --git a/../x b/../x\n--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", "climbs out"),
         (b"diff --git a//etc/x b//etc/x\n--- a//etc/x\n+++ b//etc/x\n@@ -1 +1 @@\n-a\n+b\n", "not a relative path"),
-        (b"diff --git a/.git/config b/.git/config\n--- a/.git/config\n+++ b/.git/config\n@@ -1 +1 @@\n-a\n+b\n", ".git"),
+        (
+            b"diff --git a/.git/config b/.git/config\n--- a/.git/config\n+++ b/.git/config\n@@ -1 +1 @@\n-a\n+b\n",
+            ".git",
+        ),
         (b"diff --git a/d/.GIT/x b/d/.GIT/x\n--- a/d/.GIT/x\n+++ b/d/.GIT/x\n@@ -1 +1 @@\n-a\n+b\n", ".git"),
         (b"diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n", "renames"),
         (b"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 3\n", "binary"),

@@ -34,14 +34,30 @@ def line_of(text: str, part: str) -> int:
 
 CASES = {
     "unknown key": (("preset: linux-arm64", "presset: linux-arm64"), "unknown key; did you mean preset?", "presset"),
-    "unknown source": (("[minirt, ziglang, cmake", "[minirt, zigland, cmake"), "there is no source 'zigland'; did you mean ziglang?", "zigland"),
-    "unknown line": (("default: sample-0.1", "default: sample-0.2"), "there is no line 'sample-0.2'; did you mean sample-0.1?", "default:"),
-    "placeholder": (("{ziglang}/ziglang/zig\"}", "{ziglnag}/ziglang/zig\"}"), "there is no placeholder 'ziglnag'; did you mean ziglang?", "ziglnag"),
+    "unknown source": (
+        ("[minirt, ziglang, cmake", "[minirt, zigland, cmake"),
+        "there is no source 'zigland'; did you mean ziglang?",
+        "zigland",
+    ),
+    "unknown line": (
+        ("default: sample-0.1", "default: sample-0.2"),
+        "there is no line 'sample-0.2'; did you mean sample-0.1?",
+        "default:",
+    ),
+    "placeholder": (
+        ('{ziglang}/ziglang/zig"}', '{ziglnag}/ziglang/zig"}'),
+        "there is no placeholder 'ziglnag'; did you mean ziglang?",
+        "ziglnag",
+    ),
     "boolean": (("defines: {ZIG:", "defines: {A: ON, ZIG:"), 'quote it ("ON")', "A: ON"),
     "number": (("ninja: 1.13.0}", "ninja: 1.13}"), "must be text: quote it", "ninja: 1.13}"),
     "no kind": (("{wheel: ninja, tag", "{weel: ninja, tag"), "needs one of: git, wheel, archive", "weel"),
     "check name": (("textrel, build-id", "textrels, build-id"), "must be", "textrels"),
-    "folder of one machine": (("minirt: {git: upstream.bundle}", "minirt: {folder: /x}"), "pins.local.yaml", "folder: /x"),
+    "folder of one machine": (
+        ("minirt: {git: upstream.bundle}", "minirt: {folder: /x}"),
+        "pins.local.yaml",
+        "folder: /x",
+    ),
 }
 
 
@@ -55,7 +71,11 @@ def test_one_fault_is_named_at_its_line(tmp_path: Path, case: str) -> None:
 
 
 def test_all_faults_come_at_once(tmp_path: Path) -> None:
-    text = GOOD.replace("preset: linux-arm64", "presset: linux-arm64").replace("version: 1", "version: 2").replace("{wheel: cmake,", "{wheeel: cmake,")
+    text = (
+        GOOD.replace("preset: linux-arm64", "presset: linux-arm64")
+        .replace("version: 1", "version: 2")
+        .replace("{wheel: cmake,", "{wheeel: cmake,")
+    )
     assert len(problems(tmp_path, text)) >= 3
 
 
@@ -98,7 +118,9 @@ def stack(tmp_path: Path, **files: str) -> ConfigError:
 
 
 def test_a_series_that_does_not_fit_its_folder(tmp_path: Path) -> None:
-    said = str(stack(tmp_path, series="# a comment\n\n0001-a.patch -p0\n0002-gone.patch\n", N_a__patch="x", N_left__patch="x"))
+    said = str(
+        stack(tmp_path, series="# a comment\n\n0001-a.patch -p0\n0002-gone.patch\n", N_a__patch="x", N_left__patch="x")
+    )
     assert "series:3: 0001-a.patch: options (-p0)" in said
     assert "series:4: 0002-gone.patch: there is no such file" in said
     assert "0001-left.patch lies in the folder but is not in the series" in said

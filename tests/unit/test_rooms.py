@@ -39,14 +39,20 @@ def test_imports_point_down_only() -> None:
         room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if room in ALLOWED:
             seen += 1
-            assert imports(path) <= ALLOWED[room], f"{path.relative_to(PACKAGE)} imports {imports(path) - ALLOWED[room]}"
+            assert imports(path) <= ALLOWED[room], (
+                f"{path.relative_to(PACKAGE)} imports {imports(path) - ALLOWED[room]}"
+            )
     assert seen > 20
 
 
 def test_stages_and_adapters_do_not_print() -> None:
     for room in ("model", "adapters", "stages"):
         for path in (PACKAGE / room).rglob("*.py"):
-            calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+            calls = [
+                n
+                for n in ast.walk(ast.parse(path.read_text()))
+                if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+            ]
             assert not [c for c in calls if c.func.id in ("print", "exit", "input")], path
 
 

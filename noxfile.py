@@ -1,0 +1,81 @@
+"""Front door for maintainers and CI: each session calls `kz` or one tool.
+
+`nox -s build_android`                        the app's library, with the pinned upstream
+`nox -s build_android -- -C examples/sample`  the same on the sample, on any machine
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["lint", "typecheck", "tests"]
+
+WORKS_ANYWHERE = "nox -s build_android -- -C examples/sample"
+
+
+def install(session: nox.Session, *requirements: str) -> None:
+    """Install locked requirements and this checkout; nothing where that was done before."""
+    stamp = Path(session.create_tmp(), "installed")
+    files = [*(Path("requirements", f"{name}.txt") for name in requirements), Path("pyproject.toml")]
+    wanted = "".join(file.read_text() for file in files)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    for name in requirements:
+        session.install("--require-hashes", "-r", f"requirements/{name}.txt", silent=True)
+    session.install("--no-deps", "-e", ".", silent=True)
+    stamp.write_text(wanted)
+
+
+def kz(session: nox.Session, verb: str, *options: str) -> None:
+    """Run `kz [-C DIR] VERB …` with the session's arguments; -C may stand among them."""
+    arguments = [*options, *session.posargs]
+    project = []
+    if "-C" in arguments:
+        at = arguments.index("-C")
+        project = arguments[at : at + 2]
+        del arguments[at : at + 2]
+    try:
+        session.run("kz", *project, verb, *arguments)
+    except nox.command.CommandFailed as failed:
+        if "code 6" in str(failed) and not project:
+            session.log(f"what works on this machine: {WORKS_ANYWHERE}")
+        raise
+
+
+@nox.session
+def build_android(session: nox.Session) -> None:
+    """Build and audit the app's library: `kz build`."""
+    install(session, "run")
+    kz(session, "build")
+
+
+@nox.session
+def verify_patches(session: nox.Session) -> None:
+    """Apply every stack of every line and run its intent checks: `kz apply --all-lines`."""
+    install(session, "run")
+    kz(session, "apply", "--all-lines")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Unit tests, real tools, and the sample end to end."""
+    install(session, "dev")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff: rules and format."""
+    install(session, "dev")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def typecheck(session: nox.Session) -> None:
+    """mypy --strict."""
+    install(session, "dev")
+    session.run("mypy")

@@ -1,0 +1,169 @@
+"""The sample through the whole pipeline, with the real compiler; the result is loaded and called."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from tests.conftest import ROOT, Kz, snapshot
+
+DIST = Path("dist/sample-0.1/linux-arm64")
+ARM64 = Path("/usr/aarch64-linux-gnu")
+QEMU = shutil.which("qemu-aarch64-static")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
+    """The sample, built once in a folder with a space in its name."""
+    folder = tmp_path_factory.mktemp("with space") / "sample"
+    shutil.copytree(ROOT / "examples/sample", folder, ignore=shutil.ignore_patterns("out", "dist"))
+    done = subprocess.run(
+        [sys.executable, "-m", "kz_build", "-C", folder, "build"],
+        cwd=ROOT,
+        env=clean_env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_every_required_check_passes(built: Path, kz: Kz) -> None:
+    checks = json.loads(kz("-C", built, "audit", "--json").stdout)
+    assert {c["status"] for c in checks} == {"PASS"}
+    library = {c["check"] for c in checks if c["file"] == "libminirt.so"}
+    assert library >= {"elf", "pages-16k", "soname", "needed", "jni", "natives", "textrel", "build-id", "paths", "size"}
+
+
+def test_the_report_is_canonical_and_names_what_went_in(built: Path, kz: Kz) -> None:
+    report = json.loads((built / "out/report/report.json").read_text())
+    assert report["canonical"] is True and report["overrides"] == []
+    manifest = report["build"]["linux-arm64"]
+    lock = json.loads((built / "pins.lock").read_text())["lines"]["sample-0.1"]
+    assert manifest["stacks"][0]["tree"] == lock["minirt"]["patched"]["tree"]
+    assert {s["name"] for s in manifest["sources"]} == set(lock)
+    assert kz("-C", built, "report").returncode == 0
+
+
+def test_symbols_lie_where_debuggers_look(built: Path) -> None:
+    files = json.loads((built / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())["files"]
+    build_id = files["lib/libminirt.so"]["build_id"]
+    debug = built / DIST / "symbols" / build_id[:2] / f"{build_id[2:]}.debug"
+
+    def sections(path: Path) -> set[str]:
+        with path.open("rb") as file:
+            return {s.name for s in ELFFile(file).iter_sections()}
+
+    assert ".debug_info" in sections(debug)
+    assert not {".debug_info", ".symtab"} & sections(built / DIST / "lib/libminirt.so")
+
+
+@pytest.mark.skipif(not QEMU or not ARM64.is_dir(), reason="needs qemu-user-static and libc6-arm64-cross")
+def test_the_library_is_loaded_and_called(built: Path) -> None:
+    def run(*argv: str | Path) -> str:
+        return subprocess.run([str(QEMU), "-L", ARM64, *argv], capture_output=True, text=True, check=True).stdout
+
+    probed = [
+        json.loads(line)
+        for line in run(built / DIST / "bin/minirt_probe", built / DIST / "lib/libminirt.so").splitlines()
+    ]
+    said = json.dumps(probed)
+    # 8-bit KV: only with the JNI patch. Without it the values do not wrap (342, 1717, …).
+    assert "[12, 67, 86, 181, 144, 215]" in said, said
+    assert "LlmModule" in said
+    assert "12 67 86 181 144 215 58 41" in run(built / DIST / "bin/minirt_runner")
+
+
+def test_a_second_build_does_nothing(built: Path, kz: Kz) -> None:
+    before = snapshot(built)
+    done = kz("-C", built, "build", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["fresh"] is False
+    assert snapshot(built) == before
+
+
+def test_another_folder_another_umask_the_same_bytes(built: Path, sample: Path, clean_env: dict[str, str]) -> None:
+    argv = ["sh", "-c", 'umask 077 && exec "$@"', "sh", sys.executable, "-m", "kz_build", "-C", str(sample), "build"]
+    done = subprocess.run(
+        argv,
+        cwd=ROOT,
+        env={**clean_env, "TZ": "Asia/Tokyo", "CFLAGS": "-O0", "LANG": "C"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert snapshot(sample / DIST) == snapshot(built / DIST)
+
+
+def test_a_file_that_was_touched_is_not_taken_for_the_built_one(built: Path, sample: Path, kz: Kz) -> None:
+    shutil.copytree(built, sample, dirs_exist_ok=True)
+    with (sample / DIST / "lib/libminirt.so").open("ab") as file:
+        file.write(b"x")
+    audit = kz("-C", sample, "audit")
+    assert audit.returncode == 3 and "is not what was built" in audit.stderr
+    done = kz("-C", sample, "build", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["fresh"] is True
+
+
+def test_the_dry_run_is_a_script_that_builds(sample: Path, kz: Kz, tmp_path: Path) -> None:
+    before = snapshot(sample)
+    script = kz("-C", sample, "build", "--dry-run")
+    assert script.returncode == 0 and snapshot(sample) == before
+    done = subprocess.run(["sh", "-c", script.stdout], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (sample / "out/build/sample-0.1/linux-arm64/stage/lib/libminirt.so").is_file()
+
+
+def test_overrides_are_reported(sample: Path, kz: Kz) -> None:
+    (sample / "pins.local.yaml").write_text("targets: {linux-arm64: {environment: {EXTRA: yes-please}}}\n")
+    done = kz("-C", sample, "build")
+    assert done.returncode == 0, done.stderr
+    assert "canonical: false" in done.stdout and "targets.linux-arm64.environment.EXTRA: yes-please" in done.stdout
+    assert json.loads((sample / "out/report/report.json").read_text())["canonical"] is False
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_build_leaves_no_process_and_nothing_half_made(
+    built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, sign: int, code: int
+) -> None:
+    shutil.copytree(built / "dist", sample / "dist")
+    before = snapshot(sample / "dist")
+    # A program that goes on for a minute in the place of ninja, and marks its life.
+    slow = sample / "slow ninja"
+    slow.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo 1.11 && exit\necho started > \''
+        + str(sample)
+        + "/started'\nsleep 60\n"
+    )
+    slow.chmod(0o755)
+    (sample / "pins.local.yaml").write_text(f"targets: {{linux-arm64: {{tools: {{ninja: ['{slow}']}}}}}}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kz_build", "-C", sample, "build"],
+        cwd=ROOT,
+        env=clean_env,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (sample / "started").exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    assert (sample / "started").exists()
+    os.kill(process.pid, sign)
+    _, stderr = process.communicate(timeout=20)
+    assert process.returncode == code
+    if sign == signal.SIGINT:
+        assert b"kz: exit 130 (interrupt)" in stderr
+        assert str(slow) not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+    assert snapshot(sample / "dist") == before
+    assert not (sample / "out/build/sample-0.1/linux-arm64/manifest.json").exists()
+    (sample / "pins.local.yaml").unlink()
+    assert kz("-C", sample, "build").returncode == 0
+    assert snapshot(sample / DIST) == snapshot(built / DIST)
