@@ -1,0 +1,208 @@
+"""The audit on real Android libraries from the registries, and on files that are damaged or none."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kz_build.adapters.elf import read_elf
+from kz_build.model.checks import CheckResult, Status
+from kz_build.model.elf import JavaSide, NativeMethod
+from kz_build.model.errors import AuditError
+from kz_build.stages.audit import Audited, Rules, audit_files, java_side
+
+SYSTEM = frozenset({"libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so"})
+WHEEL = "markupsafe-3.0.4-cp313-cp313-android_24_arm64_v8a.whl"
+WHEEL_SHA256 = "de8b364c423ef0a4bad9069657d617f9a5d2b2062457a89b1fa16ee199c399c1"
+HERMES_SHA256 = "be46cc8cfcdd8376472f4ecf0e4a2548bb3986525559b1580494afc40e20ec2c"
+JSC_SHA256 = "2571ee361cd3700d86cc31686431b89cafac0540aa3fb320eb3015be1aa05dd2"
+
+
+def rules(**changed: object) -> Rules:
+    values: dict[str, object] = {
+        "platform": "android", "abi": "arm64-v8a", "required": frozenset({"elf", "needed"}), "needed": SYSTEM, "max_api": 26,
+        "build_paths": (), "java": JavaSide((), frozenset()),
+    }  # fmt: skip
+    return Rules(**{**values, **changed})  # type: ignore[arg-type]
+
+
+def answers(path: Path, profile: str = "ours", **changed: object) -> dict[str, CheckResult]:
+    return {r.check: r for r in audit_files((Audited(path, profile),), rules(**changed))}
+
+
+def fetched(folder: Path, name: str, sha256: str, *argv: str) -> Path:
+    path = folder / name
+    if not path.exists():
+        subprocess.run(argv, cwd=folder, check=True, capture_output=True)
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == sha256, name
+    return path
+
+
+@pytest.fixture(scope="session")
+def downloads(store: Path) -> Path:
+    folder = store / "test-downloads"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def good(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An arm64 Android library with 16 KB pages (markupsafe's wheel)."""
+    wheel = fetched(downloads, WHEEL, WHEEL_SHA256, sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:",
+                    "--platform", "android_24_arm64_v8a", "--python-version", "3.13", "markupsafe==3.0.4")  # fmt: skip
+    folder = tmp_path_factory.mktemp("good")
+    with zipfile.ZipFile(wheel) as zipped:
+        return Path(zipped.extract(next(n for n in zipped.namelist() if n.endswith(".so")), folder))
+
+
+def from_npm(downloads: Path, folder: Path, package: str, version: str, sha256: str, library: str) -> Path:
+    if not shutil.which("npm"):
+        pytest.skip("needs npm to fetch a real library")
+    tgz = fetched(downloads, f"{package}-{version}.tgz", sha256, "npm", "pack", "--silent", f"{package}@{version}")
+    with tarfile.open(tgz) as tar:
+        for member in tar.getmembers():
+            if member.name.endswith(".aar"):
+                aar = tar.extractfile(member)
+                assert aar
+                (folder / "x.aar").write_bytes(aar.read())
+                with zipfile.ZipFile(folder / "x.aar") as zipped:
+                    for name in zipped.namelist():
+                        if name.endswith(f"arm64-v8a/{library}"):
+                            return Path(zipped.extract(name, folder))
+    raise AssertionError(f"no {library} in {package}")
+
+
+def test_a_good_library(good: Path) -> None:
+    found = answers(good, needed=SYSTEM | {"libpython3.13.so"})
+    assert {c: found[c].status for c in ("elf", "pages-16k", "android-note", "needed", "textrel")} == dict.fromkeys(
+        ("elf", "pages-16k", "android-note", "needed", "textrel"), Status.PASS
+    )
+    assert "API 24" in found["android-note"].evidence and "NDK r27" in found["android-note"].evidence
+
+
+def test_what_the_folder_does_not_hold(good: Path) -> None:
+    found = answers(good)["needed"]
+    assert found.status is Status.FAIL and "libpython3.13.so" in found.evidence and found.failed
+
+
+def test_4_kb_pages(downloads: Path, tmp_path: Path) -> None:
+    library = from_npm(downloads, tmp_path, "hermes-engine", "0.11.0", HERMES_SHA256, "libhermes.so")
+    found = answers(library, "vendor")["pages-16k"]
+    assert found.status is Status.FAIL and "4 KB" in found.evidence
+
+
+def test_mixed_alignment_every_load_counts(downloads: Path, tmp_path: Path) -> None:
+    library = from_npm(downloads, tmp_path, "jsc-android", "294992.0.0", JSC_SHA256, "libjsc.so")
+    found = answers(library, "vendor")["pages-16k"]
+    assert found.status is Status.FAIL and len(set(read_elf(library).alignments)) > 1, found
+
+
+def test_an_api_level_that_is_too_high(good: Path) -> None:
+    assert answers(good, max_api=23)["android-note"].status is Status.FAIL
+
+
+def test_a_library_of_this_machine_is_not_arm64() -> None:
+    library = next(
+        Path(p) for p in ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6") if Path(p).exists()
+    )
+    found = answers(library, abi="arm64-v8a" if "x86" in str(library) else "x86_64")
+    assert found["elf"].status is Status.FAIL and found["android-note"].status is Status.FAIL
+
+
+def hexagon(path: Path) -> Path:
+    header = (
+        b"\x7fELF\x01\x01\x01" + bytes(9) + struct.pack("<HHIIIIIHHHHHH", 3, 164, 1, 0, 0, 0, 0x68, 52, 32, 0, 40, 0, 0)
+    )
+    path.write_bytes(header)
+    return path
+
+
+def test_a_hexagon_skel_is_elf32_and_nothing_else_passes_for_one(good: Path, tmp_path: Path) -> None:
+    skel = hexagon(tmp_path / "libQnnHtpV79Skel.so")
+    assert answers(skel, "hexagon")["elf"].status is Status.PASS
+    assert set(answers(skel, "hexagon")) == {"elf", "size"}
+    assert answers(good, "hexagon")["elf"].status is Status.FAIL
+    assert answers(skel, "vendor")["elf"].status is Status.FAIL
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7f", b"\x7fELF", b"#!/bin/sh\n", b"PK\x03\x04zip", b"\x7fELF\x02\x01\x01" + b"\xff" * 100]
+)
+def test_what_is_no_library(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "libx.so").write_bytes(content)
+    found = audit_files((Audited(tmp_path / "libx.so", "ours"),), rules())
+    assert [r.status for r in found] == [Status.ERROR] and found[0].failed and "libx.so" in found[0].evidence
+
+
+def test_a_library_cut_off_anywhere_is_an_error_never_a_pass(good: Path, tmp_path: Path) -> None:
+    data = good.read_bytes()
+    cut = tmp_path / "libcut.so"
+    for size in [*range(4, 120, 4), *range(120, len(data), max(1, len(data) // 60)), len(data) - 1]:
+        cut.write_bytes(data[:size])
+        with pytest.raises(AuditError, match=r"libcut\.so"):
+            read_elf(cut)
+
+
+def test_a_path_of_the_build_machine_is_found_in_any_section(good: Path, tmp_path: Path) -> None:
+    data = bytearray(good.read_bytes())
+    word = next(w for w in (b"Python", b"markupsafe", b"escape") if w in data)
+    assert answers(good, build_paths=(word.decode(),))["paths"].status is Status.FAIL
+    assert answers(good, build_paths=("/kz-nowhere",))["paths"].status is Status.PASS
+
+
+JAVA = b"""package org.example.app;
+/* a comment with: public native void ghost(); */
+public class Module {
+  static { NativeLoader.loadLibrary("runtime"); }
+  String text = "must have native byte order (java.nio.ByteOrder#order());";
+  private static native HybridData initHybrid(
+      String path, int mode);
+  public native String[] getMethods();   // native int ghost2();
+  private native int load_it(String name) throws Exception;
+  static class Inner { native void go(); }
+}
+"""
+KOTLIN = b"""package org.example.app
+class Asr {
+  companion object {
+    init { System.loadLibrary("runtime") }
+    @JvmStatic private external fun nativeCreate(path: String): Long
+    external fun plain()
+  }
+  private external fun step(handle: Long): Int
+}
+"""
+
+
+def test_native_methods_are_read_from_java_and_kotlin() -> None:
+    side = java_side({"Module.java": JAVA, "Asr.kt": KOTLIN})
+    assert side.loads == {"runtime"}
+    found = {(m.java_class.removeprefix("org/example/app/"), m.name) for m in side.methods}
+    assert found == {("Module", "initHybrid"), ("Module", "getMethods"), ("Module", "load_it"), ("Module$Inner", "go"),
+                     ("Asr", "nativeCreate"), ("Asr$Companion", "plain"), ("Asr", "step")}  # fmt: skip
+    exports = {m.name: m.export for m in side.methods}
+    assert exports["load_it"] == "Java_org_example_app_Module_load_1it"
+    assert exports["go"] == "Java_org_example_app_Module_00024Inner_go"
+
+
+def test_a_library_that_does_not_register_what_java_declares(good: Path, tmp_path: Path) -> None:
+    shutil.copy(good, tmp_path / "libruntime.so")
+    side = JavaSide((NativeMethod("org/example/Gone", "neverThere"),), frozenset({"runtime"}))
+    found = answers(tmp_path / "libruntime.so", java=side, required=frozenset({"natives", "jni"}))
+    assert found["natives"].status is Status.FAIL and "Gone.neverThere" in found["natives"].evidence
+    assert found["jni"].status is Status.FAIL and "JNI_OnLoad missing" in found["jni"].evidence
+
+
+def test_the_size_has_its_delta(good: Path) -> None:
+    size = os.path.getsize(good)
+    found = audit_files((Audited(good, "ours", size - 100),), rules())
+    assert "+100 B" in next(r.evidence for r in found if r.check == "size")
