@@ -157,7 +157,18 @@ def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[CheckResul
             for check in PROFILES[file.profile]:
                 if answer := _CHECKS[check](subject):
                     results.append(CheckResult(file.path.name, check, *answer, check in rules.required))
-    return tuple(results)
+    return (*results, *_unasked(subjects, rules, {r.check for r in results}))
+
+
+def _unasked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[CheckResult]:
+    """What a table of files alone would pass over: a library that Java loads and nobody made, a required check of no file."""
+    names = {file.path.name for file in subjects}
+    lost = [f"lib{name}.so" for name in sorted(rules.java.loads) if f"lib{name}.so" not in names]
+    found = [CheckResult(name, "jni", Status.FAIL, "Java loads it, and no file has that name", True) for name in lost]
+    return found + [
+        CheckResult("-", check, Status.ERROR, "required, but no file of this target is asked it", True)
+        for check in sorted(rules.required - asked)
+    ]
 
 
 def _verdict(good: bool, evidence: str) -> tuple[Status, str]:

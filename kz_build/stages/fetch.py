@@ -147,14 +147,19 @@ def _wanted_commits(project: Project, request: Request, source: Source) -> list[
             request.omit
         ):
             continue
-        if sub["nested"] is None:
+        wanted.append((path, sub["url"], sub["commit"]))
+    wanted += [(path, project.address(o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
+    return wanted
+
+
+def _check_nested(project: Project, request: Request, source: Source, paths: Collection[str]) -> None:
+    """Raise LockError for a submodule of which nobody knows yet what is nested in it."""
+    for path, sub in _submodules(project.locked(request.line, source.name)).items():
+        if path in paths and sub["nested"] is None:
             raise LockError(
                 f"pins.lock does not know what submodules {source.name}/{path} has: nobody who locked could reach it",
                 hint=f"kz lock --write --line {request.line}, where {sub['url']} answers; or name a copy under `submodules` in pins.local.yaml",
             )
-        wanted.append((path, sub["url"], sub["commit"]))
-    wanted += [(path, project.address(o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
-    return wanted
 
 
 def _submodules(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -328,6 +333,7 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
         commit = git.resolve(url, commit)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
+        _check_nested(project, request, source, {path for path, _, _ in commits})
     exclude = source.list("exclude")
     root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     tree = root.tree_id(commit)

@@ -290,17 +290,28 @@ def test_all_that_is_missing_comes_at_once_before_any_download(
     shutil.copytree(ROOT / "patches", project / "patches")
     for name in ("pins.yaml", "pins.lock"):
         shutil.copy(ROOT / name, project)
-    # What nobody could look at yet is its own message; here every submodule is known.
-    lock = json.loads((project / "pins.lock").read_text())
-    for sub in lock["lines"]["et-1.2"]["executorch"]["submodules"].values():
-        sub["nested"] = sub["nested"] or 0
-    (project / "pins.lock").write_text(json.dumps(lock))
     done = kz("-C", project, "build", **env)
     assert done.returncode == 6 and last(done) == "kz: exit 6 (missing)", done.stderr
     for part in ("executorch", "extension/llm/tokenizers", "android-ndk r28c", "ANDROID_NDK_HOME", "qnn-sdk 2.42.0.251225", "QNN_SDK_ROOT",
-                 "fbjni", "PIP_INDEX_URL", "insteadOf", "cmake 3.31.10"):  # fmt: skip
+                 "fbjni", "kernels/optimized/third-party/eigen", "PIP_INDEX_URL", "insteadOf", "cmake 3.31.10"):  # fmt: skip
         assert part in done.stderr, part
     assert not list((tmp_path / "cache").glob("partial/*"))
+
+
+def test_a_submodule_that_nobody_has_looked_into(sample: Path, kz: Kz) -> None:
+    lock = json.loads((sample / "pins.lock").read_text())
+    lock["lines"]["sample-0.1"]["minirt"]["submodules"] = {
+        "third_party/x": {
+            "url": str(sample / "upstream.bundle"),
+            "commit": "7182677988a8d4f423cc6969c4e032d62febcfed",
+            "tree": None,
+            "nested": None,
+        }
+    }
+    (sample / "pins.lock").write_text(json.dumps(lock))
+    done = kz("-C", sample, "fetch")
+    assert done.returncode == 3 and "does not know what submodules minirt/third_party/x has" in done.stderr, done.stderr
+    assert "kz lock --write" in done.stderr and "pins.local.yaml" in done.stderr
 
 
 def test_a_patch_that_does_not_apply(sample: Path, kz: Kz) -> None:

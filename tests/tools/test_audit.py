@@ -29,7 +29,7 @@ JSC_SHA256 = "2571ee361cd3700d86cc31686431b89cafac0540aa3fb320eb3015be1aa05dd2"
 
 def rules(**changed: object) -> Rules:
     values: dict[str, object] = {
-        "platform": "android", "abi": "arm64-v8a", "required": frozenset({"elf", "needed"}), "needed": SYSTEM, "max_api": 26,
+        "platform": "android", "abi": "arm64-v8a", "required": frozenset({"elf"}), "needed": SYSTEM, "max_api": 26,
         "build_paths": (), "java": JavaSide((), frozenset()),
     }  # fmt: skip
     return Rules(**{**values, **changed})  # type: ignore[arg-type]
@@ -200,6 +200,17 @@ def test_a_library_that_does_not_register_what_java_declares(good: Path, tmp_pat
     found = answers(tmp_path / "libruntime.so", java=side, required=frozenset({"natives", "jni"}))
     assert found["natives"].status is Status.FAIL and "Gone.neverThere" in found["natives"].evidence
     assert found["jni"].status is Status.FAIL and "JNI_OnLoad missing" in found["jni"].evidence
+
+
+def test_the_library_that_java_loads_must_be_there_under_that_name(good: Path) -> None:
+    found = audit_files((Audited(good, "ours"),), rules(java=JavaSide((), frozenset({"executorch"}))))
+    lost = next(r for r in found if r.file == "libexecutorch.so")
+    assert lost.failed and "no file has that name" in lost.evidence
+
+
+def test_a_required_check_that_no_file_is_asked_fails(good: Path) -> None:
+    found = audit_files((Audited(good, "vendor"),), rules(required=frozenset({"elf", "build-id"})))
+    assert [(r.check, r.status) for r in found if r.file == "-"] == [("build-id", Status.ERROR)]
 
 
 def test_the_size_has_its_delta(good: Path) -> None:
