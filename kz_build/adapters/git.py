@@ -334,4 +334,7 @@ def reachable(url: str, seconds: float) -> str:
     done = run(["git", "ls-remote", "--quiet", "--exit-code", "--", url, "HEAD"], env=networked(), timeout=seconds)
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
-    return (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"ended with {done.code}"])[-1]
+    said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[
+        -1
+    ]
+    return re.sub(r"^fatal: unable to access '[^']*': ", "", said)

@@ -82,7 +82,7 @@ class MissingError(KzError):
     def __init__(self, missing: tuple[Missing, ...], *, hint: str = "") -> None:
         lines = [f"missing on this machine: {len(missing)}"]
         for item in missing:
-            lines += [f"  {item.what}: {item.why}", f"      {item.brings}"]
+            lines += [f"  {item.what}", f"      {item.why}", f"      -> {item.brings}"]
         super().__init__("\n".join(lines), hint=hint)
         self.missing = missing
 

@@ -67,10 +67,12 @@ def missing_sources(project: Project, request: Request) -> tuple[Missing, ...]:
         return ()
     with ThreadPoolExecutor(len(probes)) as pool:
         answers = dict(zip(probes, pool.map(lambda item: item[1](), probes.values()), strict=True))
+    silent: dict[tuple[str, str, str], list[str]] = {}
+    for url, (whats, _, brings) in probes.items():
+        if answers[url]:
+            silent.setdefault((_host(url), answers[url], brings), []).extend(whats)
     return tuple(
-        Missing(", ".join(whats), f"{url} does not answer ({answers[url]})", brings)
-        for url, (whats, _, brings) in probes.items()
-        if answers[url]
+        Missing(f"{host} ({why})", f"for {', '.join(whats)}", brings) for (host, why, brings), whats in silent.items()
     )
 
 
