@@ -255,7 +255,9 @@ def _build(arguments: argparse.Namespace) -> int:
         sources = stage.with_stacks(sources, trees)
         planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs)
         if arguments.dry_run:
-            _show(arguments, planned, terminal.dry_run(planned))
+            from kz_build.views.script import script
+
+            _show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
         if built is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -10,7 +9,6 @@ from typing import Any
 
 from kz_build.model.checks import CheckResult
 from kz_build.model.events import Event
-from kz_build.model.plan import Checkout, Command, Copy, Plan
 from kz_build.model.sources import Fetched, Tree
 
 
@@ -43,37 +41,6 @@ def checks(found: Sequence[CheckResult]) -> str:
     width = max((len(c.file) for c in found), default=0)
     order = sorted(found, key=lambda c: c.failed)
     return "\n".join(f"{c.status.value:5} {c.file:{width}} {c.check:12} {c.evidence}" for c in order)
-
-
-def dry_run(plan: Plan) -> str:
-    """A plan as a shell script."""
-    lines = [f"# {plan.line} {plan.target}: {len(plan.steps)} steps, key {plan.key[:16]}", "set -e"]
-    folders = sorted(
-        {str(plan.build / "home"), str(plan.stage / "symbols"), *(str(plan.stage / a.folder) for a in plan.artifacts)}
-    )
-    lines.append("mkdir -p " + shlex.join(folders))
-    for step in plan.steps:
-        if isinstance(step, Checkout):
-            without = " ".join(
-                shlex.quote(f":(exclude,glob){p}**" if p.endswith("/") else f":(exclude,glob)**/{p}")
-                for p in step.exclude
-            )
-            lines.append(
-                f"mkdir -p {shlex.quote(str(step.folder))} && git --git-dir={shlex.quote(str(step.repository))} archive {step.tree}"
-                + (f" -- . {without}" if without else "")
-                + f" | tar -x -C {shlex.quote(str(step.folder))}"
-            )
-        elif isinstance(step, Copy):
-            lines.append(f"install -D {shlex.quote(str(step.source))} {shlex.quote(str(step.to))}")
-        else:
-            lines.append(_command(step))
-    lines.append(f"# then {plan.stage} becomes {plan.dist}, symbols filed by build-id")
-    return "\n".join(lines)
-
-
-def _command(step: Command) -> str:
-    env = " ".join(f"{key}={shlex.quote(value)}" for key, value in step.env)
-    return f"(cd {shlex.quote(str(step.cwd))} && env -i {env} {shlex.join(step.argv)})"
 
 
 def artifacts(found: dict[str, Any], folder: str) -> str:
