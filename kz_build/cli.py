@@ -260,10 +260,10 @@ def _build(arguments: argparse.Namespace) -> int:
             _show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
+        commands = Commands(_log_folder(project), live.note)
         if built is None:
             from kz_build.adapters.engine import Host
 
-            commands = Commands(_log_folder(project), live.note)
             built = stage.build(planned, Host(), commands, stage.sources_facts(sources, trees, project), live.event)
     checks = audit.audit(project, built, sources)
     report.write(project, line)
@@ -272,7 +272,9 @@ def _build(arguments: argparse.Namespace) -> int:
         terminal.artifacts(dict(built.files), folder),
         terminal.checks(checks),
         _canonical(built.manifest),
-        f"built in {built.manifest['seconds']:g} s" if built.fresh else "nothing to do: up to date",
+        f"built in {built.manifest['seconds']:g} s; logs in {_relative(commands.folder)}"
+        if built.fresh
+        else "nothing to do: up to date",
     ]
     _show(
         arguments,

@@ -116,7 +116,7 @@ class Commands:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
-        self.show(f"{title}: {log}")
+        self.show(_shown(argv))
         last: deque[str] = deque(maxlen=25)
         started = time.monotonic()
         code = -1
@@ -173,6 +173,13 @@ class Commands:
         entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
         with (self.folder / "commands.jsonl").open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+
+def _shown(argv: Argv) -> str:
+    """A command as one line of a terminal; the log and the journal have it whole."""
+    own = argv[argv.index("--") + 1 :] if Path(argv[0]).name == "unshare" else argv
+    text = "$ " + shlex.join([Path(own[0]).name, *own[1:]])
+    return text if len(text) < 80 else text[:78] + "…"
 
 
 def _end_group(process: Process) -> None:
