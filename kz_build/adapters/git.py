@@ -294,7 +294,7 @@ def _parse_tree(data: bytes) -> dict[str, tuple[str, str]]:
 def excluded(path: str, patterns: Sequence[str]) -> bool:
     """Whether a path falls under `*.gif` (any folder), `folder/` or an exact path."""
     for pattern in patterns:
-        if pattern.endswith("/") and path.startswith(pattern):
+        if pattern.endswith("/") and f"{path}/".startswith(pattern):
             return True
         if fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern):
             return True

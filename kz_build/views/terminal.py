@@ -46,10 +46,7 @@ def checks(found: Sequence[CheckResult]) -> str:
 def artifacts(found: dict[str, Any], folder: str) -> str:
     """Files of a build with size and digest."""
     width = max(len(name) for name in found)
-    rows = [
-        f"  {name:{width}} {facts['size']:>11,} {facts['sha256'][:12]}"
-        for name, facts in sorted(found.items())
-    ]
+    rows = [f"  {name:{width}} {facts['size']:>11,} {facts['sha256'][:12]}" for name, facts in sorted(found.items())]
     return "\n".join([f"{folder}/", *rows])
 
 

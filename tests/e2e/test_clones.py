@@ -1,0 +1,124 @@
+"""Partial clones of a real server side: what is asked for, how often, and what never comes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz
+from tests.tools.test_git_tools import sh
+
+
+def repository(folder: Path, files: dict[str, str], submodules: dict[str, Path] | None = None) -> Path:
+    """An upstream with one tag, which serves filters as forges do."""
+    folder.mkdir(parents=True)
+    sh("git", "init", "-q", "-b", "main", cwd=folder)
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for path, other in (submodules or {}).items():
+        sh("git", "-c", "protocol.file.allow=always", "submodule", "add", "-q", f"file://{other}", path, cwd=folder)
+    sh("git", "add", "-A", cwd=folder)
+    sh("git", "commit", "-q", "-m", "one", cwd=folder)
+    sh("git", "tag", "v1", cwd=folder)
+    for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+        sh("git", "config", key, "true", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    deep = repository(tmp_path / "up/deep", {"deep.h": "deep\n"})
+    inner = repository(
+        tmp_path / "up/inner",
+        {"inner.h": "inner\n", "doc/big.gif": "gif\n"},
+        {"third_party/deep": deep, "third_party/unwanted": deep},
+    )
+    main = repository(tmp_path / "up/main", {**{f"src/{i}.c": f"{i}\n" for i in range(40)}, "doc/movie.gif": "gif!\n", "weights/w.bin": "w\n"},
+                      {"libs/inner": inner, "libs/other": deep})  # fmt: skip
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pins.yaml").write_text(
+        "version: 1\ndefault: l\nsources:\n"
+        f"  main: {{git: 'file://{main}', submodules: [libs/inner], exclude: ['*.gif', weights/, libs/inner/third_party/unwanted/]}}\n"
+        "lines: {l: {main: v1}}\n"
+        "targets: {t: {platform: linux, abi: arm64, sources: [main], tools: {cmake: [c], ninja: [n], objcopy: [o]}, cmake: {}, outputs: {}}}\n"
+    )
+    return folder
+
+
+def blobs(repository: Path) -> set[str]:
+    """Content of every blob that a clone really holds."""
+    ids = subprocess.run(
+        ["git", f"--git-dir={repository}", "cat-file", "--batch-all-objects", "--batch-check"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    names = [row.split()[0] for row in ids.splitlines() if " blob " in row]
+    return {
+        subprocess.run(["git", f"--git-dir={repository}", "cat-file", "blob", n], capture_output=True, text=True).stdout
+        for n in names
+    }
+
+
+def test_nested_submodules_are_locked_and_fetched_without_what_is_excluded(
+    project: Path, kz: Kz, tmp_path: Path
+) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    entry = json.loads((project / "pins.lock").read_text())["lines"]["l"]["main"]
+    assert set(entry["submodules"]) == {"libs/inner", "libs/inner/third_party/deep"}
+    assert entry["submodules"]["libs/inner"]["commit"] == sh("git", "rev-parse", "v1", cwd=tmp_path / "up/inner")
+    done = kz("-C", project, "fetch", "--json", **env)
+    assert done.returncode == 0, done.stderr
+    assert [t["path"] for t in json.loads(done.stdout)[0]["trees"]] == ["", "libs/inner", "libs/inner/third_party/deep"]
+    clone = next((tmp_path / "cache/git").glob("main-*.git"))
+    held = blobs(clone)
+    assert {f"{i}\n" for i in range(40)} <= held and not {"gif!\n", "w\n"} & held
+    assert "gif\n" not in blobs(next((tmp_path / "cache/git").glob("inner-*.git")))
+
+
+def test_blobs_come_in_one_request(project: Path, kz: Kz, tmp_path: Path) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    clone = next((tmp_path / "cache/git").glob("main-*.git"))
+    assert not {f"{i}\n" for i in range(40)} & blobs(clone), "a lock needs no files"
+    log = tmp_path / "requests"
+    (tmp_path / "gitconfig").write_text(f"[trace2]\n\teventTarget = {log}\n\teventBrief = true\n")
+    assert kz("-C", project, "fetch", GIT_CONFIG_GLOBAL=str(tmp_path / "gitconfig"), **env).returncode == 0
+    fetches = [
+        row
+        for row in map(json.loads, log.read_text().splitlines())
+        if row["event"] == "start" and "fetch" in row["argv"] and str(clone) in str(row["argv"])
+    ]
+    assert len(fetches) == 1, fetches
+
+
+def test_a_submodule_from_elsewhere(project: Path, kz: Kz, tmp_path: Path) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy/inner.h").write_text("mine\n")
+    (project / "pins.local.yaml").write_text(f"submodules: {{main: {{libs/inner: {{folder: {tmp_path / 'copy'}}}}}}}\n")
+    done = kz("-C", project, "fetch", "--json", **env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)[0]
+    assert "submodules overridden: libs/inner" in found["note"] and [t["path"] for t in found["trees"]] == [
+        "",
+        "libs/inner",
+    ]
+
+
+def test_a_tag_that_moved_is_still_the_locked_commit_or_an_error(project: Path, kz: Kz, tmp_path: Path) -> None:
+    assert kz("-C", project, "lock", "--write", KZ_CACHE=str(tmp_path / "cache")).returncode == 0
+    up = tmp_path / "up/main"
+    sh("git", "commit", "-q", "--amend", "-m", "other", cwd=up)
+    sh("git", "tag", "-f", "v1", cwd=up)
+    sh("git", "reflog", "expire", "--expire=now", "--all", cwd=up)
+    sh("git", "gc", "-q", "--prune=now", cwd=up)
+    done = kz("-C", project, "fetch", KZ_CACHE=str(tmp_path / "other"))
+    assert done.returncode == 5 and "did the tag move?" in done.stderr, done.stderr
