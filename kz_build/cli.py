@@ -182,7 +182,7 @@ def _lock(arguments: argparse.Namespace) -> int:
 
 def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
     """(line, target, request for all its sources) of a command line."""
-    from kz_build.stages.fetch import Request
+    from kz_build.model.request import Request
 
     line = arguments.line or project.pins.default
     target = arguments.target or project.pins.targets[0]

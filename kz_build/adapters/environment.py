@@ -69,9 +69,9 @@ def ca_bundle() -> str:
     return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""
 
 
-def index_url() -> str:
-    """Package index: PIP_INDEX_URL, or PyPI."""
-    return (variable("PIP_INDEX_URL") or _pips_own()).rstrip("/")
+def index_url(own: str = "") -> str:
+    """Package index of a wheel: its own, or PIP_INDEX_URL, or PyPI."""
+    return (own or variable("PIP_INDEX_URL") or _pips_own()).rstrip("/")
 
 
 def _pips_own() -> str:

@@ -14,7 +14,7 @@ from kz_build.adapters.files import write_atomic
 from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.intent import KINDS, Check
 from kz_build.model.lock import Lock, parse_lock
-from kz_build.model.patch import parse_patch
+from kz_build.model.mail import parse_patch
 from kz_build.model.pins import KINDS as SOURCE_KINDS
 from kz_build.model.pins import Override, Pins, merge
 from kz_build.model.project import Project

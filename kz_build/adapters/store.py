@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from kz_build.adapters.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.adapters.git import excluded
 from kz_build.model.errors import LockError
-from kz_build.model.patch import unsafe_path
+from kz_build.model.mail import unsafe_path
 from kz_build.model.stack import Blob
 
 

@@ -121,11 +121,10 @@ def _fetched_base(
     project: Project, line: str, stack: Stack, locked: str, progress: Any
 ) -> tuple[str, Path, str | None]:
     from kz_build.adapters import clones, store
+    from kz_build.model.request import Request, quiet
     from kz_build.stages import fetch
 
-    request = fetch.Request(
-        line, (stack.source,), paths={stack.source: touched(stack)}, progress=progress or fetch.quiet
-    )
+    request = Request(line, (stack.source,), paths={stack.source: touched(stack)}, progress=progress or quiet)
     found = fetch.fetch(project, request)[0]
     if found.kind in ("git", "folder"):
         at = found.trees[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from pathlib import Path
 from kz_build.adapters import elf as reader
 from kz_build.adapters import files
 from kz_build.model.checks import CheckResult, Status
-from kz_build.model.elf import Elf, JavaSide, NativeMethod
+from kz_build.model.elf import Elf, JavaSide
 from kz_build.model.errors import AuditError, LockError
+from kz_build.model.java import java_side
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
 from kz_build.model.sources import Fetched
@@ -281,52 +281,3 @@ _CHECKS: Mapping[str, Callable[[_Subject], _Answer]] = {
     "elf": _elf, "pages-16k": _pages, "android-note": _android_note, "soname": _soname, "needed": _needed, "jni": _jni,
     "natives": _natives, "textrel": _textrel, "build-id": _build_id, "paths": _paths, "size": _size,
 }  # fmt: skip
-
-
-# --- the Java side -----------------------------------------------------------------------------------------------
-
-_COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.DOTALL)
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
-_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)", re.MULTILINE)
-_LOAD = re.compile(r'\bloadLibrary\s*\(\s*"([^"]+)"')
-_TOKEN = re.compile(
-    r"\b(?:class|interface|object|enum)\s+(?P<type>\w+)|(?P<companion>\bcompanion\s+object\b)|(?P<open>\{)|(?P<close>\})"
-    r"|\bnative\s+[^;={}]*?(?P<java>\w+)\s*\([^;{}]*\)\s*(?:throws[^;]*)?;|(?P<static>@JvmStatic\s+)?(?:\b(?:private|internal|public|protected)\s+)*\bexternal\s+fun\s+(?P<kotlin>\w+)"
-)
-
-
-def java_side(sources: Mapping[str, bytes]) -> JavaSide:
-    """Native methods and loaded libraries of .java and .kt files, by path -> content."""
-    methods: list[NativeMethod] = []
-    loads: set[str] = set()
-    for path in sorted(sources):
-        text = _COMMENT.sub(lambda m: m[1] or " ", sources[path].decode("utf-8", "replace"))
-        loads |= set(_LOAD.findall(text))
-        package = _PACKAGE.search(text)
-        prefix = package[1].replace(".", "/") + "/" if package else ""
-        methods += [NativeMethod(prefix + name, method) for name, method in _methods(_STRING.sub('""', text))]
-    return JavaSide(tuple(methods), frozenset(loads))
-
-
-def _methods(text: str) -> list[tuple[str, str]]:
-    """(class within its file as Outer$Inner, method). A companion's functions are its own class's, but for @JvmStatic ones."""
-    found: list[tuple[str, str]] = []
-    around: list[str | None] = []
-    pending: str | None = None
-    for token in _TOKEN.finditer(text):
-        if token["companion"]:
-            pending = "Companion"
-        elif token["type"]:
-            pending = token["type"]
-        elif token["open"]:
-            around.append(pending)
-            pending = None
-        elif token["close"]:
-            if around:
-                around.pop()
-        elif name := token["java"] or token["kotlin"]:
-            classes = [n for n in around if n]
-            if token["static"] and classes[-1:] == ["Companion"]:
-                classes.pop()
-            found.append(("$".join(classes), name))
-    return found

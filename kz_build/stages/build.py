@@ -11,13 +11,14 @@ from typing import Any
 
 from kz_build.adapters import files, git, store
 from kz_build.adapters.engine import Engine
+from kz_build.adapters.missing import missing_sources
 from kz_build.adapters.process import Commands, find
 from kz_build.model.errors import CommandError, Missing, MissingError
 from kz_build.model.events import Event, Watch
 from kz_build.model.plan import Command, Plan
 from kz_build.model.project import Project
+from kz_build.model.request import Request
 from kz_build.model.sources import Fetched, Tree
-from kz_build.stages import fetch
 
 _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 
@@ -32,10 +33,10 @@ class Built:
     fresh: bool
 
 
-def require(project: Project, line: str, target: str, request: fetch.Request) -> None:
+def require(project: Project, line: str, target: str, request: Request) -> None:
     """Raise MissingError with all that this machine lacks for a target: networks, SDKs, programs."""
     needs = project.pins.target(target, line)["needs"]
-    missing = fetch.missing_sources(project, request)
+    missing = missing_sources(project, request)
     missing += tuple(
         Missing(name, f"{target} needs this program", brings) for name, brings in needs.items() if not find(name)
     )

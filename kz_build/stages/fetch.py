@@ -5,39 +5,17 @@ All that is missing on this machine is listed before anything is downloaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 from kz_build.adapters import clones, git, sdk, store
 from kz_build.adapters.environment import index_url
-from kz_build.model.errors import ConfigError, LockError, Missing, MissingError
+from kz_build.adapters.missing import missing_sources
+from kz_build.model.errors import ConfigError, LockError, MissingError
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
+from kz_build.model.request import Progress, Request, archive_url, check_nested, file_entry, lock_holds, wanted_commits
 from kz_build.model.sources import Fetched, TreeAt
-
-PROBE_SECONDS = 8.0
-Progress = Callable[[str, int, int], None]
-
-
-def quiet(name: str, done: int, total: int) -> None:
-    """Progress for those who do not watch."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to fetch of a line. `omit` names submodules (`source/path/`) that a target does without; `paths` limits a
-    fetch to those files of the sources themselves (None: all files, and submodules)."""
-
-    line: str
-    names: tuple[str, ...]
-    allow_unpinned: Collection[str] = ()
-    omit: tuple[str, ...] = ()
-    paths: dict[str, frozenset[str]] | None = None
-    progress: Progress = field(default=quiet)
 
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
@@ -55,156 +33,6 @@ def check_installed(project: Project, request: Request) -> None:
         source = project.pins.source(name)
         if (options := source.options.get("installed")) and (found := sdk.installed_folder(options["env"])):
             _installed(request, source, project.pins.line(request.line)[name], *found)
-
-
-def missing_sources(project: Project, request: Request) -> tuple[Missing, ...]:
-    """What keeps the named sources from being fetched here: networks that do not answer, SDKs that are not installed."""
-    probes: dict[str, tuple[list[str], Callable[[], str], str]] = {}
-    for name in request.names:
-        for what, url, probe, brings in _needs_network(project, request, project.pins.source(name)):
-            probes.setdefault(url, ([], probe, brings))[0].append(what)
-    if not probes:
-        return ()
-    with ThreadPoolExecutor(len(probes)) as pool:
-        answers = dict(zip(probes, pool.map(lambda item: item[1](), probes.values()), strict=True))
-    silent: dict[tuple[str, str, str], list[str]] = {}
-    for url, (whats, _, brings) in probes.items():
-        if answers[url]:
-            silent.setdefault((_host(url), answers[url], brings), []).extend(whats)
-    return tuple(
-        Missing(f"{host} ({why})", f"for {', '.join(whats)}", brings) for (host, why, brings), whats in silent.items()
-    )
-
-
-_Need = tuple[str, str, Callable[[], str], str]
-_MIRROR = 'a network that reaches it, or a mirror: git config --global url."<mirror>".insteadOf {url}'
-
-
-def _needs_network(project: Project, request: Request, source: Source) -> list[_Need]:
-    if source.kind == "git":
-        return _git_needs(project, request, source)
-    entry = _entry(project, request.line, source)
-    if source.kind == "folder" or (
-        entry and entry.get("sha256") and store.stored_file(project.store, entry["sha256"]).exists()
-    ):
-        return []
-    what = f"{source.name} {project.pins.line(request.line)[source.name]}"
-    if source.kind == "wheel":
-        url = f"{(source.options['index'] or index_url()).rstrip('/')}/"
-        return [
-            (
-                what,
-                url,
-                lambda: _http_reachable(f"{url}{source.location}/"),
-                "a network that reaches it, or a mirror: PIP_INDEX_URL for PyPI, `index` in pins.local.yaml for others",
-            )
-        ]
-    if (options := source.options["installed"]) and sdk.installed_folder(options["env"]):
-        return []
-    url = _archive_url(project, request.line, source)
-    brings = "a network that reaches it"
-    if options:
-        brings += f", or an installed one: export {options['env'][0]}=/path/to/it"
-    return [(what, url, lambda: _http_reachable(url), brings)]
-
-
-def _http_reachable(url: str) -> str:
-    from kz_build.adapters import http  # requests costs 160 ms
-
-    return http.reachable(url, PROBE_SECONDS)
-
-
-def _git_needs(project: Project, request: Request, source: Source) -> list[_Need]:
-    needs: list[_Need] = []
-    for path, url, commit in _wanted_commits(project, request, source):
-        if url and not clones.clone(project.store, path or source.name, url).has(commit):
-            what = source.name if not path else f"{source.name}/{path}"
-            needs.append((what, url, lambda url=url: git.reachable(url, PROBE_SECONDS), _MIRROR.format(url=_host(url))))  # type: ignore[misc]
-    return needs
-
-
-def _host(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}/" if parts.scheme else url
-
-
-def _wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of a git source and, for whole fetches, its submodules; '' as url for local folders."""
-    url = project.git_url(source)
-    if project.pins.overridden(request.line, source.name) and not _lock_holds(project, request.line, source):
-        version = project.pins.line(request.line)[source.name]
-        return [("", url, version)]
-    entry = project.locked(request.line, source.name)
-    if not entry["commit"]:
-        raise LockError(
-            f"pins.lock does not know the commit of {source.name}: nobody who locked could reach it",
-            hint=f"kz lock --write --line {request.line}, where {url} answers",
-        )
-    wanted = [("", url, str(entry["commit"]))]
-    if request.paths is not None:
-        return wanted
-    overrides = project.pins.submodule_overrides(source.name)
-    for path, sub in _submodules(entry).items():
-        if any(path == o or path.startswith(o + "/") for o in overrides) or f"{source.name}/{path}/".startswith(
-            request.omit
-        ):
-            continue
-        wanted.append((path, sub["url"], sub["commit"]))
-    wanted += [(path, project.address(o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
-    return wanted
-
-
-def _check_nested(project: Project, request: Request, source: Source, paths: Collection[str]) -> None:
-    """Raise LockError for a submodule of which nobody knows yet what is nested in it."""
-    for path, sub in _submodules(project.locked(request.line, source.name)).items():
-        if path in paths and sub["nested"] is None:
-            raise LockError(
-                f"pins.lock does not know what submodules {source.name}/{path} has: nobody who locked could reach it",
-                hint=f"kz lock --write --line {request.line}, where {sub['url']} answers; or name a copy under `submodules` in pins.local.yaml",
-            )
-
-
-def _submodules(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = entry.get("submodules") or {}
-    return found
-
-
-def _lock_holds(project: Project, line: str, source: Source) -> bool:
-    """Whether the lock's commit is still the one meant, although pins.local.yaml changes something."""
-    version = project.pins.line(line)[source.name]
-    entry = project.lock.entry(line, source.name)
-    return entry is not None and entry["version"] == version and entry.get("kind") == source.kind
-
-
-def _entry(project: Project, line: str, source: Source) -> dict[str, Any] | None:
-    if project.pins.overridden(line, source.name):
-        return (
-            dict(project.lock.entry(line, source.name) or {})
-            if _lock_holds(project, line, source) and _same_file(project, source)
-            else None
-        )
-    return project.locked(line, source.name)
-
-
-def _same_file(project: Project, source: Source) -> bool:
-    """Whether overrides of an archive or wheel leave its file the same."""
-    return not any(
-        o.where.startswith(f"sources.{source.name}.")
-        and o.where.rsplit(".", 1)[1] in ("wheel", "tag", "index", "archive")
-        for o in project.pins.overrides
-    )
-
-
-def wheel_index(source: Source) -> str:
-    """Package index that a wheel comes from."""
-    return str(source.options["index"] or index_url()).rstrip("/")
-
-
-def _archive_url(project: Project, line: str, source: Source) -> str:
-    return source.location.replace("{version}", project.pins.line(line)[source.name])
-
-
-# --- bringing ----------------------------------------------------------------------------------------------------
 
 
 def _bring(project: Project, request: Request, source: Source) -> Fetched:
@@ -254,7 +82,7 @@ def _installed(request: Request, source: Source, version: str, variable: str, fo
 
 
 def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
-    entry = _entry(project, request.line, source)
+    entry = file_entry(project, request.line, source)
     note = "" if entry is not None else "overridden in pins.local.yaml"
     if entry is not None and not entry.get("sha256"):
         raise LockError(
@@ -289,14 +117,14 @@ def download(
 
     version = project.pins.line(line)[source.name]
     if source.kind == "wheel":
-        wheel = http.find_wheel(wheel_index(source), source.location, version, source.options["tag"])
+        wheel = http.find_wheel(index_url(source.options["index"]), source.location, version, source.options["tag"])
         url, published = wheel.url, {"sha256": wheel.sha256}
     else:
-        url, published = _archive_url(project, line, source), source.options["published"].get(version) or {}
+        url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
     with store.locked(project.store, part.name):
         known = expected or ("" if again else store.once_from(project.store, url))
-        if known and store.stored_file(project.store, expected).exists():
+        if known and store.stored_file(project.store, known).exists():
             return known
         http.download(url, part, progress)
         if sha1 := published.get("sha1"):
@@ -328,14 +156,14 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
     note = "overridden in pins.local.yaml" if overridden else ""
     if request.paths is None and (changed := project.pins.submodule_overrides(source.name)):
         note = note or f"submodules overridden: {', '.join(sorted(changed))}"
-    commits = _wanted_commits(project, request, source)
+    commits = wanted_commits(project, request, source)
     url, commit = commits[0][1], commits[0][2]
     locked_tree = ""
-    if overridden and not _lock_holds(project, request.line, source):
+    if overridden and not lock_holds(project, request.line, source):
         commit = git.resolve(url, commit)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
-        _check_nested(project, request, source, {path for path, _, _ in commits})
+        check_nested(project, request, source, {path for path, _, _ in commits})
     exclude = source.list("exclude")
     root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     tree = root.tree_id(commit)

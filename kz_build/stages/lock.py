@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import clones, git, store
+from kz_build.adapters.environment import index_url
 from kz_build.adapters.project import load_stack
 from kz_build.model.errors import CommandError, ConfigError, ConflictError
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
+from kz_build.model.request import Progress, quiet
 from kz_build.model.sources import TreeAt
 from kz_build.stages import fetch
 from kz_build.stages.apply import apply_to, touched
@@ -25,7 +27,7 @@ class Resolved:
     notes: tuple[str, ...]
 
 
-def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progress: fetch.Progress) -> Resolved:
+def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progress: Progress) -> Resolved:
     """Resolve every source of these lines. `trust` names those to download and take the digest of, whatever the lock says."""
     notes: list[str] = []
     known = {source for line in lines for source in project.pins.line(line)}
@@ -44,7 +46,7 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progr
 
 
 def _resolve(
-    project: Project, line: str, source: Source, trusted: bool, progress: fetch.Progress, notes: list[str]
+    project: Project, line: str, source: Source, trusted: bool, progress: Progress, notes: list[str]
 ) -> dict[str, Any]:
     version = project.pins.line(line)[source.name]
     old = dict(project.lock.entry(line, source.name) or {})
@@ -111,7 +113,7 @@ def _file(
     entry: dict[str, Any],
     old: dict[str, Any],
     trusted: bool,
-    progress: fetch.Progress,
+    progress: Progress,
 ) -> dict[str, Any]:
     from kz_build.adapters import http
 
@@ -124,7 +126,9 @@ def _file(
         return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
     if old.get("sha256") and not trusted and http.tag_fits(old["file"], source.options["tag"]):
         return {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}
-    wheel = http.find_wheel(fetch.wheel_index(source), source.location, entry["version"], source.options["tag"])
+    wheel = http.find_wheel(
+        index_url(source.options["index"]), source.location, entry["version"], source.options["tag"]
+    )
     if wheel.sha256 and not trusted:
         return {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url)}
     digest = fetch.download(project, line, source, progress)
@@ -137,7 +141,7 @@ def _file(
 
 
 def _stacked(
-    project: Project, line: str, source: Source, entry: dict[str, Any], progress: fetch.Progress = fetch.quiet
+    project: Project, line: str, source: Source, entry: dict[str, Any], progress: Progress = quiet
 ) -> dict[str, Any]:
     """Add what the stack gives on this source."""
     stack = load_stack(project.root, line, source.name)

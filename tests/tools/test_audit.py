@@ -18,7 +18,8 @@ from kz_build.adapters.elf import read_elf
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.elf import JavaSide, NativeMethod
 from kz_build.model.errors import AuditError
-from kz_build.stages.audit import Audited, Rules, audit_files, java_side
+from kz_build.model.java import java_side
+from kz_build.stages.audit import Audited, Rules, audit_files
 
 SYSTEM = frozenset({"libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so"})
 WHEEL = "markupsafe-3.0.4-cp313-cp313-android_24_arm64_v8a.whl"

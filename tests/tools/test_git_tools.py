@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from kz_build.adapters.project import load_stack
 from kz_build.model.intent import evaluate
-from kz_build.model.patch import HunkFailure, apply_hunks, parse_patch
+from kz_build.model.mail import parse_patch
+from kz_build.model.patch import HunkFailure, apply_hunks
 from kz_build.model.stack import Applied, Blob, apply_stack
 from tests.conftest import SAMPLE, Kz
 
