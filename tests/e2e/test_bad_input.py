@@ -195,6 +195,7 @@ EVIL = {
     "absolute": ("/tmp/kz-evil", b"x", FILE),
     "link out": ("a/link", b"../../..", LINK),
     "absolute link": ("a/link", b"/etc", LINK),
+    "link through a link": ("a/link", b"good/../../..", LINK),
 }
 
 
@@ -236,6 +237,15 @@ def refused_when_unpacked(small: Path, kz: Kz, url: str, tmp_path: Path) -> None
         n for n in before if not n.startswith(("deep/locks", "deep/git"))
     }
     assert not Path("/tmp/kz-evil").exists() and not list((tmp_path / "cache").rglob("evil"))
+
+
+def test_a_member_that_goes_through_a_link(
+    small: Path, kz: Kz, server: tuple[str, Path, list[str]], tmp_path: Path
+) -> None:
+    """Each link stays inside when read by itself; the second, read through the first, would not."""
+    url, www, _ = server
+    make_zip(www / "sdk-1.zip", ("d/up", b"..", LINK), ("d/up/out", b"../..", LINK), ("d/up/out/evil", b"x", FILE))
+    refused_when_unpacked(small, kz, url + "/sdk-{version}.zip", tmp_path)
 
 
 def test_an_error_page_in_the_place_of_an_archive(
