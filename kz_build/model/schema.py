@@ -150,6 +150,7 @@ class Target(Strict):
     cmake: dict[Name, CMakeProject]
     outputs: dict[str, Output]
     prebuilt: dict[str, Prebuilt] = {}
+    spaces: bool = Field(default=True, description="false where upstream's build breaks at a space in its path")
     soc: str = Field(default="", description="SoC whose runtime goes along; --soc overrides")
     audit: Audit = Audit()
     when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")

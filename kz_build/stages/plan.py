@@ -10,6 +10,7 @@ from typing import Any
 
 from kz_build import __version__
 from kz_build.adapters.project import PLACEHOLDER
+from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
 from kz_build.model.plan import Artifact, Checkout, Command, Copy, Plan, Step
 from kz_build.model.project import Project
@@ -38,6 +39,7 @@ def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *
     """The steps that build a target of fetched and patched sources."""
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
+    _refuse_spaces(project, target, name)
     context = _context(project, line, name, target, sources, soc, jobs)
     stage = context.build / "stage"
     artifacts = tuple(_artifacts(target, context, soc))
@@ -64,6 +66,15 @@ def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *
         tuple(steps),
         artifacts,
     )
+
+
+def _refuse_spaces(project: Project, target: Mapping[str, Any], name: str) -> None:
+    for folder, move in ((project.root, "move the project"), (project.store, "move the store: KZ_CACHE=/other/folder")):
+        if not target["spaces"] and " " in str(folder):
+            raise ConfigError(
+                f"{folder} has a space in it, and the build of {name} breaks at one (upstream's, minutes later)",
+                hint=move,
+            )
 
 
 def _context(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,12 @@ def test_the_key_is_of_content_not_of_places_or_cores(project: Project) -> None:
     assert made(project, TARGETS[0], at=Path("/elsewhere"), jobs=64).key == base.key
     assert made(project, TARGETS[0], tree="f" * 40).key != base.key
     assert made(project, TARGETS[0], soc="SM8650").key != base.key
+
+
+def test_a_folder_that_upstream_breaks_at_is_refused_before_the_build(project: Project) -> None:
+    there = replace(project, root=Path("/home/me/my app"))
+    with pytest.raises(ConfigError, match="has a space in it"):
+        made(there, "android-arm64-xnnpack")
 
 
 def test_the_soc_chooses_runtime_stub_and_skel(project: Project) -> None:
