@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from kz_build.model.errors import Missing, MissingError
+
 # What a child process needs to find its way; nothing of it may change what is built.
 _PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
 # How this machine reaches the network: git, requests and pip understand these themselves.
@@ -75,9 +77,10 @@ def index_url(own: str = "") -> str:
 
 
 def _pips_own() -> str:
-    """The index that pip takes where nobody names one; '' without pip."""
+    """The index that pip takes where nobody names one."""
     try:
         from pip._internal.models.index import PyPI  # pip prints it in its help, and offers no other way to ask
     except ImportError:
-        return ""
+        missing = Missing("a package index", "this Python has no pip that knows one", "export PIP_INDEX_URL=ADDRESS")
+        raise MissingError((missing,)) from None
     return str(PyPI.simple_url)
