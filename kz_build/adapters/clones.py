@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import posixpath
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.adapters import fastimport, git, store
 from kz_build.model.errors import KzError
@@ -91,8 +93,18 @@ def links(root: Path, repo: git.Repository, commit: str) -> list[tuple[str, str,
         blob = git.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
     parser = configparser.RawConfigParser(strict=False)
     parser.read_string("\n".join(line.strip() for line in (blob.data if blob else b"").decode().splitlines()))
-    urls = {parser[s]["path"]: parser[s]["url"] for s in parser.sections() if parser.has_option(s, "path")}
+    urls = {
+        parser[s]["path"]: _absolute(repo, parser[s]["url"]) for s in parser.sections() if parser.has_option(s, "path")
+    }
     unknown = sorted(set(gitlinks) - set(urls))
     if unknown:
         raise KzError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
     return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]
+
+
+def _absolute(repo: git.Repository, url: str) -> str:
+    """A submodule's address; `../other.git` is beside its superproject (gitmodules(5))."""
+    if not url.startswith(("./", "../")):
+        return url
+    own = urlsplit(repo.git("config", "remote.origin.url").decode().strip())
+    return urlunsplit(own._replace(path=posixpath.normpath(posixpath.join(own.path, url))))

@@ -81,6 +81,7 @@ class Live:
         self.task: Any = None
         self.phase = ""
         self.said = 0.0
+        self.counts_bytes = False
 
     def __enter__(self) -> Live:
         return self
@@ -114,8 +115,12 @@ class Live:
                 print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
                 self.phase, self.said = phase, now
             return
+        if self.bar is not None and download != self.counts_bytes:
+            self.bar.stop()
+            self.bar = self.task = None
+            self.phase = ""
         if self.bar is None:
-            self.bar = _progress_bar(download)
+            self.bar, self.counts_bytes = _progress_bar(download), download
             self.bar.start()
         if phase != self.phase:
             if self.task is not None:

@@ -21,6 +21,9 @@ def repository(folder: Path, files: dict[str, str], submodules: dict[str, Path] 
         (folder / name).write_text(text)
     for path, other in (submodules or {}).items():
         sh("git", "-c", "protocol.file.allow=always", "submodule", "add", "-q", f"file://{other}", path, cwd=folder)
+    if submodules:  # as many upstreams have them: beside the superproject
+        modules = folder / ".gitmodules"
+        modules.write_text(modules.read_text().replace(f"file://{folder.parent}", ".."))
     sh("git", "add", "-A", cwd=folder)
     sh("git", "commit", "-q", "-m", "one", cwd=folder)
     sh("git", "tag", "v1", cwd=folder)
@@ -72,6 +75,7 @@ def test_nested_submodules_are_locked_and_fetched_without_what_is_excluded(
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
     entry = json.loads((project / "pins.lock").read_text())["lines"]["l"]["main"]
     assert set(entry["submodules"]) == {"libs/inner", "libs/inner/third_party/deep"}
+    assert entry["submodules"]["libs/inner"]["url"] == f"file://{tmp_path / 'up/inner'}"
     assert entry["submodules"]["libs/inner"]["commit"] == sh("git", "rev-parse", "v1", cwd=tmp_path / "up/inner")
     done = kz("-C", project, "fetch", "--json", **env)
     assert done.returncode == 0, done.stderr
