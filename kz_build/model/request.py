@@ -56,14 +56,11 @@ def wanted_commits(project: Project, request: Request, source: Source) -> list[t
     return wanted
 
 
-def check_nested(project: Project, request: Request, source: Source, paths: Collection[str]) -> None:
-    """Raise LockError for a submodule of which nobody knows yet what is nested in it."""
-    for path, sub in _submodules(project.locked(request.line, source.name)).items():
-        if path in paths and sub["nested"] is None:
-            raise LockError(
-                f"pins.lock does not know what submodules {source.name}/{path} has: nobody who locked could reach it",
-                hint=f"kz lock --write --line {request.line}, where {sub['url']} answers; or name a copy under `submodules` in pins.local.yaml",
-            )
+def unknown_submodules(project: Project, request: Request, source: Source) -> list[str]:
+    """Wanted submodules of which nobody has looked yet what is nested in them."""
+    wanted = {path for path, _, _ in wanted_commits(project, request, source)}
+    entry = project.locked(request.line, source.name)
+    return [path for path, sub in _submodules(entry).items() if path in wanted and sub["nested"] is None]
 
 
 def _submodules(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,15 @@ from kz_build.adapters.missing import missing_sources
 from kz_build.model.errors import ConfigError, LockError, MissingError
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
-from kz_build.model.request import Progress, Request, archive_url, check_nested, file_entry, lock_holds, wanted_commits
+from kz_build.model.request import (
+    Progress,
+    Request,
+    archive_url,
+    file_entry,
+    lock_holds,
+    unknown_submodules,
+    wanted_commits,
+)
 from kz_build.model.sources import Fetched, TreeAt
 
 
@@ -24,6 +32,7 @@ def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
     missing = missing_sources(project, request)
     if missing:
         raise MissingError(missing)
+    check_known(project, request)
     return tuple(_bring(project, request, project.pins.source(name)) for name in request.names)
 
 
@@ -33,6 +42,33 @@ def check_installed(project: Project, request: Request) -> None:
         source = project.pins.source(name)
         if (options := source.options.get("installed")) and (found := sdk.installed_folder(options["env"])):
             _installed(request, source, project.pins.line(request.line)[name], *found)
+
+
+def check_known(project: Project, request: Request) -> None:
+    """Raise LockError with every fact that a fetch needs and nobody has computed yet, before anything is downloaded."""
+    lacks: list[str] = []
+    trust: list[str] = []
+    for name in request.names:
+        source = project.pins.source(name)
+        if source.kind == "git":
+            if request.paths is None and lock_holds(project, request.line, source):
+                lacks += [f"what is nested in {name}/{path}" for path in unknown_submodules(project, request, source)]
+        elif source.kind != "folder" and not _is_installed(source):
+            entry = file_entry(project, request.line, source)
+            if entry is not None and not entry.get("sha256"):
+                lacks.append(f"the digest of {name} {project.pins.line(request.line)[name]}")
+                trust.append(name)
+    if lacks:
+        command = " ".join(["kz lock --write", *(f"--trust {name}" for name in trust)])
+        raise LockError(
+            "\n  ".join(["pins.lock does not know, because nobody who locked could reach it:", *lacks]),
+            hint=f"{command}; or name copies in pins.local.yaml",
+        )
+
+
+def _is_installed(source: Source) -> bool:
+    options = source.options.get("installed")
+    return bool(options and sdk.installed_folder(options["env"]))
 
 
 def _bring(project: Project, request: Request, source: Source) -> Fetched:
@@ -84,11 +120,6 @@ def _installed(request: Request, source: Source, version: str, variable: str, fo
 def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
     entry = file_entry(project, request.line, source)
     note = "" if entry is not None else "overridden in pins.local.yaml"
-    if entry is not None and not entry.get("sha256"):
-        raise LockError(
-            f"pins.lock has no digest of {source.name} {version}: nobody has computed it yet",
-            hint=f"kz lock --write --trust {source.name}",
-        )
     digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress, again=False)
     if not store.stored_file(project.store, digest).exists():
         download(project, request.line, source, request.progress, digest)
@@ -163,7 +194,6 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
         commit = git.resolve(url, commit)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
-        check_nested(project, request, source, {path for path, _, _ in commits})
     exclude = source.list("exclude")
     root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     tree = root.tree_id(commit)
