@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.adapters import elf as reader
 from kz_build.adapters import files
 from kz_build.model.checks import CheckResult, Status
-from kz_build.model.elf import Elf, JavaSide
+from kz_build.model.elf import Elf, JavaSide, NativeMethod
 from kz_build.model.errors import AuditError, LockError
 from kz_build.model.java import java_side
 from kz_build.model.pins import digest_of
@@ -22,22 +22,14 @@ PAGE = 16384
 # What each profile is asked, in the order of the table.
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "ours": (
-        "elf",
-        "pages-16k",
-        "android-note",
-        "soname",
-        "needed",
-        "jni",
-        "natives",
-        "textrel",
-        "build-id",
-        "paths",
-        "size",
+        "elf", "pages-16k", "android-note", "soname", "needed", "jni", "natives", "textrel", "build-id", "paths", "size",
     ),
     "vendor": ("elf", "pages-16k", "needed", "textrel", "size"),
     "hexagon": ("elf", "size"),
     "program": ("elf", "pages-16k", "android-note", "needed", "build-id", "paths", "size"),
-}
+}  # fmt: skip
+# Part of the record's key: raise it when a check changes what it answers.
+VERSION = 2
 _MACHINES = {"arm64-v8a": "EM_AARCH64", "arm64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 
 
@@ -84,24 +76,16 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple
     plan = built.plan
     target = project.pins.target(plan.target, plan.line)
     manifest = project.out("audit", plan.line, plan.target) / "manifest.json"
-    key = digest_of(
-        [
-            target["audit"],
-            target["platform"],
-            target["abi"],
-            {n: f["sha256"] for n, f in built.files.items()},
-            PROFILES["ours"],
-        ]
-    )
-    if known := files.read_manifest(manifest, key):
-        return _results(known)
-    previous = _previous_sizes(manifest)
     java = java_side(java_sources(sources, target["audit"]["java"]))
     rules = Rules(
         target["platform"], target["abi"], frozenset(target["audit"]["required"]), frozenset(target["audit"]["needed"]),
-        target["audit"]["max_api"], tuple(str(p) for p in {project.root, project.store, plan.tree, plan.build, Path.home()} if len(p.parts) > 2),
+        target["audit"]["max_api"], tuple(str(p) for p in sorted({project.root, project.store, plan.tree, plan.build, Path.home()}) if len(p.parts) > 2),
         java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
     )  # fmt: skip
+    key = _key(built, rules)
+    if known := files.read_manifest(manifest, key):
+        return _results(known)
+    previous = _previous_sizes(manifest)
     subjects = tuple(
         Audited(plan.dist / n, f["profile"], previous.get(n))
         for n, f in built.files.items()
@@ -111,6 +95,13 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple
     rows = [{**c.__dict__, "status": c.status.value} for c in found]
     files.write_manifest(manifest, key, {"checks": rows, "sizes": {n: f["size"] for n, f in built.files.items()}})
     return found
+
+
+def _key(built: Built, rules: Rules) -> str:
+    """Everything that the answers depend on: a patch to the Java sources alone leaves every library as it was."""
+    held = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(rules).items()}
+    held["java"] = [sorted((m.java_class, m.name) for m in rules.java.methods), sorted(rules.java.loads)]
+    return digest_of([VERSION, held, {n: [f["sha256"], f["profile"]] for n, f in built.files.items()}])
 
 
 def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...]:
@@ -150,14 +141,26 @@ def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[CheckResul
             read[file.path] = reader.read_elf(file.path)
         except AuditError as error:
             results.append(CheckResult(file.path.name, "elf", Status.ERROR, str(error), True))
-    beside = frozenset(name for path, elf in read.items() for name in (path.name, elf.soname))
     for file in subjects:
         if file.path in read:
-            subject = _Subject(file, read[file.path], rules, beside)
+            subject = _Subject(file, read[file.path], rules, _beside(read, read[file.path]))
             for check in PROFILES[file.profile]:
-                if answer := _CHECKS[check](subject):
+                if answer := _asked(check, subject):
                     results.append(CheckResult(file.path.name, check, *answer, check in rules.required))
     return (*results, *_unasked(subjects, rules, {r.check for r in results}))
+
+
+def _beside(read: Mapping[Path, Elf], elf: Elf) -> frozenset[str]:
+    """File names and SONAMEs that a file can load: a Hexagon library in the same folder is none for an arm64 one."""
+    fitting = {path.name: e.soname for path, e in read.items() if (e.bits, e.machine) == (elf.bits, elf.machine)}
+    return frozenset({*fitting, *fitting.values()} - {""})
+
+
+def _asked(check: str, subject: _Subject) -> _Answer:
+    try:
+        return _CHECKS[check](subject)
+    except AuditError as error:
+        return Status.ERROR, str(error)
 
 
 def _unasked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[CheckResult]:
@@ -226,13 +229,17 @@ def _jni(s: _Subject) -> _Answer:
     if not s.loaded_by_java:
         return None
     java = sorted(e for e in s.elf.exports if e.startswith("Java_"))
-    declared = {m.export for m in s.rules.java.methods}
-    strays = [e for e in java if e.split("__")[0] not in declared]
+    strays = [e for e in java if not any(_exported(m, {e}) for m in s.rules.java.methods)]
     text = f"JNI_OnLoad{'' if 'JNI_OnLoad' in s.elf.exports else ' missing'}, {len(java)} Java_ exports"
     return _verdict(
         "JNI_OnLoad" in s.elf.exports and not strays,
         text + (f", no Java method for {' '.join(strays)}" if strays else ""),
     )
+
+
+def _exported(method: NativeMethod, exports: Set[str]) -> bool:
+    """Under its JNI name, or that with the signature of an overload behind two underscores."""
+    return method.export in exports or any(e.startswith(method.export + "__") for e in exports)
 
 
 def _natives(s: _Subject) -> _Answer:
@@ -242,12 +249,16 @@ def _natives(s: _Subject) -> _Answer:
     wanted = [m for m in s.rules.java.methods if not s.rules.classes or m.java_class in s.rules.classes]
     names = {t for m in wanted for t in (m.descriptor, m.java_class, m.name)}
     there = reader.texts(s.file.path, sorted(names))
-    exported = {e.split("__")[0] for e in s.elf.exports}
+    exported = {e for e in s.elf.exports if e.startswith("Java_")}
     lost = [
-        m for m in wanted if m.export not in exported and not ({m.descriptor, m.java_class} & there and m.name in there)
+        m
+        for m in wanted
+        if not _exported(m, exported) and not ({m.descriptor, m.java_class} & there and m.name in there)
     ]
-    missing = " ".join(f"{m.java_class.rsplit('/', 1)[1]}.{m.name}" for m in lost)
+    missing = " ".join(f"{m.java_class.rsplit('/', 1)[-1]}.{m.name}" for m in lost)
     classes = {m.java_class for m in wanted}
+    if gone := sorted(s.rules.classes - classes):
+        return Status.FAIL, f"the Java sources declare no native method of {' '.join(gone)}"
     if not wanted:
         return Status.FAIL, "the Java sources declare no native method"
     return _verdict(
@@ -265,10 +276,10 @@ def _build_id(s: _Subject) -> _Answer:
 
 def _paths(s: _Subject) -> _Answer:
     found = reader.strings_with(s.file.path, s.rules.build_paths)
-    return _verdict(
-        not found,
-        f"{len(found)} or more, first in {found[0][0]}: {found[0][1]}" if found else "no path of the build machine",
-    )
+    if not found:
+        return Status.PASS, "no path of the build machine"
+    count = f"{len(found)} or more" if len(found) >= reader.MOST_FINDINGS else str(len(found))
+    return Status.FAIL, f"{count}, first in {found[0][0]}: {found[0][1]}"
 
 
 def _size(s: _Subject) -> _Answer:

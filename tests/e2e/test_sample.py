@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import shutil
@@ -111,6 +112,27 @@ def test_a_file_that_was_touched_is_not_taken_for_the_built_one(built: Path, sam
     assert audit.returncode == 3 and "is not what was built" in audit.stderr
     done = kz("-C", sample, "build", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["fresh"] is True
+
+
+def test_a_native_method_that_only_java_knows_is_not_hidden_by_an_older_audit(
+    built: Path, sample: Path, kz: Kz
+) -> None:
+    """A patch to the Java side leaves the library as it was, byte for byte; the audit must ask again."""
+    shutil.copytree(built, sample, dirs_exist_ok=True)
+    assert kz("-C", sample, "build").returncode == 0
+    path = "extension/android/src/main/java/org/minirt/LlmModule.java"
+    text = (ROOT / "examples/sample/upstream" / path).read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(text) if " native " in line)
+    more = [*text[:at], "  public native void neverBound();\n", *text[at:]]
+    diff = "".join(difflib.unified_diff(text, more, f"a/{path}", f"b/{path}"))
+    head = "From: t <t@t>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\nSubject: [PATCH] java\n\n---\n"
+    stack = sample / "patches/sample-0.1/minirt"
+    (stack / "0006-java.patch").write_text(f"{head}diff --git a/{path} b/{path}\n{diff}")
+    (stack / "series").write_text((stack / "series").read_text() + "0006-java.patch\n")
+    assert kz("-C", sample, "lock", "--write").returncode == 0
+    done = kz("-C", sample, "build")
+    assert done.returncode == 7 and "LlmModule.neverBound" in done.stdout, done.stdout + done.stderr
+    assert snapshot(sample / DIST) == snapshot(built / DIST)
 
 
 def test_the_dry_run_is_a_script_that_builds(sample: Path, kz: Kz, tmp_path: Path) -> None:

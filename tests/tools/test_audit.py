@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
 import struct
 import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from kz_build.adapters.elf import read_elf
 from kz_build.model.checks import CheckResult, Status
@@ -153,11 +156,92 @@ def test_a_library_cut_off_anywhere_is_an_error_never_a_pass(good: Path, tmp_pat
             read_elf(cut)
 
 
-def test_a_path_of_the_build_machine_is_found_in_any_section(good: Path, tmp_path: Path) -> None:
+def with_section(good: Path, path: Path, content: bytes, flags: int) -> Path:
+    """The real library whose .comment holds `content` (appended to the file) under other section flags."""
     data = bytearray(good.read_bytes())
-    word = next(w for w in (b"Python", b"markupsafe", b"escape") if w in data)
-    assert answers(good, build_paths=(word.decode(),))["paths"].status is Status.FAIL
-    assert answers(good, build_paths=("/kz-nowhere",))["paths"].status is Status.PASS
+    with good.open("rb") as file:
+        elf = ELFFile(file)
+        index = elf.get_section_index(".comment")
+        header = elf["e_shoff"] + index * elf["e_shentsize"]
+    struct.pack_into("<IQ", data, header + 4, 1, flags)  # SHT_PROGBITS
+    struct.pack_into("<QQ", data, header + 24, len(data), len(content))
+    path.write_bytes(data + content)
+    return path
+
+
+ALLOC, COMPRESSED = 0x2, 0x800
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (b"/home/me/src/a.cpp", Status.FAIL),
+        (b"-I/home/me", Status.FAIL),
+        (b"/home/me2/src/a.cpp", Status.PASS),
+        (b"/home/me.old", Status.PASS),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_path_of_the_build_machine_in_any_section(
+    good: Path, tmp_path: Path, text: bytes, status: Status, packed: bool
+) -> None:
+    content = b"x\0" + text + b"\0"
+    if packed:
+        content = struct.pack("<IIQQ", 1, 0, len(content), 1) + zlib.compress(content)
+    library = with_section(good, tmp_path / "libx.so", content, COMPRESSED if packed else 0)
+    found = answers(library, build_paths=("/home/me",))["paths"]
+    assert found.status is status
+    assert status is Status.PASS or ".comment: /home/me" in found.evidence
+
+
+def test_a_damaged_compressed_section_is_an_error_of_the_check_that_reads_it(good: Path, tmp_path: Path) -> None:
+    content = struct.pack("<IIQQ", 1, 0, 100, 1) + b"no zlib"
+    found = answers(with_section(good, tmp_path / "libx.so", content, COMPRESSED), build_paths=("/home/me",))
+    assert found["elf"].status is Status.PASS
+    assert found["paths"].status is Status.ERROR and "libx.so is damaged" in found["paths"].evidence
+
+
+def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+    assert answers(tmp_path / "libgone.so")["elf"].status is Status.ERROR
+    assert answers(tmp_path)["elf"].status is Status.ERROR
+
+
+def test_without_section_headers_a_library_still_needs_what_it_needs(good: Path, tmp_path: Path) -> None:
+    data = bytearray(good.read_bytes())
+    struct.pack_into("<Q", data, 0x28, 0)
+    struct.pack_into("<HH", data, 0x3C, 0, 0)
+    (tmp_path / "libx.so").write_bytes(data)
+    found = answers(tmp_path / "libx.so", build_paths=("/home/me",))
+    assert found["needed"].status is Status.FAIL and "libpython3.13.so" in found["needed"].evidence
+    assert found["android-note"].status is found["build-id"].status is Status.PASS
+    (tmp_path / "libx.so").write_bytes(bytes(data) + b"/home/me/a.c\0")
+    assert answers(tmp_path / "libx.so", build_paths=("/home/me",))["paths"].status is Status.FAIL
+
+
+def test_a_damaged_library_never_crashes_the_audit(good: Path, tmp_path: Path) -> None:
+    data, damaged, chance = good.read_bytes(), tmp_path / "libruntime.so", random.Random(1)
+    with good.open("rb") as file:
+        sections = ELFFile(file)["e_shoff"]
+    side = JavaSide((NativeMethod("org/example/M", "go"),), frozenset({"runtime"}))
+    for _ in range(600):
+        changed = bytearray(data)
+        for _ in range(chance.choice((1, 2, 8))):
+            at = chance.choice(
+                (chance.randrange(0x240), chance.randrange(sections, len(data)), chance.randrange(len(data)))
+            )
+            changed[at] = chance.randrange(256)
+        damaged.write_bytes(changed)
+        assert answers(damaged, java=side, build_paths=("/home/me",))["elf"].evidence
+
+
+def test_a_hexagon_library_beside_it_is_none_that_an_arm64_one_can_load(good: Path, tmp_path: Path) -> None:
+    dsp = hexagon(tmp_path / "libpython3.13.so")
+    known = rules(needed=SYSTEM)
+    found = audit_files((Audited(good, "ours"), Audited(dsp, "hexagon")), known)
+    assert next(r.status for r in found if r.check == "needed") is Status.FAIL
+    shutil.copy(good, tmp_path / "libpython3.13.so")
+    found = audit_files((Audited(good, "ours"), Audited(dsp, "vendor")), known)
+    assert next(r.status for r in found if r.check == "needed") is Status.PASS
 
 
 JAVA = b"""package org.example.app;
@@ -201,6 +285,46 @@ def test_a_library_that_does_not_register_what_java_declares(good: Path, tmp_pat
     found = answers(tmp_path / "libruntime.so", java=side, required=frozenset({"natives", "jni"}))
     assert found["natives"].status is Status.FAIL and "Gone.neverThere" in found["natives"].evidence
     assert found["jni"].status is Status.FAIL and "JNI_OnLoad missing" in found["jni"].evidence
+
+
+@pytest.mark.parametrize(
+    ("content", "flags", "status"),
+    [
+        (b"\0Lorg/example/M;\0load\0", ALLOC, Status.PASS),
+        (b"\0org/example/M\0load\0", ALLOC, Status.PASS),  # FindClass and RegisterNatives
+        (b"\0Lorg/example/M;\0unload\0", ALLOC, Status.FAIL),
+        (b"\0Lorg/example/M;\0load_more\0", ALLOC, Status.FAIL),
+        (b"\0load\0", ALLOC, Status.FAIL),
+        (b"\0Lorg/example/M;\0load\0", 0, Status.FAIL),  # as debug information has it
+    ],
+)
+def test_a_native_counts_when_its_class_and_its_whole_name_stand_in_loaded_data(
+    good: Path, tmp_path: Path, content: bytes, flags: int, status: Status
+) -> None:
+    library = with_section(good, tmp_path / "libruntime.so", content, flags)
+    side = JavaSide((NativeMethod("org/example/M", "load"),), frozenset({"runtime"}))
+    assert answers(library, java=side)["natives"].status is status
+
+
+@pytest.mark.parametrize(("symbol", "method"), [(b"Java_A_go", "go"), (b"Java_A_go__I", "go"), (b"Java_A__1go", "_go")])
+def test_exported_natives_and_their_overloads(good: Path, tmp_path: Path, symbol: bytes, method: str) -> None:
+    name = b"PyInit__speedups"
+    data = good.read_bytes()
+    assert data.count(name + b"\0") >= 1
+    (tmp_path / "libruntime.so").write_bytes(data.replace(name + b"\0", symbol.ljust(len(name) + 1, b"\0")))
+    for declared, status in ((method, Status.PASS), ("other", Status.FAIL)):
+        side = JavaSide((NativeMethod("A", declared),), frozenset({"runtime"}))
+        found = answers(tmp_path / "libruntime.so", java=side)
+        assert found["natives"].status is status
+        assert ("no Java method" in found["jni"].evidence) is (status is Status.FAIL)
+
+
+def test_a_class_that_must_be_registered_and_that_java_no_longer_has(good: Path, tmp_path: Path) -> None:
+    library = with_section(good, tmp_path / "libruntime.so", b"\0LM;\0go\0", ALLOC)
+    side = JavaSide((NativeMethod("M", "go"),), frozenset({"runtime"}))
+    assert answers(library, java=side, classes=frozenset({"M"}))["natives"].status is Status.PASS
+    found = answers(library, java=side, classes=frozenset({"M", "org/example/Renamed"}))["natives"]
+    assert found.status is Status.FAIL and "org/example/Renamed" in found.evidence
 
 
 def test_the_library_that_java_loads_must_be_there_under_that_name(good: Path) -> None:
