@@ -72,11 +72,11 @@ def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refus
 
     outcomes: list[Applied | Refused] = []
     for patch in patches:
-        outcome = _apply(patch, current)
-        if isinstance(outcome, Refused) and not isinstance(_apply(_reverse(patch), current), Refused):
+        outcome = apply_patch(patch, current)
+        if isinstance(outcome, Refused) and not isinstance(apply_patch(reversed_patch(patch), current), Refused):
             outcome = Refused(patch, outcome.path, "what it changes is already there", outcome.patch_line, True)
         if isinstance(outcome, Applied):
-            if not isinstance(_apply(_reverse(patch), current), Refused):
+            if not isinstance(apply_patch(reversed_patch(patch), current), Refused):
                 # A hunk that only inserts applies a second time; that its reverse applies too gives it away.
                 first = patch.files[0]
                 outcome = Refused(patch, first.path, "what it changes is already there", 0, True)
@@ -86,7 +86,8 @@ def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refus
     return tuple(outcomes)
 
 
-def _reverse(patch: Patch) -> Patch:
+def reversed_patch(patch: Patch) -> Patch:
+    """The patch that takes this one back."""
     files = tuple(
         FileChange(f.path, tuple(h.reverse() for h in f.hunks), "", creates=f.deletes, deletes=f.creates)
         for f in patch.files
@@ -94,7 +95,8 @@ def _reverse(patch: Patch) -> Patch:
     return Patch(patch.name, patch.author, patch.date, patch.message, files)
 
 
-def _apply(patch: Patch, read: Read) -> Applied | Refused:
+def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
+    """Apply one patch to what `read` gives: all of it or nothing."""
     files: dict[str, Blob | None] = {}
     offsets: list[tuple[str, int, int]] = []
     for change in patch.files:
