@@ -96,6 +96,9 @@ def _parser() -> argparse.ArgumentParser:
             help="take an installed SDK of another version; the report says so",
         )
 
+    def asks(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--fetch", action="store_true", help="ask upstream for new commits and tags first")
+
     def target(made: argparse.ArgumentParser) -> None:
         made.add_argument("--target", metavar="T", help="what to build (default: the first of pins.yaml)")
         made.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime goes along, e.g. SM8750")
@@ -129,6 +132,16 @@ def _parser() -> argparse.ArgumentParser:
         add(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
+    made = verb(
+        "verify",
+        _verify,
+        "judge every patch on its pin or on other revisions of upstream, without a checkout",
+        "kz verify --tags 'v1.[34].?' --onto main",
+    )
+    on_line(made, every=True)
+    made.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
+    made.add_argument("--tags", metavar="PATTERN", default="", help="all tags of upstream that match, e.g. 'v1.*'")
+    asks(made)
     made = verb("audit", _audit, "check what was built", "kz audit --target android-arm64-xnnpack")
     on_line(made)
     target(made)
@@ -217,6 +230,28 @@ def _apply(arguments: argparse.Namespace) -> int:
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     found = {line: apply(project, line) for line in lines}
     _show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.environment import append_to, variable
+    from kz_build.model.errors import ConflictError
+    from kz_build.stages.verify import verify
+    from kz_build.views import patches
+
+    project = _project(arguments)
+    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch)
+    _show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
+    if variable("GITHUB_ACTIONS") == "true":
+        print("\n".join(row for f in found for row in patches.workflow_commands(f)))
+        append_to("GITHUB_STEP_SUMMARY", "\n".join(patches.markdown(f) for f in found))
+    failed = [(j, t) for f in found for t, row in zip(f.targets, f.rows, strict=True) for j in row if not j.holds]
+    if failed:
+        raise ConflictError(
+            f"{len({j.patch for j, _ in failed})} patches do not hold on {', '.join(dict.fromkeys(t.name for _, t in failed))}",
+            hint="kz history says which commit broke them, kz rebase --onto REV carries the stack over",
+        )
     return 0
 
 

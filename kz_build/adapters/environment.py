@@ -39,6 +39,13 @@ def variable(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
+def append_to(name: str, text: str) -> None:
+    """Append to the file that a variable names; nothing where it is unset."""
+    if path := variable(name):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+
+
 def cache_root() -> Path:
     """Folder of the store: KZ_CACHE, or the platform's cache folder."""
     if named := variable("KZ_CACHE"):

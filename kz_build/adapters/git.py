@@ -7,6 +7,7 @@ import fnmatch
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,14 +245,29 @@ class Objects:
         self.process.stdout.read(1)
         return header[0].decode(), header[1].decode(), data
 
+    def content(self, blob: str) -> bytes:
+        """A blob's bytes. Raises ObjectsMissing."""
+        got = self.get(blob)
+        if got is None:
+            raise ObjectsMissing(f"the blob {blob} is not in the partial clone")
+        return got[2]
+
+    def commit(self, name: str) -> tuple[str, str] | None:
+        """(id, committer's date as YYYY-MM-DD) of what a tag, branch or id names here; None where it names nothing."""
+        for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
+            if got := self.get(f"{ref}^{{commit}}"):
+                stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
+                return got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
+        return None
+
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
         said = self.process.stderr.read().decode("utf-8", "replace").strip()
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
-def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
-    """Files of a commit; None for what is not there. Tree by tree, so that modes come along."""
+def read_ids(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, tuple[str, str] | None]:
+    """(mode, id) of files of a commit; None for what is not there. Tree by tree, so that modes come along."""
     trees: dict[str, dict[str, tuple[str, str]]] = {}
 
     def listing(folder: str) -> dict[str, tuple[str, str]]:
@@ -267,17 +283,19 @@ def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str,
             trees[folder] = _parse_tree(got[2]) if got else {}
         return trees[folder]
 
-    found: dict[str, Blob | None] = {}
+    found: dict[str, tuple[str, str] | None] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
         mode, oid = listing(folder).get(name, ("", ""))
-        if mode in ("", "40000", "160000"):
-            found[path] = None
-            continue
-        blob = objects.get(oid)
-        if blob is None:
-            raise ObjectsMissing(f"the blob of {path} is not in the partial clone")
-        found[path] = Blob(mode, blob[2])
+        found[path] = None if mode in ("", "40000", "160000") else (mode, oid)
+    return found
+
+
+def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
+    """Files of a commit; None for what is not there."""
+    found: dict[str, Blob | None] = {}
+    for path, at in read_ids(objects, commit, paths).items():
+        found[path] = Blob(at[0], objects.content(at[1])) if at else None
     return found
 
 

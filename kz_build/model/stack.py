@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from kz_build.model.intent import Check
 from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks
@@ -21,6 +22,11 @@ class Stack:
     checks: tuple[Check, ...]
     digest: str
 
+    @property
+    def touched(self) -> frozenset[str]:
+        """Paths that the patches change or the checks read."""
+        return frozenset(f.path for p in self.patches for f in p.files) | {c.file for c in self.checks}
+
 
 @dataclass(frozen=True)
 class Blob:
@@ -28,6 +34,11 @@ class Blob:
 
     mode: str
     data: bytes
+
+    @cached_property
+    def id(self) -> str:
+        """The id that git gives this content."""
+        return hashlib.sha1(b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False).hexdigest()
 
 
 Read = Callable[[str], Blob | None]
@@ -72,18 +83,21 @@ def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refus
 
     outcomes: list[Applied | Refused] = []
     for patch in patches:
-        outcome = apply_patch(patch, current)
-        if isinstance(outcome, Refused) and not isinstance(apply_patch(reversed_patch(patch), current), Refused):
-            outcome = Refused(patch, outcome.path, "what it changes is already there", outcome.patch_line, True)
+        outcome = attempt(patch, current)
         if isinstance(outcome, Applied):
-            if not isinstance(apply_patch(reversed_patch(patch), current), Refused):
-                # A hunk that only inserts applies a second time; that its reverse applies too gives it away.
-                first = patch.files[0]
-                outcome = Refused(patch, first.path, "what it changes is already there", 0, True)
-            else:
-                overlay.update(outcome.files)
+            overlay.update(outcome.files)
         outcomes.append(outcome)
     return tuple(outcomes)
+
+
+def attempt(patch: Patch, read: Read) -> Applied | Refused:
+    """Apply one patch unless its reverse applies: what it changes is then there already."""
+    outcome = apply_patch(patch, read)
+    # Asked also where it applies: a hunk that only inserts applies a second time.
+    if not isinstance(apply_patch(reversed_patch(patch), read), Refused):
+        path, line = (outcome.path, outcome.patch_line) if isinstance(outcome, Refused) else (patch.files[0].path, 0)
+        return Refused(patch, path, "what it changes is already there", line, True)
+    return outcome
 
 
 def reversed_patch(patch: Patch) -> Patch:

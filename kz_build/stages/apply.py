@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import fastimport, git
-from kz_build.adapters.project import load_stack, stack_sources
-from kz_build.model.errors import ConfigError, ConflictError, LockError, Problem
+from kz_build.adapters.project import stack_sources
+from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
 from kz_build.model.project import Project
 from kz_build.model.sources import Tree
 from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_stack
+from kz_build.stages.carried import carried, reading
 
 ENGINE = "1"
 """Part of the name of every result: a change of the rules that could change a tree must change it."""
@@ -35,10 +36,8 @@ def _proved(project: Project, line: str, names: Sequence[str], progress: Any) ->
     trees = []
     problems: list[Problem] = []
     for name in names:
-        stack = load_stack(project.root, line, name)
-        if stack is None:
-            raise ConfigError(f"{name} has no stack on line {line}", hint=f"patches/{line}/{name}/series would be it")
-        tree, found = _apply(project, line, stack, progress)
+        held = carried(project, line, name)
+        tree, found = reading(project, held, progress, lambda c: apply_to(c.repository, c.base, c.stack, c.locked))
         problems += found
         if tree:
             trees.append(tree)
@@ -60,7 +59,7 @@ def apply_to(
     repository: git.Repository, base: str, stack: Stack, locked: str | None
 ) -> tuple[Tree | None, list[Problem]]:
     """Apply one stack to a commit: its tree, or the problems of all its patches and checks."""
-    paths = touched(stack)
+    paths = stack.touched
     ref = f"refs/kz/stack/{ENGINE}-{base[:16]}-{stack.digest[:16]}"
     with repository.objects() as objects:
         before = git.read_paths(objects, base, paths)
@@ -78,11 +77,6 @@ def apply_to(
     return Tree(stack.source, repository.path, base, commit, got[0], locked, states), []
 
 
-def touched(stack: Stack) -> frozenset[str]:
-    """Paths that a stack changes or that its checks read."""
-    return frozenset(f.path for p in stack.patches for f in p.files) | {c.file for c in stack.checks}
-
-
 def _write(repository: git.Repository, base: str, applied: Sequence[Applied], ref: str) -> str:
     if not applied:
         return base
@@ -90,48 +84,6 @@ def _write(repository: git.Repository, base: str, applied: Sequence[Applied], re
 
     with store.locked(repository.path.parent.parent, repository.path.name):
         return repository.fast_import(fastimport.commits_stream(base, applied, ref)).decode().split()[-1]
-
-
-def _apply(project: Project, line: str, stack: Stack, progress: Any) -> tuple[Tree | None, list[Problem]]:
-    """Apply a stack to the locked commit; what is not here yet of it is fetched first."""
-    overridden = project.pins.overridden(line, stack.source)
-    entry = project.lock.entry(line, stack.source) if overridden else project.locked(line, stack.source)
-    source = project.pins.source(stack.source)
-    if entry and entry.get("commit") and not overridden:
-        path = (
-            git.contents_path(project.store)
-            if source.kind == "wheel"
-            else git.repository_path(project.store, source.name, project.git_url(source))
-        )
-        repository = git.Repository(path)
-        try:
-            if repository.exists():
-                return apply_to(repository, str(entry["commit"]), stack, _patched(entry))
-        except git.ObjectsMissing:
-            pass
-    commit, path, locked = _fetched_base(project, line, stack, _patched(entry), progress)
-    return apply_to(git.Repository(path), commit, stack, locked)
-
-
-def _patched(entry: Any) -> str:
-    return str(((entry or {}).get("patched") or {}).get("tree") or "")
-
-
-def _fetched_base(
-    project: Project, line: str, stack: Stack, locked: str, progress: Any
-) -> tuple[str, Path, str | None]:
-    from kz_build.adapters import clones, store
-    from kz_build.model.request import Request, quiet
-    from kz_build.stages import fetch
-
-    request = Request(line, (stack.source,), paths={stack.source: touched(stack)}, progress=progress or quiet)
-    found = fetch.fetch(project, request)[0]
-    if found.kind in ("git", "folder"):
-        at = found.trees[0]
-        return at.commit, at.repository, None if found.note else locked
-    assert found.file is not None
-    at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
-    return at.commit, at.repository, None if found.note else locked
 
 
 def _state(outcome: Applied) -> str:

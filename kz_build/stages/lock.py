@@ -16,7 +16,7 @@ from kz_build.model.project import Project
 from kz_build.model.request import Progress, quiet
 from kz_build.model.sources import TreeAt
 from kz_build.stages import fetch
-from kz_build.stages.apply import apply_to, touched
+from kz_build.stages.apply import apply_to
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _stacked(
         return entry
     if source.kind == "git":
         repo = clones.clone(project.store, source.name, project.git_url(source))
-        clones.fill(project.store, repo, entry["commit"], (), touched(stack))
+        clones.fill(project.store, repo, entry["commit"], (), stack.touched)
         base = TreeAt("", repo.path, entry["commit"], entry["tree"])
     else:
         if not store.stored_file(project.store, entry["sha256"]).exists():
