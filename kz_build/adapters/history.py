@@ -1,0 +1,208 @@
+"""Upstream's history as git tells it: names, commits that touch a path, tags that hold a commit, merges of blobs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kz_build.adapters.environment import networked
+from kz_build.adapters.git import Repository, local_environment
+from kz_build.adapters.process import checked, run
+from kz_build.model.errors import CommandError, ConfigError
+from kz_build.model.history import Commit
+
+
+def fetch_names(repository: Repository) -> None:
+    """Bring upstream's branch of the same name as its HEAD, and all tags; index the commits for fast walks."""
+    said = checked(repository.argv("ls-remote", "--symref", "origin", "HEAD"), env=networked()).decode()
+    branch = next((line.split()[1].removeprefix("refs/heads/") for line in said.splitlines() if line[:4] == "ref:"), "")
+    wanted = [f"+refs/heads/{branch}:refs/heads/{branch}"] if branch else []
+    _fetch(repository, [*wanted, "+refs/tags/*:refs/tags/*"])
+
+
+def fetch_name(repository: Repository, name: str) -> None:
+    """Bring one branch by name. Raises CommandError when upstream has none."""
+    _fetch(repository, [f"+refs/heads/{name}:refs/heads/{name}"])
+
+
+def fetch_pulls(repository: Repository, numbers: Iterable[int]) -> None:
+    """Bring the heads of pull requests, GitHub's refs/pull/N/head."""
+    refs = [f"+refs/pull/{n}/head:refs/pull/{n}/head" for n in numbers]
+    if refs:
+        _fetch(repository, refs)
+
+
+def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
+    checked(
+        repository.argv(
+            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"
+        ),
+        env=networked(),
+        stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
+    )
+    # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
+    repository.git("commit-graph", "write", "--reachable", "--changed-paths")
+
+
+def refs(repository: Repository, *patterns: str) -> dict[str, str]:
+    """Name -> commit of the references under `patterns` (refs/tags, say), in git's order of versions."""
+    said = repository.git(
+        "-c",
+        "versionsort.suffix=-",
+        "for-each-ref",
+        "--sort=version:refname",
+        "--format=%(refname) %(objectname) %(*objectname)",
+        *patterns,
+    )
+    rows = (line.split(" ") for line in said.decode("utf-8", "replace").splitlines())
+    return {name: peeled or commit for name, commit, peeled in rows}
+
+
+def commit_of(repository: Repository, name: str) -> str:
+    """Commit that a tag, branch, pull request or id names in the clone, '' where it knows none."""
+    for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
+        done = run(
+            repository.argv("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"),
+            env=local_environment(),
+        )
+        if done.code == 0:
+            return done.stdout.decode().strip()
+    return ""
+
+
+def known_or_fetched(repository: Repository, name: str) -> str:
+    """Commit of a name; upstream is asked for its names where the clone has never heard of it. Raises ConfigError."""
+    if commit := commit_of(repository, name):
+        return commit
+    fetch_names(repository)
+    if commit := commit_of(repository, name):
+        return commit
+    try:
+        fetch_name(repository, name)
+    except CommandError:
+        import difflib
+
+        names = [ref.split("/", 2)[2] for ref in refs(repository, "refs/tags", "refs/heads")]
+        near = difflib.get_close_matches(name, names, 3)
+        raise ConfigError(
+            f"upstream has no tag, branch or commit {name!r}",
+            hint=f"near ones: {', '.join(near)}" if near else "a commit that no branch has must be given in full",
+        ) from None
+    return commit_of(repository, name)
+
+
+def merge_base(repository: Repository, a: str, b: str) -> str:
+    """Where two commits parted, '' where they have nothing in common."""
+    done = run(repository.argv("merge-base", a, b), env=local_environment())
+    return done.stdout.decode().split("\n", 1)[0]
+
+
+def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
+    """Commits of base..tip along first parents that touch one of the paths, oldest first."""
+    said = repository.git(
+        "log",
+        "--first-parent",
+        "--diff-merges=first-parent",
+        "--reverse",
+        "--raw",
+        "--no-abbrev",
+        "--no-renames",
+        "-z",
+        "--format=%x01%H%x00%cI%x00%s%x00",
+        f"{base}..{tip}",
+        "--",
+        *(f":(literal){path}" for path in sorted(paths)),
+    )
+    found = []
+    for record in said.split(b"\1")[1:]:
+        commit, date, subject, *rest = record.split(b"\0")
+        changes = []
+        fields = [field.strip(b"\n") for field in rest if field.strip(b"\n")]
+        for facts, path in zip(fields[::2], fields[1::2], strict=True):
+            _, mode, before, after, _ = facts.decode().split(" ")
+            changes.append((os.fsdecode(path), mode, before, after))
+        found.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
+    return tuple(found)
+
+
+def count(repository: Repository, base: str, tip: str) -> int:
+    """How many commits base..tip has along first parents."""
+    return int(repository.git("rev-list", "--count", "--first-parent", f"{base}..{tip}"))
+
+
+def first_tag(repository: Repository, commit: str) -> str:
+    """The first release that has a commit: the lowest version without a suffix like -rc1, or with one if there is no other."""
+    said = repository.git(
+        "-c",
+        "versionsort.suffix=-",
+        "for-each-ref",
+        f"--contains={commit}",
+        "--sort=version:refname",
+        "--format=%(refname:strip=2)",
+        "refs/tags",
+    )
+    tags = [tag for tag in said.decode("utf-8", "replace").split() if "/" not in tag]
+    return next((tag for tag in tags if "-" not in tag), tags[0] if tags else "")
+
+
+def diff_blobs(repository: Repository, before: str, after: str, *, context: int = 3) -> bytes:
+    """git's diff between two blobs of the repository."""
+    return repository.git("diff", "--no-ext-diff", "--no-color", f"-U{context}", before, after)
+
+
+def merge_file(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+    """git's three-way merge of file contents; None where it conflicts."""
+    with tempfile.TemporaryDirectory(prefix="kz-merge-") as folder:
+        names = []
+        for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
+            (Path(folder) / name).write_bytes(data)
+            names.append(str(Path(folder) / name))
+        done = run(["git", "merge-file", "-p", "-q", *names], env=local_environment())
+    return done.stdout if done.code == 0 else None
+
+
+def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Commit, str] | None:
+    """The commit between base and tip that took a path away, and where the file went ('' where it was removed).
+
+    Renames of renames are followed. None where no commit on the way did it.
+    """
+    last: tuple[Commit, str] | None = None
+    for _ in range(10):
+        commits = [c for c in log(repository, base, tip, [path]) if any(not a.strip("0") for _, _, _, a in c.changes)]
+        if not commits:
+            return last
+        commit = commits[-1]
+        went = _went(repository, commit.id, path)
+        last = (commit, went)
+        if not went:
+            return last
+        base, path = commit.id, went
+    return last
+
+
+def _went(repository: Repository, commit: str, path: str) -> str:
+    """Where a commit moved a file to, by git's own measure of likeness."""
+    rows = repository.git("diff-tree", "-r", "--raw", "--no-abbrev", "--no-commit-id", "--no-renames", "-z", commit)
+    fields = rows.split(b"\0")
+    old, added = "", []
+    for facts, name in zip(fields[::2], fields[1::2], strict=False):
+        _, _, before, after, status = facts.decode().split(" ")
+        if os.fsdecode(name) == path:
+            old = before
+        elif status == "A" and Path(os.fsdecode(name)).suffix == Path(path).suffix:
+            added.append((os.fsdecode(name), after))
+    if not old:
+        return ""
+    exact = next((name for name, oid in added if oid == old), "")
+    if exact or not added:
+        return exact
+    repository.fetch_blobs({old, *(oid for _, oid in added)})
+    names = [f":(literal){name}" for name in (path, *(name for name, _ in added))]
+    said = repository.git("diff-tree", "-r", "-M", "--name-status", "--no-commit-id", "-z", commit, "--", *names)
+    fields = said.split(b"\0")
+    for at, field in enumerate(fields):
+        if field.startswith(b"R") and os.fsdecode(fields[at + 1]) == path:
+            return os.fsdecode(fields[at + 2])
+    return ""

@@ -1,0 +1,125 @@
+"""A patch over upstream's commits: where it broke, for how long, and by whom."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kz_build.model.verdict import Judgement, Verdict
+
+State = Mapping[str, tuple[str, str] | None]
+"""path -> (mode, blob id); None where there is no such file."""
+
+_PULL = re.compile(r"\(#(\d+)\)")
+
+
+@dataclass(frozen=True)
+class Commit:
+    """An upstream commit that touches the stack's files. `date` is the committer's, ISO 8601."""
+
+    id: str
+    date: str
+    subject: str
+    changes: tuple[tuple[str, str, str, str], ...] = ()
+    """(path, mode afterwards, blob before, blob after); an id of zeros where there is no file"""
+
+    @property
+    def pull(self) -> int:
+        """Number of the pull request that the subject ends with, 0 where it names none."""
+        found = _PULL.findall(self.subject)
+        return int(found[-1]) if found else 0
+
+    @property
+    def shown(self) -> str:
+        """`5fc929fa88 2026-04-28 subject (#N)`."""
+        return f"{self.id[:10]} {self.date[:10]} {self.subject}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A commit after which a patch has another verdict. `back` when it brings a file back to what it was before."""
+
+    commit: Commit
+    judgement: Judgement
+    back: bool
+
+
+@dataclass(frozen=True)
+class Story:
+    """One patch from its pin to `to`: the verdict at the pin, where the walk starts, and each change of it."""
+
+    patch: str
+    pin: Judgement
+    start: Judgement
+    steps: tuple[Step, ...]
+
+    @property
+    def now(self) -> Judgement:
+        """The verdict at the end of the walk."""
+        return self.steps[-1].judgement if self.steps else self.start
+
+    @property
+    def broke(self) -> Step | None:
+        """The first commit after which the patch does not hold."""
+        return next((s for s in self.steps if not s.judgement.holds), None)
+
+    @property
+    def taken(self) -> Step | None:
+        """The first commit after which lines that the patch stands on are gone."""
+        return next((s for s in self.steps if s.judgement.rank >= Verdict.CONTENT.rank), None)
+
+    @property
+    def since(self) -> Step | None:
+        """The commit since which the patch has not held to the end of the walk; None where it holds."""
+        found = None
+        for step in reversed(self.steps):
+            if step.judgement.holds:
+                break
+            found = step
+        return found
+
+    @property
+    def flaps(self) -> int:
+        """How often the patch held again after it had not."""
+        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        return sum(not a and b for a, b in zip(held, held[1:], strict=False))
+
+
+def fold(start: State, commits: Sequence[Commit]) -> list[State]:
+    """The state after each commit."""
+    state = dict(start)
+    states: list[State] = []
+    for commit in commits:
+        for path, mode, _, after in commit.changes:
+            state[path] = None if not after.strip("0") else (mode, after)
+        states.append(dict(state))
+    return states
+
+
+def stories(
+    pin: Sequence[Judgement],
+    start: Sequence[Judgement],
+    commits: Sequence[Commit],
+    judged: Sequence[Sequence[Judgement]],
+) -> tuple[Story, ...]:
+    """One story a patch, from the judgements after each commit."""
+    found = []
+    for i, first in enumerate(start):
+        before, steps = first, []
+        seen: set[str] = set()
+        for commit, row in zip(commits, judged, strict=True):
+            back = any(after in seen for _, _, _, after in commit.changes)
+            seen |= {before_id for _, _, before_id, _ in commit.changes}
+            if _differs(before, row[i]):
+                steps.append(Step(commit, row[i], back))
+            before = row[i]
+        found.append(Story(first.patch, pin[i], first, tuple(steps)))
+    return tuple(found)
+
+
+def _differs(a: Judgement, b: Judgement) -> bool:
+    """Drift is no news: an offset counts as clean."""
+    return (a.verdict, a.intents) != (b.verdict, b.intents) and not (
+        a.holds and b.holds and Verdict.UPSTREAMED not in (a.verdict, b.verdict)
+    )

@@ -1,0 +1,220 @@
+"""What becomes of a stack on another version of its files: a verdict per patch, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from kz_build.model.intent import evaluate
+from kz_build.model.patch import Hunk, Patch, split_lines
+from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt
+
+
+class Verdict(Enum):
+    """From best to worst; the first three need nobody's attention at once."""
+
+    CLEAN = "clean"
+    OFFSET = "offset"
+    UPSTREAMED = "upstreamed"
+    MERGED = "merged"
+    CONTEXT = "context"
+    CONTENT = "content"
+    MISSING = "missing"
+
+    @property
+    def rank(self) -> int:
+        """0 where the patch holds; the higher, the more is lost."""
+        return max(0, list(Verdict).index(self) - 2)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the patch applies, or is no longer needed."""
+        return self.rank == 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One patch on one version of its files. `line` is the hunk's in the patch file; `offset` the widest, in lines.
+
+    `without` names earlier patches that failed and change the same files: this one was judged without them.
+    `intents` has a sentence for each intent check that does not hold on the patched result.
+    """
+
+    patch: str
+    verdict: Verdict
+    path: str = ""
+    line: int = 0
+    offset: int = 0
+    reason: str = ""
+    without: tuple[str, ...] = ()
+    intents: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the patch applies or is there already, and does what it is for."""
+        return self.verdict.holds and not self.intents
+
+    @property
+    def rank(self) -> int:
+        """Of the verdict; a broken intent counts as lost content."""
+        return max(self.verdict.rank, Verdict.CONTENT.rank if self.intents else 0)
+
+
+Merge = Callable[[bytes, bytes, bytes], bytes | None]
+"""git's three-way merge of (ours, base, theirs); None where it conflicts."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A patch's files before and after it, where it was written: what a three-way merge starts from."""
+
+    before: Mapping[str, Blob | None]
+    after: Mapping[str, Blob | None]
+
+
+def images(patches: Sequence[Patch], read: Read) -> dict[str, Image]:
+    """Each patch's files before and after it on its own base; none for a patch that does not apply there."""
+    overlay: dict[str, Blob | None] = {}
+    found = {}
+    for patch in patches:
+        before = {f.path: overlay[f.path] if f.path in overlay else read(f.path) for f in patch.files}
+        outcome = attempt(patch, before.get)
+        if isinstance(outcome, Applied):
+            found[patch.name] = Image(before, outcome.files)
+            overlay.update(outcome.files)
+    return found
+
+
+def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge) -> tuple[Judgement, ...]:
+    """Judge every patch in order; a patch that does not hold is left out for those after it."""
+    overlay: dict[str, Blob | None] = {}
+
+    def current(path: str) -> Blob | None:
+        return overlay[path] if path in overlay else read(path)
+
+    found: list[Judgement] = []
+    lost: dict[str, set[str]] = {}
+    for patch in stack.patches:
+        outcome = attempt(patch, current)
+        if isinstance(outcome, Applied):
+            overlay.update(outcome.files)
+            judgement = _applied(outcome)
+        else:
+            judgement = _refused(outcome, current, origin.get(patch.name), merge)
+        paths = {f.path for f in patch.files}
+        without = tuple(name for name, theirs in lost.items() if theirs & paths)
+        found.append(replace(judgement, without=() if judgement.verdict is Verdict.UPSTREAMED else without))
+        if not judgement.verdict.holds:
+            lost[patch.name] = paths
+    return _with_intents(stack, found, current)
+
+
+def _with_intents(stack: Stack, found: Sequence[Judgement], current: Read) -> tuple[Judgement, ...]:
+    said: dict[str, list[str]] = {}
+
+    def read(path: str) -> bytes | None:
+        blob = current(path)
+        return blob.data if blob else None
+
+    slugs = {patch.slug: patch.name for patch in stack.patches}
+    holding = {j.patch for j in found if j.verdict.holds}
+    for check in stack.checks:
+        name = slugs[check.slug]
+        if name in holding and (text := evaluate(check, read)):
+            said.setdefault(name, []).append(f"{check.kind} ({check.where}): {text}")
+    return tuple(replace(j, intents=tuple(said.get(j.patch, ()))) for j in found)
+
+
+def _applied(outcome: Applied) -> Judgement:
+    if not outcome.offsets:
+        return Judgement(outcome.patch.name, Verdict.CLEAN)
+    path, line, offset = max(outcome.offsets, key=lambda o: abs(o[2]))
+    return Judgement(outcome.patch.name, Verdict.OFFSET, path, line, offset)
+
+
+def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge) -> Judgement:
+    patch = refused.patch
+    if refused.upstreamed:
+        return Judgement(
+            patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, "what it changes is there already"
+        )
+    # Every file is asked by itself: a patch is as bad off as the worst of its files.
+    worst: Judgement | None = None
+    failed = []
+    for change in patch.files:
+        outcome = apply_patch(replace(patch, files=(change,)), current)
+        if isinstance(outcome, Applied):
+            continue
+        failed.append(change.path)
+        verdict, reason = _why(outcome, current(change.path))
+        if worst is None or verdict.rank > worst.rank:
+            worst = Judgement(patch.name, verdict, change.path, outcome.patch_line, 0, reason)
+    assert worst is not None
+    if (
+        worst.verdict is not Verdict.MISSING
+        and origin
+        and all(_merges(path, current, origin, merge) for path in failed)
+    ):
+        return replace(
+            worst, verdict=Verdict.MERGED, reason=f"{worst.reason}; a three-way merge finds a result: look at it"
+        )
+    return worst
+
+
+def _why(refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
+    change = next(f for f in refused.patch.files if f.path == refused.path)
+    if there is None:
+        return Verdict.MISSING, "the file is not there"
+    if change.creates or change.deletes:
+        return Verdict.CONTENT, refused.reason
+    lines = split_lines(there.data)
+    hunks = [hunk for hunk in change.hunks if not _stands(hunk, lines)]
+    if hunks:
+        return Verdict.CONTENT, f"lines that it stands on are gone: {_first_gone(hunks[0], lines)}"
+    return Verdict.CONTEXT, "only the lines around it changed"
+
+
+def _runs(hunk: Hunk) -> list[tuple[bytes, ...]]:
+    """What a hunk stands on: the lines it removes, and for an insertion the lines on either side of it."""
+    from difflib import SequenceMatcher  # only a patch that failed needs it
+
+    runs = []
+    for kind, i, j, _, _ in SequenceMatcher(None, hunk.before, hunk.after, autojunk=False).get_opcodes():
+        if kind in ("replace", "delete"):
+            runs.append(hunk.before[i:j])
+        elif kind == "insert":
+            runs.append(hunk.before[max(i - 1, 0) : i + 1])
+    return runs
+
+
+def _stands(hunk: Hunk, lines: Sequence[bytes]) -> bool:
+    at = 0
+    for run in _runs(hunk):
+        at = _find(run, lines, at)
+        if at < 0:
+            return False
+    return True
+
+
+def _find(run: tuple[bytes, ...], lines: Sequence[bytes], start: int) -> int:
+    for at in range(start, len(lines) - len(run) + 1):
+        if tuple(lines[at : at + len(run)]) == run:
+            return at
+    return -1
+
+
+def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
+    there = set(lines)
+    for run in _runs(hunk):
+        for line in run:
+            if line not in there:
+                return f"`{line.decode('utf-8', 'replace').strip()}`"
+    return "they no longer stand together"
+
+
+def _merges(path: str, current: Read, origin: Image, merge: Merge) -> bool:
+    ours, base, theirs = current(path), origin.before.get(path), origin.after.get(path)
+    if ours is None or base is None or theirs is None:
+        return False
+    return merge(ours.data, base.data, theirs.data) is not None

@@ -1,0 +1,77 @@
+"""A stack and the upstream that it stands on: what every verb about patches begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from kz_build.adapters import git
+from kz_build.adapters.project import load_stack
+from kz_build.model.errors import ConfigError
+from kz_build.model.pins import Source
+from kz_build.model.project import Project
+from kz_build.model.stack import Stack
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A stack, its source and the commit it is pinned to ('' where only a fetch will tell).
+
+    `locked` is the tree that pins.lock has for the stack, None where an override makes it one that no lock knows.
+    """
+
+    stack: Stack
+    source: Source
+    version: str
+    repository: git.Repository
+    base: str
+    locked: str | None
+
+
+def carried(project: Project, line: str, name: str) -> Carried:
+    """The stack of a source on a line. Raises ConfigError where there is none, LockError where the pin is not locked."""
+    stack = load_stack(project.root, line, name)
+    if stack is None:
+        raise ConfigError(f"{name} has no stack on line {line}", hint=f"patches/{line}/{name}/series would be it")
+    overridden = project.pins.overridden(line, name)
+    entry: Any = project.lock.entry(line, name) if overridden else project.locked(line, name)
+    source = project.pins.source(name)
+    path = (
+        git.contents_path(project.store)
+        if source.kind == "wheel"
+        else git.repository_path(project.store, source.name, project.git_url(source))
+    )
+    base = "" if overridden else str(entry.get("commit") or "")
+    locked = str(((entry or {}).get("patched") or {}).get("tree") or "")
+    return Carried(stack, source, project.pins.line(line)[name], git.Repository(path), base, locked)
+
+
+def reading(project: Project, held: Carried, progress: Any, do: Callable[[Carried], T]) -> T:
+    """Do something that reads the pinned files; what is not here yet of them is fetched first, and only then."""
+    try:
+        if held.base and held.repository.exists():
+            return do(held)
+    except git.ObjectsMissing:
+        pass
+    return do(_fetched(project, held, progress))
+
+
+def _fetched(project: Project, held: Carried, progress: Any) -> Carried:
+    from kz_build.adapters import clones, store
+    from kz_build.model.request import Request, quiet
+    from kz_build.stages import fetch
+
+    name = held.source.name
+    request = Request(held.stack.line, (name,), paths={name: held.stack.touched}, progress=progress or quiet)
+    found = fetch.fetch(project, request)[0]
+    if found.kind in ("git", "folder"):
+        at = found.trees[0]
+    else:
+        assert found.file is not None
+        at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
+    return replace(
+        held, repository=git.Repository(at.repository), base=at.commit, locked=None if found.note else held.locked
+    )
