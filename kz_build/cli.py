@@ -142,6 +142,16 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
     made.add_argument("--tags", metavar="PATTERN", default="", help="all tags of upstream that match, e.g. 'v1.*'")
     asks(made)
+    made = verb(
+        "history",
+        _history,
+        "which upstream commit broke each patch, and whether it still does",
+        "kz history --to main --why",
+    )
+    on_line(made)
+    made.add_argument("--to", metavar="REV", default="main", help="where upstream's history ends (default: main)")
+    made.add_argument("--why", action="store_true", help="show what those commits did to the lines that a patch needs")
+    asks(made)
     made = verb("audit", _audit, "check what was built", "kz audit --target android-arm64-xnnpack")
     on_line(made)
     target(made)
@@ -252,6 +262,22 @@ def _verify(arguments: argparse.Namespace) -> int:
             f"{len({j.patch for j, _ in failed})} patches do not hold on {', '.join(dict.fromkeys(t.name for _, t in failed))}",
             hint="kz history says which commit broke them, kz rebase --onto REV carries the stack over",
         )
+    return 0
+
+
+def _history(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.history import history, why
+    from kz_build.views.history import text
+
+    project = _project(arguments)
+    found = history(project, arguments.line or project.pins.default, arguments.to, fetch=arguments.fetch)
+    diffs = [why(project, one) if arguments.why else {} for one in found]
+    shown = [text(one, said) for one, said in zip(found, diffs, strict=True)]
+    _show(
+        arguments,
+        [{"history": one, "why": [[*k, v] for k, v in said.items()]} for one, said in zip(found, diffs, strict=True)],
+        "\n".join(shown),
+    )
     return 0
 
 

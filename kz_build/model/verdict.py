@@ -175,7 +175,7 @@ def _why(refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
     return Verdict.CONTEXT, "only the lines around it changed"
 
 
-def _runs(hunk: Hunk) -> list[tuple[bytes, ...]]:
+def stands_on(hunk: Hunk) -> list[tuple[bytes, ...]]:
     """What a hunk stands on: the lines it removes, and for an insertion the lines on either side of it."""
     from difflib import SequenceMatcher  # only a patch that failed needs it
 
@@ -190,14 +190,15 @@ def _runs(hunk: Hunk) -> list[tuple[bytes, ...]]:
 
 def _stands(hunk: Hunk, lines: Sequence[bytes]) -> bool:
     at = 0
-    for run in _runs(hunk):
-        at = _find(run, lines, at)
+    for run in stands_on(hunk):
+        at = find_run(run, lines, at)
         if at < 0:
             return False
     return True
 
 
-def _find(run: tuple[bytes, ...], lines: Sequence[bytes], start: int) -> int:
+def find_run(run: tuple[bytes, ...], lines: Sequence[bytes], start: int = 0) -> int:
+    """Where lines stand together in a file, from 0; -1 where they do not."""
     for at in range(start, len(lines) - len(run) + 1):
         if tuple(lines[at : at + len(run)]) == run:
             return at
@@ -206,7 +207,7 @@ def _find(run: tuple[bytes, ...], lines: Sequence[bytes], start: int) -> int:
 
 def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
     there = set(lines)
-    for run in _runs(hunk):
+    for run in stands_on(hunk):
         for line in run:
             if line not in there:
                 return f"`{line.decode('utf-8', 'replace').strip()}`"

@@ -1,0 +1,112 @@
+"""history: each patch over every upstream commit that touches its files; who broke it, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kz_build.adapters import git
+from kz_build.adapters import history as upstream
+from kz_build.adapters.project import stack_sources
+from kz_build.model.errors import ConfigError
+from kz_build.model.history import Commit, Step, Story, fold, stories
+from kz_build.model.patch import Patch
+from kz_build.model.project import Project
+from kz_build.model.why import concerned
+from kz_build.stages.carried import Carried, carried, reading
+from kz_build.stages.judging import judged
+
+
+@dataclass(frozen=True)
+class History:
+    """The stories of one stack. `parted` is where the pin's own branch left that of `to`; `tags` the first that has a commit."""
+
+    line: str
+    source: str
+    pin: str
+    to: str
+    commit: str
+    parted: str
+    commits: int
+    touching: int
+    stories: tuple[Story, ...]
+    tags: dict[str, str]
+
+
+def history(
+    project: Project, line: str, to: str = "main", *, fetch: bool = False, progress: Any = None
+) -> tuple[History, ...]:
+    """The history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError where there is none."""
+    project.pins.line(line)
+    found = []
+    for name in stack_sources(project.root, line):
+        held = carried(project, line, name)
+        if held.source.kind == "git":
+            if fetch and held.repository.exists():
+                upstream.fetch_names(held.repository)
+            found.append(reading(project, held, progress, lambda c: walked(project, c, to)))
+    if not found:
+        raise ConfigError(f"line {line} has no stack on a git source", hint="a wheel has versions, but no commits")
+    return tuple(found)
+
+
+def walked(project: Project, held: Carried, to: str) -> History:
+    """Judge the stack at its pin, where the pin's branch left upstream's, and after each commit from there to `to`."""
+    tip = upstream.known_or_fetched(held.repository, to)
+    parted = upstream.merge_base(held.repository, held.base, tip)
+    if not parted:
+        raise ConfigError(f"{held.version} and {to} have no common history")
+    commits = upstream.log(held.repository, parted, tip, held.stack.touched)
+    with held.repository.objects() as objects:
+        ends = [git.read_ids(objects, commit, held.stack.touched) for commit in (held.base, parted)]
+        rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
+    told = stories(rows[0], rows[1], commits, rows[2:])
+    named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
+    tags = {commit: upstream.first_tag(held.repository, commit) for commit in sorted(named)}
+    return History(
+        held.stack.line,
+        held.stack.source,
+        held.version,
+        to,
+        tip,
+        parted,
+        upstream.count(held.repository, parted, tip),
+        len(commits),
+        told,
+        tags,
+    )
+
+
+def why(project: Project, found: History, progress: Any = None) -> dict[tuple[str, str], str]:
+    """(patch, commit) -> upstream's diff of just the lines that the patch stands on, for each step that broke one."""
+    held = carried(project, found.line, found.source)
+    return reading(project, held, progress, lambda c: _why(c, found.stories))
+
+
+def _why(held: Carried, told: Sequence[Story]) -> dict[tuple[str, str], str]:
+    patches = {p.name: p for p in held.stack.patches}
+    return {
+        (story.patch, step.commit.id): text
+        for story in told
+        for step in story.steps
+        if not step.judgement.holds and (text := _lines(held, patches[story.patch], step))
+    }
+
+
+def _lines(held: Carried, patch: Patch, step: Step) -> str:
+    said = []
+    with held.repository.objects() as objects:
+        for path, before, after in changed(step.commit, {f.path for f in patch.files}):
+            diff = upstream.diff_blobs(held.repository, before, after)
+            said.append(concerned(patch, path, objects.content(before), diff))
+    return "\n".join(text for text in said if text)
+
+
+def changed(commit: Commit, paths: set[str]) -> list[tuple[str, str, str]]:
+    """(path, blob before, blob after) of the files among `paths` that a commit changes; not those it adds or removes."""
+    return [
+        (path, before, after)
+        for path, _, before, after in commit.changes
+        if path in paths and before.strip("0") and after.strip("0")
+    ]
