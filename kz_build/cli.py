@@ -152,6 +152,14 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--to", metavar="REV", default="main", help="where upstream's history ends (default: main)")
     made.add_argument("--why", action="store_true", help="show what those commits did to the lines that a patch needs")
     asks(made)
+    made = verb("radar", _radar, "pull requests that would hurt the stack once merged", "kz radar --open")
+    on_line(made)
+    which = made.add_mutually_exclusive_group()
+    which.add_argument("--pr", metavar="N", type=int, nargs="+", default=[], help="these pull requests")
+    which.add_argument("--open", action="store_true", help="all that GitHub says are open")
+    which.add_argument("--since", metavar="DATE", default="", help="those that moved since YYYY-MM-DD")
+    made.add_argument("--to", metavar="REV", default="main", help="what they are merged into (default: main)")
+    asks(made)
     made = verb("audit", _audit, "check what was built", "kz audit --target android-arm64-xnnpack")
     on_line(made)
     target(made)
@@ -278,6 +286,17 @@ def _history(arguments: argparse.Namespace) -> int:
         [{"history": one, "why": [[*k, v] for k, v in said.items()]} for one, said in zip(found, diffs, strict=True)],
         "\n".join(shown),
     )
+    return 0
+
+
+def _radar(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.radar import Wanted, radar
+    from kz_build.views.radar import text
+
+    project = _project(arguments)
+    wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
+    found = radar(project, arguments.line or project.pins.default, wanted, arguments.to)
+    _show(arguments, found, "\n".join(text(one) for one in found))
     return 0
 
 

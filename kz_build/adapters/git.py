@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
@@ -266,47 +267,64 @@ class Objects:
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
-def read_ids(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, tuple[str, str] | None]:
-    """(mode, id) of files of a commit; None for what is not there. Tree by tree, so that modes come along."""
-    trees: dict[str, dict[str, tuple[str, str]]] = {}
+At = tuple[str, str]
+"""(mode, id) of a file in a tree."""
 
-    def listing(folder: str) -> dict[str, tuple[str, str]]:
-        if folder not in trees:
-            if not folder:
-                got = objects.get(f"{commit}^{{tree}}")
-                if got is None:
-                    raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
-            else:
-                parent, _, name = folder.rpartition("/")
-                mode, oid = listing(parent).get(name, ("", ""))
-                got = objects.get(oid) if mode == "40000" else None
-            trees[folder] = _parse_tree(got[2]) if got else {}
-        return trees[folder]
 
-    found: dict[str, tuple[str, str] | None] = {}
+def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> list[dict[str, At | None]]:
+    """Where files stand in each commit; None for what is not there. A folder that commits share is read once."""
+    wanted: dict[bytes, Any] = {}
     for path in paths:
-        folder, _, name = path.rpartition("/")
-        mode, oid = listing(folder).get(name, ("", ""))
-        found[path] = None if mode in ("", "40000", "160000") else (mode, oid)
-    return found
+        folder = wanted
+        *above, name = os.fsencode(path).split(b"/")
+        for part in above:
+            folder = folder.setdefault(part, {})
+        folder[name] = path
+    seen: dict[tuple[int, str], list[tuple[str, At | None]]] = {}
+
+    def listing(oid: str, data: bytes | None, folder: dict[bytes, Any]) -> list[tuple[str, At | None]]:
+        if (id(folder), oid) not in seen:
+            if data is None:
+                got = objects.get(oid)
+                data = got[2] if got else b""
+            found: list[tuple[str, At | None]] = []
+            for name, below in folder.items():
+                at = _entry(data, name)
+                if isinstance(below, str):
+                    found.append((below, at if at and at[0] not in ("40000", "160000") else None))
+                else:
+                    found += listing(at[1], None, below) if at and at[0] == "40000" else listing(ZERO, b"", below)
+            seen[id(folder), oid] = found
+        return seen[id(folder), oid]
+
+    states = []
+    for commit in commits:
+        got = objects.get(f"{commit}^{{tree}}")
+        if got is None:
+            raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
+        states.append(dict(listing(got[0], got[2], wanted)))
+    return states
+
+
+def _entry(tree: bytes, name: bytes) -> At | None:
+    """(mode, id) of a name in a raw tree object: `mode SP name NUL id` over and over."""
+    middle = tree.find(b" " + name + b"\0")
+    while middle >= 0:
+        # Only a folder's mode has five digits.
+        mode = b"40000" if tree[middle - 5 : middle] == b"40000" else tree[max(middle - 6, 0) : middle]
+        if mode.isdigit():  # an id may hold these bytes by chance
+            at = middle + len(name) + 2
+            return mode.decode(), tree[at : at + 20].hex()
+        middle = tree.find(b" " + name + b"\0", middle + 1)
+    return None
 
 
 def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
     """Files of a commit; None for what is not there."""
     found: dict[str, Blob | None] = {}
-    for path, at in read_ids(objects, commit, paths).items():
+    for path, at in read_ids(objects, [commit], paths)[0].items():
         found[path] = Blob(at[0], objects.content(at[1])) if at else None
     return found
-
-
-def _parse_tree(data: bytes) -> dict[str, tuple[str, str]]:
-    entries, at = {}, 0
-    while at < len(data):
-        zero = data.index(b"\0", at)
-        mode, name = data[at:zero].split(b" ", 1)
-        entries[os.fsdecode(name)] = (mode.decode(), data[zero + 1 : zero + 21].hex())
-        at = zero + 21
-    return entries
 
 
 def excluded(path: str, patterns: Sequence[str]) -> bool:

@@ -27,11 +27,49 @@ def fetch_name(repository: Repository, name: str) -> None:
     _fetch(repository, [f"+refs/heads/{name}:refs/heads/{name}"])
 
 
-def fetch_pulls(repository: Repository, numbers: Iterable[int]) -> None:
-    """Bring the heads of pull requests, GitHub's refs/pull/N/head."""
-    refs = [f"+refs/pull/{n}/head:refs/pull/{n}/head" for n in numbers]
-    if refs:
-        _fetch(repository, refs)
+def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> None:
+    """Bring the heads of pull requests, GitHub's refs/pull/N/head; None for all."""
+    wanted = [f"+refs/pull/{n}/head:refs/pull/{n}/head" for n in ("*",) if numbers is None] or [
+        f"+refs/pull/{n}/head:refs/pull/{n}/head" for n in numbers or ()
+    ]
+    if wanted:
+        _fetch(repository, wanted)
+
+
+def pulls(repository: Repository, since: str = "") -> dict[int, str]:
+    """Number -> head of the pull requests in the clone; with `since` (YYYY-MM-DD) those whose head was committed then or later."""
+    form = "%(refname) %(objectname)" + (" %(committerdate:short)" if since else "")
+    found = {}
+    for line in repository.git("for-each-ref", f"--format={form}", "refs/pull").decode().splitlines():
+        name, head, *date = line.split(" ")
+        number = name.split("/")[2]
+        if name.endswith("/head") and number.isdigit() and (not date or date[0] >= since):
+            found[int(number)] = head
+    return found
+
+
+def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:
+    """Where each head parted from `tip`'s history, all from one walk; a head with nothing in common is left out."""
+    said = repository.git(
+        "rev-list", "--parents", "--stdin", stdin="".join(f"{h}\n" for h in (*heads, f"^{tip}")).encode()
+    )
+    parents = {words[0]: words[1:] for words in (line.split(" ") for line in said.decode().splitlines())}
+    # Children before parents: the first of several in this order is nobody's ancestor among them.
+    order = repository.git("rev-list", "--topo-order", tip).decode().split()
+    place = {commit: i for i, commit in enumerate(order)}
+    found = {}
+    for head in heads:
+        outside, todo, seen = set(), [head], set()
+        while todo:
+            commit = todo.pop()
+            if commit not in parents:
+                outside.add(commit)
+            elif commit not in seen:
+                seen.add(commit)
+                todo += parents[commit]
+        if outside:
+            found[head] = min(outside, key=lambda commit: place[commit])
+    return found
 
 
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
@@ -42,6 +80,7 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
         env=networked(),
         stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
     )
+    repository.git("pack-refs", "--all")  # twenty thousand files are slow to list
     # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
     repository.git("commit-graph", "write", "--reachable", "--changed-paths")
 
@@ -100,7 +139,7 @@ def merge_base(repository: Repository, a: str, b: str) -> str:
 
 
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
-    """Commits of base..tip along first parents that touch one of the paths, oldest first."""
+    """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
     said = repository.git(
         "log",
         "--first-parent",
@@ -111,7 +150,7 @@ def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tu
         "--no-renames",
         "-z",
         "--format=%x01%H%x00%cI%x00%s%x00",
-        f"{base}..{tip}",
+        f"{base}..{tip}" if base else tip,
         "--",
         *(f":(literal){path}" for path in sorted(paths)),
     )

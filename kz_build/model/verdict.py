@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from kz_build.model.intent import evaluate
 from kz_build.model.patch import Hunk, Patch, split_lines
@@ -86,7 +87,11 @@ def images(patches: Sequence[Patch], read: Read) -> dict[str, Image]:
     return found
 
 
-def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge) -> tuple[Judgement, ...]:
+Seen = dict[tuple[object, ...], Any]
+"""What was found before, by the blobs it was found on: many commits share them."""
+
+
+def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, seen: Seen) -> tuple[Judgement, ...]:
     """Judge every patch in order; a patch that does not hold is left out for those after it."""
     overlay: dict[str, Blob | None] = {}
 
@@ -96,33 +101,40 @@ def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge) -
     found: list[Judgement] = []
     lost: dict[str, set[str]] = {}
     for patch in stack.patches:
-        outcome = attempt(patch, current)
-        if isinstance(outcome, Applied):
-            overlay.update(outcome.files)
-            judgement = _applied(outcome)
-        else:
-            judgement = _refused(outcome, current, origin.get(patch.name), merge)
         paths = {f.path for f in patch.files}
+        key = (patch.name, *(_key(current(path)) for path in sorted(paths)))
+        if key not in seen:
+            outcome = attempt(patch, current)
+            if isinstance(outcome, Applied):
+                seen[key] = (_applied(outcome), outcome.files)
+            else:
+                seen[key] = (_refused(outcome, current, origin.get(patch.name), merge), {})
+        judgement, files = seen[key]
+        overlay.update(files)
         without = tuple(name for name, theirs in lost.items() if theirs & paths)
         found.append(replace(judgement, without=() if judgement.verdict is Verdict.UPSTREAMED else without))
         if not judgement.verdict.holds:
             lost[patch.name] = paths
-    return _with_intents(stack, found, current)
+    return _with_intents(stack, found, current, seen)
 
 
-def _with_intents(stack: Stack, found: Sequence[Judgement], current: Read) -> tuple[Judgement, ...]:
+def _key(blob: Blob | None) -> tuple[str, str]:
+    return (blob.mode, blob.id) if blob else ("", "")
+
+
+def _with_intents(stack: Stack, found: Sequence[Judgement], current: Read, seen: Seen) -> tuple[Judgement, ...]:
     said: dict[str, list[str]] = {}
-
-    def read(path: str) -> bytes | None:
-        blob = current(path)
-        return blob.data if blob else None
-
     slugs = {patch.slug: patch.name for patch in stack.patches}
     holding = {j.patch for j in found if j.verdict.holds}
-    for check in stack.checks:
-        name = slugs[check.slug]
-        if name in holding and (text := evaluate(check, read)):
-            said.setdefault(name, []).append(f"{check.kind} ({check.where}): {text}")
+    for number, check in enumerate(stack.checks):
+        name, blob = slugs[check.slug], current(check.file)
+        if name not in holding:
+            continue
+        key = (number, _key(blob))
+        if key not in seen:
+            seen[key] = evaluate(check, lambda path, blob=blob: blob.data if blob else None)  # type: ignore[misc]
+        if seen[key]:
+            said.setdefault(name, []).append(f"{check.kind} ({check.where}): {seen[key]}")
     return tuple(replace(j, intents=tuple(said.get(j.patch, ()))) for j in found)
 
 

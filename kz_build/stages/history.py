@@ -59,7 +59,7 @@ def walked(project: Project, held: Carried, to: str) -> History:
         raise ConfigError(f"{held.version} and {to} have no common history")
     commits = upstream.log(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
-        ends = [git.read_ids(objects, commit, held.stack.touched) for commit in (held.base, parted)]
+        ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
         rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
     told = stories(rows[0], rows[1], commits, rows[2:])
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}

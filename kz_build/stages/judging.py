@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from kz_build.adapters.files import write_atomic
 from kz_build.adapters.history import merge_file
 from kz_build.model.history import State
 from kz_build.model.stack import Blob
-from kz_build.model.verdict import Judgement, Verdict, images, judge
+from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
 from kz_build.stages.carried import Carried
 
 RULES = "1"
@@ -22,22 +22,36 @@ RULES = "1"
 Row = tuple[Judgement, ...]
 
 
-def judged(held: Carried, store: Path, objects: git.Objects, states: Sequence[State]) -> list[Row]:
-    """Judge the whole stack on each state. Absent blobs are fetched in one request; known states read none."""
+def judged(
+    held: Carried,
+    store: Path,
+    objects: git.Objects,
+    states: Sequence[State],
+    made: Callable[[str], bytes | None] = lambda oid: None,
+) -> list[Row]:
+    """Judge the whole stack on each state. Absent blobs are fetched in one request; known states read none.
+
+    `made` gives the content of a blob that no commit has, by id.
+    """
     memory = _Memory(store, held)
     keys = [_key(state) for state in states]
     unknown = {key: state for key, state in zip(keys, states, strict=True) if key not in memory.rows}
     if unknown:
         paths = held.stack.touched
-        origin = git.read_ids(objects, held.base, paths)
-        contents = _contents(held.repository, objects, [origin, *unknown.values()])
+        origin = git.read_ids(objects, [held.base], paths)[0]
+        wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
+        own = {oid: data for oid in wanted if (data := made(oid)) is not None}
+        contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
+        blobs: dict[git.At, Blob] = {}
+        seen: Seen = {}
 
         def reader(state: State) -> Mapping[str, Blob | None]:
-            return {path: Blob(at[0], contents[at[1]]) if at else None for path, at in state.items()}
+            blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
+            return {path: blobs[at] if at else None for path, at in state.items()}
 
-        made = images(held.stack.patches, reader(origin).get)
+        pinned = images(held.stack.patches, reader(origin).get)
         for key, state in unknown.items():
-            memory.rows[key] = judge(held.stack, reader(state).get, made, merge_file)
+            memory.rows[key] = judge(held.stack, reader(state).get, pinned, merge_file, seen)
         memory.write()
     return [memory.rows[key] for key in keys]
 
@@ -47,8 +61,9 @@ def _key(state: State) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def _contents(repository: git.Repository, objects: git.Objects, states: Sequence[State]) -> dict[str, bytes]:
-    wanted = sorted({at[1] for state in states for at in state.values() if at})
+def read_blobs(repository: git.Repository, objects: git.Objects, ids: Collection[str]) -> dict[str, bytes]:
+    """Contents of blobs; where one is absent, all are fetched in one request."""
+    wanted = sorted(ids)
     try:
         return {oid: objects.content(oid) for oid in wanted}
     except git.ObjectsMissing:

@@ -109,7 +109,7 @@ def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinne
 
 
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
-    states = [git.read_ids(objects, target.commit, held.stack.touched) for target in targets]
+    states = git.read_ids(objects, [target.commit for target in targets], held.stack.touched)
     rows = [
         tuple(_followed(held, target, j) if j.verdict is Verdict.MISSING else j for j in row)
         for target, row in zip(targets, judged(held, project.store, objects, states), strict=True)
@@ -127,7 +127,7 @@ def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
     if not path:
         return replace(judgement, reason=f"removed by {commit.shown}")
     with held.repository.objects() as objects:
-        there = git.read_ids(objects, target.commit, [path])[path]
+        there = git.read_ids(objects, [target.commit], [path])[0][path]
         blob = Blob(there[0], objects.content(there[1])) if there else None
     patch = next(p for p in held.stack.patches if p.name == judgement.patch)
     fits = (
