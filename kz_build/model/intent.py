@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 KINDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -34,9 +34,8 @@ class Check:
         return dict(self.fields).get(name, default)
 
 
-def evaluate(check: Check, read: Callable[[str], bytes | None]) -> str:
-    """'' when the check holds, else one sentence that says what was found instead. `read` gives a file of the tree."""
-    data = read(check.file)
+def evaluate(check: Check, data: bytes | None) -> str:
+    """'' when the check holds for the content of its file (None: not there), else one sentence that says what was found."""
     if data is None:
         return f"{check.file} is not in the tree"
     text = data.decode("utf-8", "replace")

@@ -132,7 +132,7 @@ def _with_intents(stack: Stack, found: Sequence[Judgement], current: Read, seen:
             continue
         key = (number, _key(blob))
         if key not in seen:
-            seen[key] = evaluate(check, lambda path, blob=blob: blob.data if blob else None)  # type: ignore[misc]
+            seen[key] = evaluate(check, blob.data if blob else None)
         if seen[key]:
             said.setdefault(name, []).append(f"{check.kind} ({check.where}): {seen[key]}")
     return tuple(replace(j, intents=tuple(said.get(j.patch, ()))) for j in found)

@@ -105,13 +105,10 @@ def _intents(
     for outcome in applied:
         after.update(outcome.files)
 
-    def read(path: str) -> bytes | None:
-        blob = after.get(path)
-        return blob.data if blob else None
-
     found = []
     for check in stack.checks:
-        if check.slug not in refused and (said := evaluate(check, read)):
+        blob = after.get(check.file)
+        if check.slug not in refused and (said := evaluate(check, blob.data if blob else None)):
             file, _, line = check.where.rpartition(":")
             found.append(Problem(file, int(line), f"{check.slug}: {check.kind}: {said}"))
     return found
