@@ -10,12 +10,12 @@ from kz_build.adapters import git
 from kz_build.adapters import history as upstream
 from kz_build.adapters.project import stack_sources
 from kz_build.model.errors import ConfigError
-from kz_build.model.history import Commit, Step, Story, fold, stories
+from kz_build.model.history import Commit, Story, fold, stories
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.why import concerned
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged
+from kz_build.stages.judging import judged, read_blobs
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,17 @@ def _why(held: Carried, told: Sequence[Story]) -> dict[tuple[str, str], str]:
         (story.patch, step.commit.id): text
         for story in told
         for step in story.steps
-        if not step.judgement.holds and (text := _lines(held, patches[story.patch], step))
+        if not step.judgement.holds and (text := lines_changed(held, patches[story.patch], step.commit))
     }
 
 
-def _lines(held: Carried, patch: Patch, step: Step) -> str:
+def lines_changed(held: Carried, patch: Patch, commit: Commit) -> str:
+    """What an upstream commit did to the lines that a patch stands on, as the hunks of its diff; '' for nothing."""
     said = []
     with held.repository.objects() as objects:
-        for path, before, after in changed(step.commit, {f.path for f in patch.files}):
-            diff = upstream.diff_blobs(held.repository, before, after)
-            said.append(concerned(patch, path, objects.content(before), diff))
+        for path, before, after in changed(commit, {f.path for f in patch.files}):
+            data = read_blobs(held.repository, objects, (before, after))[before]
+            said.append(concerned(patch, path, data, upstream.diff_blobs(held.repository, before, after)))
     return "\n".join(text for text in said if text)
 
 

@@ -1,0 +1,103 @@
+"""Worktrees in which a person resolves conflicts and edits a stack: git's own, with that person's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.adapters.environment import networked
+from kz_build.adapters.files import remove
+from kz_build.adapters.git import Repository, local_environment
+from kz_build.adapters.process import Output, checked, run
+from kz_build.model.errors import CommandError
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """A worktree of a repository in the store; its HEAD is detached, or on a branch that its user made."""
+
+    repository: Repository
+    path: Path
+
+    def exists(self) -> bool:
+        """Whether it was made and not thrown away since."""
+        return (self.path / ".git").is_file()
+
+    def git(self, *words: str, editor: str = "true") -> Output:
+        """Run git in it as its user would, but without an editor; whatever its exit code."""
+        return run(["git", *words], env={**networked(), "GIT_EDITOR": editor}, cwd=self.path)
+
+    def said(self, *words: str) -> str:
+        """What git prints. Raises CommandError."""
+        return checked(["git", *words], env={**networked(), "GIT_EDITOR": "true"}, cwd=self.path).decode(
+            "utf-8", "replace"
+        )
+
+    def add(self, commit: str, paths: Iterable[str], exclude: Sequence[str]) -> None:
+        """Make it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` brings more."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        repo = self.repository
+        repo.git("worktree", "prune")
+        # Resolutions are remembered for the next line, and conflicts show what both sides came from.
+        repo.git("config", "rerere.enabled", "true")
+        repo.git("config", "merge.conflictStyle", "zdiff3")
+        checked(
+            repo.argv("worktree", "add", "--quiet", "--force", "--detach", "--no-checkout", str(self.path), commit),
+            env=local_environment(),
+        )
+        folders = sorted({path.rpartition("/")[0] for path in paths})
+        patterns = [f"/{folder}/" if folder else "/*\n!/*/" for folder in folders]
+        patterns += [f"!{pattern}" for pattern in exclude]
+        checked(
+            ["git", "sparse-checkout", "set", "--no-cone", "--stdin"],
+            env=networked(),
+            cwd=self.path,
+            stdin="".join(f"{pattern}\n" for pattern in patterns).encode(),
+        )
+        self.said("checkout", "--quiet", "--detach", commit)
+
+    def head(self) -> str:
+        """Commit that HEAD is at."""
+        return self.said("rev-parse", "HEAD").strip()
+
+    def at(self, commit: str) -> None:
+        """Move it to a commit; uncommitted changes are lost."""
+        self.said("reset", "--quiet", "--hard")
+        self.said("checkout", "--quiet", "--detach", commit)
+
+    def picking(self) -> bool:
+        """Whether a cherry-pick is under way."""
+        return self.git("rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD").code == 0
+
+    def unmerged(self) -> tuple[str, ...]:
+        """Files with conflicts that nobody has marked as resolved."""
+        return tuple(self.said("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1])
+
+    def marked(self) -> tuple[str, ...]:
+        """Staged files that still hold conflict markers."""
+        said = self.git("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", ".").stdout.decode("utf-8", "replace")
+        changed = set(self.said("diff", "--cached", "--name-only", "-z").split("\0"))
+        return tuple(name for name in said.split("\0")[:-1] if name in changed)
+
+    def dirty(self) -> tuple[str, ...]:
+        """Tracked files with changes that are not committed, and new files that git would not ignore."""
+        rows = self.said("status", "--porcelain", "-z").split("\0")
+        return tuple(row[3:] for row in rows if row)
+
+    def remove(self) -> None:
+        """Throw it away."""
+        if self.exists():
+            done = run(self.repository.argv("worktree", "remove", "--force", str(self.path)), env=local_environment())
+            if done.code:
+                remove(self.path)
+        self.repository.git("worktree", "prune")
+
+
+def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:
+    """git's own comparison of two series, each as (base, tip); blobs that it needs are fetched."""
+    words = ("range-diff", "--no-color", "--creation-factor=80", f"{old[0]}..{old[1]}", f"{new[0]}..{new[1]}")
+    try:
+        return checked(repository.argv(*words), env=networked()).decode("utf-8", "replace")
+    except CommandError as error:
+        return f"(no range-diff: {str(error).splitlines()[-1]})\n"

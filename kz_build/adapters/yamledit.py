@@ -1,0 +1,101 @@
+"""Changing one place of a YAML file that people write: everything else, comments included, keeps its bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kz_build.model.errors import ConfigError
+
+
+def with_value(text: str, place: tuple[str, ...], value: str) -> str:
+    """`text` with the scalar at `place` set. Raises ConfigError where there is no plain value to set."""
+    _, node = _find(text, place)
+    changed = text[: node.start_mark.index] + _scalar(value) + text[node.end_mark.index :]
+    return _proved(text, changed, place, lambda data: _set(data, place, value))
+
+
+def with_copy(text: str, place: tuple[str, ...], name: str, **values: str) -> str:
+    """`text` with a second entry beside the mapping at `place`: the same under another name, with `values` set in it."""
+    key, node = _find(text, place)
+    start = text.rfind("\n", 0, key.start_mark.index) + 1
+    block = _block(text, start, node.end_mark.index, key.start_mark.column)
+    at = key.start_mark.index - start
+    copy = block[:at] + _scalar(name) + _without_anchors(block[at + key.end_mark.index - key.start_mark.index :])
+    glue = "" if block.endswith("\n") else "\n"
+    changed = text[: start + len(block)] + glue + copy + text[start + len(block) :]
+    own = (*place[:-1], name)
+
+    def expected(data: Any) -> None:
+        above = _at(data, place[:-1])
+        above[name] = dict(above[place[-1]])
+
+    changed = _proved(text, changed, own, expected)
+    for field, value in values.items():
+        changed = with_value(changed, (*own, field), value)
+    return changed
+
+
+def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:
+    """(key node, value node) of a path of keys."""
+    import yaml
+
+    key, node = None, yaml.compose(text, yaml.SafeLoader)
+    for name in place:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else []
+        key, node = next(((k, v) for k, v in pairs if k.value == name), (None, None))
+        if node is None:
+            raise ConfigError(f"pins.yaml: {'.'.join(place)} does not stand there by itself", hint="edit it by hand")
+    return key, node
+
+
+def _block(text: str, start: int, end: int, column: int) -> str:
+    """Whole lines of an entry: what follows it, comments of its neighbour for one, is not of it."""
+    stop = text.find("\n", end - 1) + 1 if text[end - 1 : end] != "\n" else end
+    lines = text[start : stop or len(text)].splitlines(keepends=True)
+    while len(lines) > 1:
+        last = lines[-1]
+        if last.strip() and not (last.lstrip().startswith("#") and len(last) - len(last.lstrip()) <= column):
+            break
+        lines.pop()
+    return "".join(lines)
+
+
+def _without_anchors(text: str) -> str:
+    import yaml
+
+    # The name is gone from the front; a stand-in keeps it a mapping for the scanner.
+    spots = [t for t in yaml.scan("x" + text, yaml.SafeLoader) if isinstance(t, yaml.AnchorToken)]
+    for token in reversed(spots):
+        text = text[: token.start_mark.index - 1] + text[token.end_mark.index :].lstrip(" ")
+    return text
+
+
+def _scalar(value: str) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(value, width=1000)).split("\n...", 1)[0].strip()
+
+
+def _at(data: Any, place: tuple[str, ...]) -> Any:
+    for name in place:
+        data = data[name]
+    return data
+
+
+def _set(data: Any, place: tuple[str, ...], value: str) -> None:
+    _at(data, place[:-1])[place[-1]] = value
+
+
+def _proved(before: str, after: str, place: tuple[str, ...], change: Any) -> str:
+    """The edited text, if it says what it should and nothing else."""
+    import yaml
+
+    wanted = yaml.safe_load(before)
+    change(wanted)
+    try:
+        got = yaml.safe_load(after)
+    except yaml.YAMLError:
+        got = None
+    if got != wanted:
+        raise ConfigError(f"pins.yaml: {'.'.join(place)} stands in a form that kz cannot edit", hint="edit it by hand")
+    return after

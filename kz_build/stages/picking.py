@@ -1,0 +1,211 @@
+"""Carrying patches onto another commit, one by one, on git objects; a worktree is made at the first that does not go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kz_build.adapters import fastimport, git, history, mails, store
+from kz_build.adapters.worktree import Worktree
+from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.model.mail import parse_patch
+from kz_build.model.patch import Patch
+from kz_build.model.project import Project
+from kz_build.model.session import Session
+from kz_build.model.stack import Applied, Blob, Stack, attempt
+from kz_build.model.verdict import Verdict, judge
+from kz_build.stages.carried import Carried
+from kz_build.stages.history import lines_changed
+from kz_build.stages.judging import read_blobs
+from kz_build.stages.sessions import Open, save
+
+
+@dataclass(frozen=True)
+class Picked:
+    """What became of the patches: `notes` has a sentence for each that did not just go."""
+
+    tip: str
+    left: tuple[str, ...]
+    notes: tuple[str, ...]
+    stopped: Patch | None
+
+
+def proceed(project: Project, held: Carried, opened: Open) -> Open:
+    """Pick what is left to pick. Raises ConflictError at the first patch that needs a person."""
+    session = opened.session
+    if session.picking:
+        opened = _settled(held, opened)
+        session = opened.session
+    patches = _patches(held.repository, session)
+    picked = _pick(project, held, session, patches)
+    opened = save(opened, replace(session, tip=picked.tip, todo=picked.left, notes=(*session.notes, *picked.notes)))
+    if picked.stopped is None:
+        return opened
+    raise _stop(held, opened, picked.stopped)
+
+
+def _patches(repository: git.Repository, session: Session) -> dict[str, Patch]:
+    """The patches to pick, by the commits that hold them."""
+    if not session.todo:
+        return {}
+    commits = repository.git("rev-list", "--reverse", f"{session.old_base}..{session.old_tip}").decode().split()
+    made = mails.format_mails(repository, session.old_base, session.old_tip)
+    return {commit: parse_patch(slug, mail) for commit, (slug, mail) in zip(commits, made, strict=True)}
+
+
+def _pick(project: Project, held: Carried, session: Session, patches: dict[str, Patch]) -> Picked:
+    todo = list(session.todo)
+    paths = {f.path for commit in todo for f in patches[commit].files}
+    overlay: dict[str, Blob | None] = {}
+    done: list[Applied] = []
+    notes: list[str] = []
+    stopped = None
+    with held.repository.objects() as objects:
+        at = git.read_ids(objects, [session.tip], paths)[0]
+        contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
+    files: dict[str, Blob | None] = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
+    while todo:
+        patch = patches[todo[0]]
+        outcome = attempt(patch, lambda path: overlay.get(path, files.get(path)))
+        if isinstance(outcome, Applied):
+            done.append(outcome)
+            overlay.update(outcome.files)
+            if outcome.offsets:
+                notes.append(f"{patch.subject}: moved by {max((o[2] for o in outcome.offsets), key=abs):+d} lines")
+        elif outcome.upstreamed:
+            notes.append(f"{patch.subject}: dropped, upstream has it")
+        else:
+            stopped = patch
+            break
+        todo.pop(0)
+    tip = _written(project, held, session, done)
+    return Picked(tip, tuple(todo), tuple(notes), stopped)
+
+
+def _written(project: Project, held: Carried, session: Session, done: Sequence[Applied]) -> str:
+    if not done:
+        return session.tip
+    ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
+    with store.locked(project.store, held.repository.path.name):
+        stream = fastimport.commits_stream(session.tip, done, ref)
+        return held.repository.fast_import(stream).decode().split()[-1]
+
+
+def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
+    """Begin the patch in the worktree, and say what is to be done there."""
+    session = opened.session
+    tree = opened.worktree(held.repository)
+    lay(held, tree, session.tip, {f.path for f in patch.files})
+    picked = tree.git("cherry-pick", "--allow-empty", session.todo[0])
+    opened = save(opened, replace(session, picking=session.todo[0], before=session.tip, todo=session.todo[1:]))
+    if picked.code == 0:
+        head = (
+            f"{patch.subject}: its hunks do not fit, but git's three-way merge finds a result, committed in the worktree.",
+            "  It may be wrong: look at it (git show) and amend it there if it is.",
+        )
+        then = f"then kz {session.verb} --continue, or --skip to drop the patch, or --abort"
+    else:
+        files = tree.unmerged()
+        said = [line for line in picked.stderr.decode("utf-8", "replace").splitlines() if "rerere" in line.lower()]
+        resolved = [line for line in said if line.startswith("Resolved")]
+        head = (
+            f"{patch.subject}: {_why(held, session, patch)}",
+            *(f"  conflict in {name}" for name in files),
+            *(f"  {line}" for line in resolved),
+        )
+        then = f"resolve it there, `git add` the files, then kz {session.verb} --continue; or --skip, or --abort"
+    return ConflictError(
+        "\n".join([*head, *_culprits(held, session, patch), f"  worktree: {tree.path}"]),
+        hint=f"{then}. Nothing of the project has changed",
+    )
+
+
+def lay(held: Carried, tree: Worktree, commit: str, paths: set[str]) -> None:
+    """Have the worktree at a commit, with the folders of the stack and of these paths."""
+    if tree.exists():
+        tree.at(commit)
+    else:
+        tree.add(commit, held.stack.touched | paths, held.source.list("exclude"))
+
+
+def _why(held: Carried, session: Session, patch: Patch) -> str:
+    stack = Stack("", "", "", (patch,), (), "")
+    with held.repository.objects() as objects:
+        at = git.read_ids(objects, [session.tip], {f.path for f in patch.files})[0]
+        contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
+    files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
+    found = judge(stack, files.get, {}, lambda *_: None, {})[0]
+    said = f"{found.path}: {found.reason}"
+    if found.verdict is Verdict.MISSING and (
+        went := history.renamed(held.repository, session.old_base, session.base, found.path)
+    ):
+        commit, path = went
+        said = f"{found.path}: " + (f"renamed to {path} by {commit.shown}" if path else f"removed by {commit.shown}")
+    return said
+
+
+def _culprits(held: Carried, session: Session, patch: Patch) -> list[str]:
+    """The upstream commits between the two bases that changed the patch's lines, with their diffs of those."""
+    parted = history.merge_base(held.repository, session.old_base, session.base)
+    if not parted:
+        return []
+    paths = {f.path for f in patch.files}
+    ends = [session.base] if parted != session.base else [session.old_base]
+    rows = []
+    for commit in history.log(held.repository, parted, ends[0], paths):
+        if said := lines_changed(held, patch, commit):
+            rows += [f"  {commit.shown}", *(f"    {line}" for line in said.split("\n"))]
+    lead = (
+        "  upstream changed its lines in:"
+        if ends[0] == session.base
+        else "  it stands on lines that come later upstream, from:"
+    )
+    return [lead, *rows] if rows else []
+
+
+def _settled(held: Carried, opened: Open) -> Open:
+    """Take what the user made of the patch in the worktree. Raises ConflictError where that is not finished."""
+    session = opened.session
+    tree = opened.worktree(held.repository)
+    if not tree.exists():
+        raise ConfigError(f"the worktree {tree.path} is gone", hint=f"kz {session.verb} --abort, and begin again")
+    again = f"kz {session.verb} --continue"
+    if tree.picking():
+        if files := tree.unmerged():
+            raise ConflictError(
+                "\n".join(["not resolved yet:", *(f"  {name}" for name in files)]),
+                hint=f"in {tree.path}: edit, `git add`, then {again}",
+            )
+        if files := tree.marked():
+            raise ConflictError(
+                "\n".join(["conflict markers are left in:", *(f"  {name}" for name in files)]),
+                hint=f"mend them, then {again}",
+            )
+        done = tree.git("-c", "commit.gpgSign=false", "cherry-pick", "--continue")
+        if done.code:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise ConflictError(
+                f"git cannot commit it:\n{said}", hint=f"mend that in {tree.path}, then {again}; or --skip"
+            )
+    elif files := tree.dirty():
+        raise ConflictError(
+            "\n".join(["the worktree has changes that are not committed:", *(f"  {name}" for name in files)]),
+            hint=f"commit them in {tree.path} (git commit --amend), then {again}",
+        )
+    tip = tree.head()
+    if tip == session.before:
+        raise ConflictError("nothing was committed for the patch", hint=f"kz {session.verb} --skip drops it")
+    return save(opened, replace(session, tip=tip, picking="", before=""))
+
+
+def skipped(held: Carried, opened: Open) -> Open:
+    """Drop the patch in the worktree. Raises ConfigError where none is under way."""
+    session = opened.session
+    if not session.picking:
+        raise ConfigError("no patch is in the worktree: there is nothing to skip")
+    opened.worktree(held.repository).at(session.before)
+    subject = held.repository.git("log", "-1", "--format=%s", session.picking).decode().strip()
+    return save(
+        opened,
+        replace(session, tip=session.before, picking="", before="", notes=(*session.notes, f"{subject}: skipped")),
+    )
