@@ -1,0 +1,47 @@
+"""Pull requests and issues of GitHub, as far as kz reads them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["open", "closed", "merged"]
+
+_HOST = (
+    r"(?:(?:https?|git|ssh|git\+ssh)://(?:[^@/]*@)?(?:www\.|ssh\.)?github\.com(?::\d+)?/|(?:[^@/:]+@)?github\.com:/?)"
+)
+_NAME = r"(?!\.+(?:/|$))[\w.-]+"
+_REPOSITORY = re.compile(rf"{_HOST}({_NAME}/{_NAME}?)(?:\.git)?/?", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Pull:
+    """A pull request. `head` is a commit, `base` a branch, `updated` GitHub's own ISO 8601 in UTC; `merged_commit` is ''
+    unless it is merged. A project that lands by copying commits shows what landed as "closed"."""
+
+    number: int
+    title: str
+    state: State
+    head: str
+    base: str
+    author: str
+    updated: str
+    url: str
+    merged_commit: str
+
+
+@dataclass(frozen=True)
+class Issue:
+    """An issue; `body` as its author wrote it."""
+
+    number: int
+    title: str
+    url: str
+    body: str
+
+
+def slug_of(url: str) -> str:
+    """'owner/name' of a git address on github.com, '' for any other."""
+    found = _REPOSITORY.fullmatch(url.strip())
+    return found[1] if found else ""
