@@ -1,0 +1,113 @@
+"""The workflows: what GitHub would refuse, and what a stranger's pull request must not get."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from check_jsonschema import main as check_jsonschema
+
+from tests.conftest import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
+PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+
+
+def read(path: Path) -> dict[str, Any]:
+    loaded = yaml.load(path.read_text(), Loader=yaml.BaseLoader)  # the safe one takes the key `on` for True
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def jobs() -> list[tuple[str, dict[str, Any]]]:
+    return [(f"{path.name}: {name}", job) for path in WORKFLOWS for name, job in read(path)["jobs"].items()]
+
+
+def sessions() -> set[str]:
+    """Functions of noxfile.py that are sessions."""
+    functions = [
+        node for node in ast.parse((ROOT / "noxfile.py").read_text()).body if isinstance(node, ast.FunctionDef)
+    ]
+    return {f.name for f in functions if any("nox.session" in ast.unparse(d) for d in f.decorator_list)}
+
+
+def schema_accepts(*files: Path) -> bool:
+    """Whether files are workflows by the schema that check-jsonschema brings along; nothing is downloaded."""
+    with pytest.raises(SystemExit) as ended:
+        check_jsonschema(["--quiet", "--builtin-schema", "vendor.github-workflows", *map(str, files)])
+    return ended.value.code == 0
+
+
+def test_github_takes_them() -> None:
+    assert {path.name for path in WORKFLOWS} == {"nightly.yml", "verify.yml"}
+    assert schema_accepts(*WORKFLOWS)
+
+
+def test_the_schema_is_asked(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(WORKFLOWS[0].read_text().replace("runs-on:", "runs_on:", 1))
+    assert not schema_accepts(wrong)
+
+
+def test_each_job_is_one_nox_session() -> None:
+    ran = set()
+    for name, job in jobs():
+        commands = [step["run"] for step in job["steps"] if re.search(r"\bnox\b", step.get("run", ""))]
+        assert len(commands) == 1, name
+        session = re.fullmatch(r"nox -s (\w+)", commands[0])
+        assert session, f"{name}: {commands[0]}"
+        ran.add(session[1])
+    assert ran == {"lint", "typecheck", "tests", "verify_patches", "nightly"}
+    missing = ran - sessions() - {"nightly"}
+    assert not missing, f"noxfile.py has no session {missing}"
+
+
+def test_actions_are_pinned_by_commit() -> None:
+    versions = set()
+    for path in WORKFLOWS:
+        lines = [line.strip("- ") for line in path.read_text().splitlines() if "uses:" in line]
+        assert lines
+        for line in lines:
+            assert PINNED.fullmatch(line), f"{path.name}: {line}"
+        versions |= set(lines)
+    names = [line.partition("@")[0] for line in versions]
+    assert len(names) == len(set(names)), f"one action, two versions: {sorted(versions)}"
+
+
+def test_permissions_are_the_least() -> None:
+    granted = {path.name: read(path)["permissions"] for path in WORKFLOWS}
+    assert granted == {"verify.yml": {"contents": "read"}, "nightly.yml": {}}
+    own = {name: job["permissions"] for name, job in jobs() if "permissions" in job}
+    assert own == {"nightly.yml: nightly": {"contents": "read", "issues": "write"}}
+
+
+def test_a_pull_request_gets_no_secret() -> None:
+    for path in WORKFLOWS:
+        assert "pull_request_target" not in read(path)["on"] and "workflow_run" not in read(path)["on"]
+        assert "secrets." not in path.read_text()
+        assert ("github.token" in path.read_text()) == (path.name == "nightly.yml")
+    for name, job in jobs():
+        checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
+        assert [step["with"]["persist-credentials"] for step in checkouts] == ["false"], name
+        for step in job["steps"]:
+            assert "${{" not in step.get("run", ""), f"{name}: what a stranger names would be run by the shell"
+
+
+def test_runs_end_and_do_not_pile_up() -> None:
+    for path in WORKFLOWS:
+        assert read(path)["concurrency"]["group"], path
+    for name, job in jobs():
+        assert 0 < int(job["timeout-minutes"]) <= 60, name
+
+
+def test_the_store_is_kept_by_the_lock() -> None:
+    for name, job in jobs():
+        kept = [step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/cache@")]
+        used = [step["env"]["KZ_CACHE"] for step in job["steps"] if "KZ_CACHE" in step.get("env", {})]
+        assert [entry["path"] for entry in kept] == used, name
+        assert all("hashFiles('pins.lock')" in entry["key"] for entry in kept), name
+        assert bool(used) == (name in ("verify.yml: verify", "nightly.yml: nightly")), name
