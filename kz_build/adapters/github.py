@@ -246,7 +246,7 @@ def _ask(
             answer = web.request(method, url, headers=headers, json=content, timeout=_TIMEOUT)
         except requests.RequestException as error:
             brings = "a network that reaches it, or another address in GITHUB_API_URL"
-            raise MissingError((Missing(_base(), http._cause(error), brings),)) from error
+            raise MissingError((Missing(_base(), http.cause(error), brings),)) from error
         if answer.status_code in (200, 201, 304):
             return answer
         seconds = _limited(answer)

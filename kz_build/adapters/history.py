@@ -99,6 +99,11 @@ def refs(repository: Repository, *patterns: str) -> dict[str, str]:
     return {name: peeled or commit for name, commit, peeled in rows}
 
 
+def tags(repository: Repository) -> frozenset[str]:
+    """Names of all tags in the clone."""
+    return frozenset(ref.removeprefix("refs/tags/") for ref in refs(repository, "refs/tags"))
+
+
 def commit_of(repository: Repository, name: str) -> str:
     """Commit that a tag, branch, pull request or id names in the clone, '' where it knows none."""
     for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):

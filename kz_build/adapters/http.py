@@ -46,11 +46,12 @@ def reachable(url: str, seconds: float) -> str:
             answer = web.get(url, timeout=seconds, stream=True)
             answer.close()
     except requests.RequestException as error:
-        return _cause(error)
+        return cause(error)
     return f"HTTP {answer.status_code}" if answer.status_code in (401, 403, 404, 410, 451) else ""
 
 
-def _cause(error: requests.RequestException) -> str:
+def cause(error: requests.RequestException) -> str:
+    """What went wrong with a request, in one line."""
     text = str(error)
     found = re.search(
         r"Name or service not known|nodename nor servname|Temporary failure in name resolution|Connection refused|"
@@ -84,7 +85,7 @@ def download(url: str, part: Path, progress: Progress) -> None:
                     _receive(answer, part, mark, done if answer.status_code == 206 else 0, progress)
                     return
             except requests.RequestException as error:
-                problem = _cause(error)
+                problem = cause(error)
     raise CommandError(
         f"{url} broke off: {problem}", hint="run the command again: the download goes on where it stopped"
     )
@@ -137,7 +138,7 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
                 page, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}, timeout=_TIMEOUT
             )
         except requests.RequestException as error:
-            raise CommandError(f"the package index {page} does not answer: {_cause(error)}") from error
+            raise CommandError(f"the package index {page} does not answer: {cause(error)}") from error
     if answer.status_code != 200:
         raise ConfigError(f"{page} answered HTTP {answer.status_code}", hint=f"is {project!r} the project's name?")
     if "json" in answer.headers.get("Content-Type", ""):

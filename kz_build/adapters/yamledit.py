@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from kz_build.model.errors import ConfigError
@@ -33,6 +34,19 @@ def with_copy(text: str, place: tuple[str, ...], name: str, **values: str) -> st
     for field, value in values.items():
         changed = with_value(changed, (*own, field), value)
     return changed
+
+
+def without_keys(text: str, keep: Collection[str]) -> str:
+    """`text`, a mapping, without the entries whose key is not in `keep`; the comment lines above them stay."""
+    import yaml
+
+    node = yaml.compose(text, yaml.SafeLoader)
+    for key, value in reversed(node.value if isinstance(node, yaml.MappingNode) else []):
+        if key.value not in keep:
+            start = text.rfind("\n", 0, key.start_mark.index) + 1
+            block = _block(text, start, value.end_mark.index, key.start_mark.column)
+            text = text[:start] + text[start + len(block) :]
+    return text
 
 
 def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:

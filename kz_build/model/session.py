@@ -11,9 +11,10 @@ from typing import Any
 class Session:
     """What `rebase`, `edit`, `import-pr` and `upstream` remember between two commands.
 
-    `into` is the line that is written at the end and `version` its pin; `base` the commit below the stack, `old_base`
-    and `old_tip` the stack as it was, by the `digest` of its files. `todo` are commits still to pick; `picking` is the
-    one in the worktree, `before` the worktree's commit when it was begun. `notes` say what happened on the way.
+    `into` is the line that is written at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is
+    the stack as it was when this began, by the `digest` of its files. `old_base` and `old_tip` hold the commits to pick,
+    `todo` those that are left; `picking` is the one in the worktree, `before` the worktree's commit when it was begun.
+    `tip` is how far it came. `notes` say what happened on the way.
     """
 
     verb: str
@@ -24,6 +25,7 @@ class Session:
     base: str
     old_base: str
     old_tip: str
+    stack_tip: str
     digest: str
     tip: str
     todo: tuple[str, ...] = ()
@@ -38,5 +40,6 @@ class Session:
 
 def parse_session(data: bytes) -> Session:
     """Read what `text` wrote."""
-    plain: dict[str, Any] = json.loads(data)
-    return Session(**{key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()})
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(data).items()}
+    fields: dict[str, Any] = plain
+    return Session(**fields)

@@ -106,6 +106,23 @@ def _git(project: Project, source: Source, version: str, entry: dict[str, Any], 
     return {**entry, "url": source.location, "commit": commit, "tree": repo.tree_id(commit), "submodules": submodules}
 
 
+def submodules_at(
+    project: Project, source: Source, repository: git.Repository, commit: str, old: dict[str, Any]
+) -> dict[str, Any]:
+    """The wanted submodules of a commit without asking their own upstreams: what the lock knows of the same commits is
+    kept, the rest is null until `kz lock --write`."""
+    known: dict[str, Any] = old.get("submodules") or {}
+    found: dict[str, Any] = {}
+    for path, url, link in clones.links(project.store, repository, commit):
+        if path not in source.list("submodules") or git.excluded(path, source.list("exclude")):
+            continue
+        if known.get(path, {}).get("commit") == link:
+            found.update({p: entry for p, entry in known.items() if p == path or p.startswith(f"{path}/")})
+        else:
+            found[path] = {"url": url, "commit": link, "tree": None, "nested": None}
+    return found
+
+
 def _file(
     project: Project,
     line: str,

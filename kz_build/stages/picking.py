@@ -99,7 +99,7 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
     picked = tree.git("cherry-pick", "--allow-empty", session.todo[0])
     opened = save(opened, replace(session, picking=session.todo[0], before=session.tip, todo=session.todo[1:]))
     if picked.code == 0:
-        head = (
+        head: tuple[str, ...] = (
             f"{patch.subject}: its hunks do not fit, but git's three-way merge finds a result, committed in the worktree.",
             "  It may be wrong: look at it (git show) and amend it there if it is.",
         )

@@ -111,8 +111,9 @@ def _heads(project: Project, held: Carried, wanted: Wanted) -> tuple[dict[int, s
     numbers = set(wanted.pulls)
     if wanted.open:
         from kz_build.adapters import github  # requests costs 160 ms
+        from kz_build.model.github import slug_of
 
-        slug = github.slug_of(held.source.location)
+        slug = slug_of(held.source.location)
         if not slug:
             raise ConfigError(f"{held.source.location} is not on GitHub: --open has nobody to ask")
         asked = github.open_pulls(project.store, slug)

@@ -1,0 +1,238 @@
+"""The end of a rebase, an edit or an import: commits become patch files, and pins and lock follow, all as one change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kz_build.adapters import git, history, mails, record, worktree
+from kz_build.adapters.files import remove
+from kz_build.adapters.project import LOCK, PINS, load_stack
+from kz_build.adapters.yamledit import with_copy, with_value, without_keys
+from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.model.history import Commit
+from kz_build.model.lock import Lock
+from kz_build.model.mail import parse_patch
+from kz_build.model.patch import Patch
+from kz_build.model.project import Project
+from kz_build.model.session import Session
+from kz_build.model.stack import Stack
+from kz_build.model.verdict import Judgement
+from kz_build.stages.apply import apply_to
+from kz_build.stages.carried import Carried
+from kz_build.stages.judging import judged
+from kz_build.stages.sessions import Open, end
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A stack as it was written: the files that changed, git's range-diff of old and new, and a verdict on each patch."""
+
+    line: str
+    source: str
+    version: str
+    folder: str
+    tree: str
+    files: tuple[str, ...]
+    range_diff: str
+    judged: tuple[Judgement, ...]
+    notes: tuple[str, ...]
+
+
+def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False) -> Finished:
+    """Write the commits of the session as the stack of its line. `keep` leaves the worktree for more.
+
+    Raises ConfigError for commits that are no series, and ConflictError where an intent check does not hold on the
+    result: the worktree then stays, at the stack's end, for the mending.
+    """
+    session = opened.session
+    files = _files(project, held, opened)
+    own = session.into != session.line or held.stack.folder == _own(session.line, session.source)
+    folder = _own(session.into, session.source) if own else held.stack.folder
+    stack = _stack(opened, folder, files)
+    tree, problems = apply_to(held.repository, session.base, stack, None)
+    if tree is None:
+        raise _broken(held, opened, [str(p) for p in problems])
+    assert tree.tree == held.repository.tree_id(session.tip), "the files give another tree than the commits"
+    with held.repository.objects() as objects:
+        states = git.read_ids(objects, [session.base], stack.touched)
+        fresh = Carried(stack, held.source, session.version, held.repository, session.base, None)
+        rows = judged(fresh, project.store, objects, states)[0]
+    compared = worktree.range_diff(held.repository, (held.base, session.stack_tip), (session.base, session.tip))
+    changes = _changes(project, held, session, folder, files, _entry(project, held, session, tree.commit, tree.tree))
+    written = tuple(sorted(path for path, data in changes.items() if _differs(project.root / path, data)))
+    record.change_all(project.root, changes)
+    if not keep:
+        end(opened, held.repository)
+    return Finished(
+        session.into, session.source, session.version, folder, tree.tree, written, compared, rows, session.notes
+    )
+
+
+def _own(line: str, source: str) -> str:
+    return f"patches/{line}/{source}"
+
+
+def _files(project: Project, held: Carried, opened: Open) -> dict[str, bytes]:
+    """The stack's files as they will be: a patch whose change and message stayed keeps its bytes, and its name but for the number."""
+    session = opened.session
+    commits = _series(held.repository, session)
+    made = mails.format_mails(held.repository, session.base, session.tip)
+    old = _old(project, held, session)
+    numbered = session.into != session.line or held.stack.folder == _own(session.line, session.source)
+    files: dict[str, bytes] = {}
+    was: dict[str, Old] = {}
+    for number, (commit, (slug, mail)) in enumerate(zip(commits, made, strict=True), 1):
+        patch = parse_patch(f"{slug}.patch", mail)
+        same = next((o for o in old if _same(o, commit, patch)), None)
+        alike = same or next((o for o in old if o.patch.subject == patch.subject), None)
+        name = f"{number:04d}-{alike.patch.slug if alike else slug}.patch"
+        if not numbered:
+            name = alike.patch.name if alike else f"{slug}.patch"
+        files[name] = same.data if same else mail
+        if alike:
+            was[name] = alike
+    files["series"] = _series_text((project.root / held.stack.folder / "series").read_text(), files, was)
+    if opened.checks.is_file():
+        slugs = {re.sub(r"^\d+-|\.patch$", "", name) for name in files}
+        files["checks.yaml"] = without_keys(opened.checks.read_text(), slugs).encode()
+    return files
+
+
+@dataclass(frozen=True)
+class Old:
+    """A patch of the stack as it was: its commit, and its file."""
+
+    patch: Patch
+    commit: Commit
+    data: bytes
+
+
+def _old(project: Project, held: Carried, session: Session) -> list[Old]:
+    """The stack as it was, on its own base."""
+    folder = project.root / held.stack.folder
+    commits = history.log(held.repository, held.base, session.stack_tip, ())
+    return [Old(p, c, (folder / p.name).read_bytes()) for p, c in zip(held.stack.patches, commits, strict=True)]
+
+
+def _same(old: Old, commit: Commit, patch: Patch) -> bool:
+    mails_are = [(p.author, p.date, p.message) for p in (old.patch, patch)]
+    return old.commit.changes == commit.changes and mails_are[0] == mails_are[1]
+
+
+def _series(repository: git.Repository, session: Session) -> tuple[Commit, ...]:
+    """The session's commits. Raises ConfigError where they are not one line on its base."""
+    rows = repository.git("rev-list", "--reverse", "--parents", f"{session.base}..{session.tip}").decode().splitlines()
+    below = session.base
+    for row in rows:
+        commit, *parents = row.split(" ")
+        if parents != [below]:
+            raise ConfigError(
+                f"commit {commit[:10]} is a merge, or does not stand on {session.base[:10]}",
+                hint="a stack is one commit on another: git rebase in the worktree straightens it",
+            )
+        below = commit
+    if below != session.tip:
+        raise ConfigError(f"the worktree's commits do not stand on {session.base[:10]}", hint="git rebase them onto it")
+    found = history.log(repository, session.base, session.tip, ())
+    if empty := [c for c in found if not c.changes]:
+        raise ConfigError(f"commit {empty[0].shown} changes nothing", hint="drop it: git rebase -i in the worktree")
+    return found
+
+
+def _series_text(text: str, files: Mapping[str, bytes], was: Mapping[str, Old]) -> bytes:
+    """The series file, with the comments that stood above each patch that stays, and options of those that kept their bytes."""
+    above: dict[str, list[str]] = {}
+    rows: dict[str, str] = {}
+    comments: list[str] = []
+    for row in text.splitlines():
+        words = row.split("#", 1)[0].split()
+        if words:
+            above[words[0]], comments = comments, []
+            rows[words[0]] = row
+        else:
+            comments.append(row)
+    made = []
+    for name, data in files.items():
+        old = was.get(name)
+        made += above.get(old.patch.name, []) if old else []
+        made.append(rows[name] if old and old.patch.name == name and old.data == data else name)
+    return "".join(f"{row}\n" for row in (*made, *comments)).encode()
+
+
+def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
+    """The stack that these files are, read as every stack is."""
+    root = opened.folder / "new"
+    remove(root)
+    for name, data in files.items():
+        path = root / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    stack = load_stack(root, opened.session.into, opened.session.source)
+    assert stack is not None
+    return stack
+
+
+def _broken(held: Carried, opened: Open, problems: Sequence[str]) -> ConflictError:
+    from kz_build.stages.picking import lay
+
+    tree = opened.worktree(held.repository)
+    lay(held, tree, opened.session.tip, set())
+    checks = f", or the check in {opened.checks}" if opened.checks.is_file() else ""
+    return ConflictError(
+        "\n".join(["the patches apply, but the result is not what they are for:", *(f"  {p}" for p in problems)]),
+        hint=f"amend the commits in {tree.path}{checks}, then kz {opened.session.verb} --continue",
+    )
+
+
+def _entry(project: Project, held: Carried, session: Session, commit: str, tree: str) -> dict[str, Any]:
+    """The lock's facts on the source: those of the new base where it changed, what only a fetch can tell left unknown."""
+    old: dict[str, Any] = dict(project.lock.entry(session.line, session.source) or {})
+    entry: dict[str, Any] = {**old, "version": session.version, "patched": {"commit": commit, "tree": tree}}
+    if session.base != session.old_base and held.source.kind == "git":
+        from kz_build.stages.lock import submodules_at
+
+        entry["commit"], entry["tree"] = session.base, held.repository.tree_id(session.base)
+        entry["submodules"] = submodules_at(project, held.source, held.repository, session.base, old)
+    return entry
+
+
+def _changes(
+    project: Project,
+    held: Carried,
+    session: Session,
+    folder: str,
+    files: Mapping[str, bytes],
+    entry: Mapping[str, Any],
+) -> dict[str, bytes | None]:
+    """Every file of the project that changes, with its new content; None where it goes."""
+    root = project.root
+    changes: dict[str, bytes | None] = {f"{folder}/{name}": data for name, data in files.items()}
+    if session.into == session.line:
+        changes.update({f"{folder}/{p.name}": None for p in held.stack.patches if p.name not in files})
+    lines = {name: dict(entries) for name, entries in project.lock.lines.items()}
+    pins = (root / PINS).read_text()
+    if session.into != session.line:
+        for path in sorted((root / "patches" / session.line).glob("*/*")):
+            name = path.parent.name
+            if name != session.source and path.is_file():
+                changes[f"patches/{session.into}/{name}/{path.name}"] = path.read_bytes()
+        place = ("lines", session.line)
+        pins = with_copy(pins, place, session.into, **{session.source: session.version})
+        lines[session.into] = dict(lines.get(session.line, {}))
+    elif session.version != project.pins.line(session.line)[session.source]:
+        pins = with_value(pins, ("lines", session.line, session.source), session.version)
+    lines.setdefault(session.into, {})[session.source] = dict(entry)
+    changes[PINS] = pins.encode()
+    changes[LOCK] = Lock(lines).text().encode()
+    return changes
+
+
+def _differs(path: Path, data: bytes | None) -> bool:
+    try:
+        return path.read_bytes() != data
+    except FileNotFoundError:
+        return data is not None
