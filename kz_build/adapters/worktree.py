@@ -70,6 +70,19 @@ class Worktree:
         """Whether a cherry-pick is under way."""
         return self.git("rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD").code == 0
 
+    def busy(self) -> str:
+        """What git is in the middle of, by the command that goes on with it: rebase, am, cherry-pick, merge, revert, or ''."""
+        folder = Path(self.said("rev-parse", "--absolute-git-dir").strip())
+        marks = {
+            "rebase-merge": "rebase",
+            "rebase-apply/applying": "am",
+            "rebase-apply": "rebase",
+            "CHERRY_PICK_HEAD": "cherry-pick",
+            "MERGE_HEAD": "merge",
+            "REVERT_HEAD": "revert",
+        }
+        return next((verb for mark, verb in marks.items() if (folder / mark).exists()), "")
+
     def unmerged(self) -> tuple[str, ...]:
         """Files with conflicts that nobody has marked as resolved."""
         return tuple(self.said("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1])

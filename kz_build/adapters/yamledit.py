@@ -36,17 +36,19 @@ def with_copy(text: str, place: tuple[str, ...], name: str, **values: str) -> st
     return changed
 
 
-def without_keys(text: str, keep: Collection[str]) -> str:
-    """`text`, a mapping, without the entries whose key is not in `keep`; the comment lines above them stay."""
+def without_keys(text: str, keep: Collection[str]) -> tuple[str, list[str]]:
+    """`text`, a mapping, without the entries whose key is not in `keep`, and their keys; the comment lines above them stay."""
     import yaml
 
     node = yaml.compose(text, yaml.SafeLoader)
+    gone: list[str] = []
     for key, value in reversed(node.value if isinstance(node, yaml.MappingNode) else []):
         if key.value not in keep:
             start = text.rfind("\n", 0, key.start_mark.index) + 1
             block = _block(text, start, value.end_mark.index, key.start_mark.column)
             text = text[:start] + text[start + len(block) :]
-    return text
+            gone.insert(0, key.value)
+    return text, gone
 
 
 def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:

@@ -67,13 +67,14 @@ def verify(
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
                 history.fetch_names(held.repository)
-            found.append(reading(project, held, progress, lambda c: _verify(project, c, onto, tags)))
+            found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
     if not found and (onto or tags):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     return tuple(found)
 
 
-def _verify(project: Project, held: Carried, onto: Sequence[str], tags: str) -> Verified:
+def verified(project: Project, held: Carried, onto: Sequence[str], tags: str) -> Verified:
+    """Judge one stack on each revision of `onto` and each tag that matches; without any, on its pin."""
     names = [*(onto or ([] if tags else [held.version])), *(_tags(held.repository, tags) if tags else ())]
     with held.repository.objects() as objects:
         targets = _targets(held, objects, names, pinned=not (onto or tags))
