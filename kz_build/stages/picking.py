@@ -97,7 +97,10 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
     tree = opened.worktree(held.repository)
     lay(held, tree, session.tip, {f.path for f in patch.files})
     picked = tree.git("cherry-pick", "--allow-empty", session.todo[0])
-    opened = save(opened, replace(session, picking=session.todo[0], before=session.tip, todo=session.todo[1:]))
+    opened = save(
+        opened,
+        replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
+    )
     if picked.code == 0:
         head: tuple[str, ...] = (
             f"{patch.subject}: its hunks do not fit, but git's three-way merge finds a result, committed in the worktree.",

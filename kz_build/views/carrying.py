@@ -129,7 +129,7 @@ def standing(sessions: Sequence[tuple[Session, Path]]) -> str:
             rows.append("  kz refresh writes it back, kz edit --abort throws it away")
             continue
         if session.picking:
-            rows.append(f"  stopped at {session.picking[:10]}; {len(session.todo)} to come")
+            rows.append(f"  stopped at: {session.stopped}; {len(session.todo)} to come")
         rows += [f"  {note}" for note in session.notes]
         rows.append(f"  kz {session.verb} --continue, --skip or --abort")
     return "\n".join(rows) or "nothing is under way"
