@@ -104,6 +104,7 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
         env=networked(),
         stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
     )
+    repository.index_packs()
     repository.git("pack-refs", "--all")  # twenty thousand files are slow to list
     # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
     repository.git("commit-graph", "write", "--reachable", "--changed-paths")
