@@ -152,18 +152,17 @@ def _culprits(held: Carried, session: Session, patch: Patch) -> list[str]:
     parted = history.merge_base(held.repository, session.old_base, session.base)
     if not parted:
         return []
-    paths = {f.path for f in patch.files}
-    ends = [session.base] if parted != session.base else [session.old_base]
-    rows = []
-    for commit in history.log(held.repository, parted, ends[0], paths):
-        if said := lines_changed(held, patch, commit):
-            rows += [f"  {commit.shown}", *(f"    {line}" for line in said.split("\n"))]
-    lead = (
-        "  upstream changed its lines in:"
-        if ends[0] == session.base
-        else "  it stands on lines that come later upstream, from:"
-    )
-    return [lead, *rows] if rows else []
+    found = []
+    for tip, later, lead in (
+        (session.base, True, "  upstream changed its lines in:"),
+        (session.old_base, False, "  it stands on lines that are not there yet, from:"),
+    ):
+        rows = []
+        for commit in history.log(held.repository, parted, tip, {f.path for f in patch.files}):
+            if said := lines_changed(held, patch, commit, later=later):
+                rows += [f"  {commit.shown}", *(f"    {line}" for line in said.split("\n"))]
+        found += [lead, *rows] if rows else []
+    return found
 
 
 def _settled(held: Carried, opened: Open) -> Open:

@@ -131,5 +131,7 @@ def standing(sessions: Sequence[tuple[Session, Path]]) -> str:
         if session.picking:
             rows.append(f"  stopped at: {session.stopped}; {len(session.todo)} to come")
         rows += [f"  {note}" for note in session.notes]
-        rows.append(f"  kz {session.verb} --continue, --skip or --abort")
+        rows.append(
+            f"  kz {session.verb} --continue, " + ("" if session.verb == "upstream" else "--skip, ") + "or --abort"
+        )
     return "\n".join(rows) or "nothing is under way"
