@@ -54,9 +54,18 @@ def build_android(session: nox.Session) -> None:
 
 @nox.session
 def verify_patches(session: nox.Session) -> None:
-    """Apply every stack of every line and run its intent checks: `kz apply --all-lines`."""
+    """Judge every patch of every line: `kz verify --all-lines`, on the pins, where trees must be the lock's, or after `--` on others."""
     install(session, "run")
-    kz(session, "apply", "--all-lines")
+    kz(session, "verify", *([] if "--line" in session.posargs else ["--all-lines"]))
+    if not {"--line", "--onto", "--tags"} & set(session.posargs):
+        kz(session, "apply", "--all-lines")
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """The newest line against upstream's branch, in one issue of GITHUB_REPOSITORY: `kz nightly`."""
+    install(session, "run")
+    kz(session, "nightly")
 
 
 @nox.session
