@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     on_line(made, every=True)
     made.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
-    made.add_argument("--tags", metavar="PATTERN", default="", help="all tags of upstream that match, e.g. 'v1.*'")
+    made.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
     asks(made)
     made = verb(
         "history",
@@ -262,12 +262,14 @@ def _verify(arguments: argparse.Namespace) -> int:
     found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch)
     _show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
-        print("\n".join(row for f in found for row in patches.workflow_commands(f)))
+        # GitHub reads them on either stream, and JSON must stay JSON.
+        root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
+        for row in (row for f in found for row in patches.workflow_commands(f, root)):
+            print(row, file=sys.stderr if arguments.json else sys.stdout)
         append_to("GITHUB_STEP_SUMMARY", "\n".join(patches.markdown(f) for f in found))
-    failed = [(j, t) for f in found for t, row in zip(f.targets, f.rows, strict=True) for j in row if not j.holds]
-    if failed:
+    if not all(f.holds for f in found):
         raise ConflictError(
-            f"{len({j.patch for j, _ in failed})} patches do not hold on {', '.join(dict.fromkeys(t.name for _, t in failed))}",
+            patches.conclusion(found),
             hint="kz history says which commit broke them, kz rebase --onto REV carries the stack over",
         )
     return 0

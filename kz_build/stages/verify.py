@@ -15,7 +15,7 @@ from kz_build.model.project import Project
 from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.model.verdict import Judgement, Verdict
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged
+from kz_build.stages.judging import judged, read_blobs
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def verify(
     project: Project,
     lines: Sequence[str],
     onto: Sequence[str] = (),
-    tags: str = "",
+    tags: str | None = None,
     *,
     fetch: bool = False,
     progress: Any = None,
@@ -63,20 +63,22 @@ def verify(
         project.pins.line(line)
         for name in stack_sources(project.root, line):
             held = carried(project, line, name)
-            if held.source.kind != "git" and (onto or tags):
+            if held.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
                 history.fetch_names(held.repository)
             found.append(reading(project, held, progress, lambda c: _verify(project, c, onto, tags)))
-    if not found and (onto or tags):
+    if not found and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     return tuple(found)
 
 
-def _verify(project: Project, held: Carried, onto: Sequence[str], tags: str) -> Verified:
-    names = [*(onto or ([] if tags else [held.version])), *(_tags(held.repository, tags) if tags else ())]
+def _verify(project: Project, held: Carried, onto: Sequence[str], tags: str | None) -> Verified:
+    pinned = not onto and tags is None
+    names = [held.version] if pinned else [*(() if tags is None else _tags(held.repository, tags)), *onto]
+    names = list(dict.fromkeys(names))
     with held.repository.objects() as objects:
-        targets = _targets(held, objects, names, pinned=not (onto or tags))
+        targets = _targets(held, objects, names, pinned=pinned)
         if None not in targets:
             return _judge(project, held, objects, [t for t in targets if t])
     for name, target in zip(names, targets, strict=True):
@@ -95,7 +97,8 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
         names = [ref.removeprefix("refs/tags/") for ref in history.refs(repository, "refs/tags")]
         if found := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:
             return found
-    raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=f"its newest: {', '.join(names[-3:])}")
+    hint = f"its newest: {', '.join(names[-3:])}" if names else "it has no tags"
+    raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=hint)
 
 
 def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
@@ -128,7 +131,7 @@ def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
         return replace(judgement, reason=f"removed by {commit.shown}")
     with held.repository.objects() as objects:
         there = git.read_ids(objects, [target.commit], [path])[0][path]
-        blob = Blob(there[0], objects.content(there[1])) if there else None
+        blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
     patch = next(p for p in held.stack.patches if p.name == judgement.patch)
     fits = (
         "fits"
@@ -139,4 +142,5 @@ def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
 
 
 def _moved(patch: Patch, old: str, new: str) -> Patch:
+    """What the patch does to one file, at another path."""
     return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))
