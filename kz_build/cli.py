@@ -277,17 +277,13 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _history(arguments: argparse.Namespace) -> int:
     from kz_build.stages.history import history, why
-    from kz_build.views.history import text
+    from kz_build.views.history import plain, text
 
     project = _project(arguments)
     found = history(project, arguments.line or project.pins.default, arguments.to, fetch=arguments.fetch)
     diffs = [why(project, one) if arguments.why else {} for one in found]
-    shown = [text(one, said) for one, said in zip(found, diffs, strict=True)]
-    _show(
-        arguments,
-        [{"history": one, "why": [[*k, v] for k, v in said.items()]} for one, said in zip(found, diffs, strict=True)],
-        "\n".join(shown),
-    )
+    told = list(zip(found, diffs, strict=True))
+    _show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
     return 0
 
 

@@ -210,9 +210,9 @@ def first_tag(repository: Repository, commit: str) -> str:
     return next((tag for tag in tags if "-" not in tag), tags[0] if tags else "")
 
 
-def diff_blobs(repository: Repository, before: str, after: str, *, context: int = 3) -> bytes:
-    """git's diff between two blobs of the repository."""
-    return repository.git("diff", "--no-ext-diff", "--no-color", f"-U{context}", before, after)
+def diff_blobs(repository: Repository, before: str, after: str) -> bytes:
+    """git's diff between two blobs of the repository, without context."""
+    return repository.git("diff", "--no-ext-diff", "--no-color", "-U0", before, after)
 
 
 def merge_file(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kz_build.adapters import git
@@ -15,7 +15,7 @@ from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.why import concerned
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged, read_blobs
+from kz_build.stages.judging import followed, judged, read_blobs
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def walked(project: Project, held: Carried, to: str) -> History:
     with held.repository.objects() as objects:
         ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
         rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
-    told = stories(rows[0], rows[1], commits, rows[2:])
+    told = tuple(_followed(held, tip, story) for story in stories(rows[0], rows[1], commits, rows[2:]))
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
     tags = {commit: upstream.first_tag(held.repository, commit) for commit in sorted(named)}
     return History(
@@ -76,6 +76,12 @@ def walked(project: Project, held: Carried, to: str) -> History:
         told,
         tags,
     )
+
+
+def _followed(held: Carried, tip: str, story: Story) -> Story:
+    """The story with the names that missing files went to."""
+    steps = tuple(replace(s, judgement=followed(held, s.commit.id, s.judgement)) for s in story.steps)
+    return replace(story, steps=steps, now=followed(held, tip, story.now))
 
 
 def why(project: Project, found: History, progress: Any = None) -> dict[tuple[str, str], str]:

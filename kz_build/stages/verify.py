@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import git, history
 from kz_build.adapters.project import stack_sources
 from kz_build.model.errors import ConfigError
-from kz_build.model.patch import Patch
 from kz_build.model.project import Project
-from kz_build.model.stack import Applied, Blob, apply_patch
-from kz_build.model.verdict import Judgement, Verdict
+from kz_build.model.verdict import Judgement
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged, read_blobs
+from kz_build.stages.judging import followed, judged
 
 
 @dataclass(frozen=True)
@@ -114,33 +112,8 @@ def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinne
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
     states = git.read_ids(objects, [target.commit for target in targets], held.stack.touched)
     rows = [
-        tuple(_followed(held, target, j) if j.verdict is Verdict.MISSING else j for j in row)
+        tuple(followed(held, target.commit, j) for j in row)
         for target, row in zip(targets, judged(held, project.store, objects, states), strict=True)
     ]
     names = tuple(p.name for p in held.stack.patches)
     return Verified(held.stack.line, held.stack.source, held.stack.folder, names, tuple(targets), tuple(rows))
-
-
-def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
-    """Say where a missing file went, and whether the patch would fit there."""
-    went = history.renamed(held.repository, held.base, target.commit, judgement.path)
-    if went is None:
-        return judgement
-    commit, path = went
-    if not path:
-        return replace(judgement, reason=f"removed by {commit.shown}")
-    with held.repository.objects() as objects:
-        there = git.read_ids(objects, [target.commit], [path])[0][path]
-        blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
-    patch = next(p for p in held.stack.patches if p.name == judgement.patch)
-    fits = (
-        "fits"
-        if isinstance(apply_patch(_moved(patch, judgement.path, path), {path: blob}.get), Applied)
-        else "does not fit"
-    )
-    return replace(judgement, reason=f"renamed to {path} by {commit.shown}; the patch {fits} there")
-
-
-def _moved(patch: Patch, old: str, new: str) -> Patch:
-    """What the patch does to one file, at another path."""
-    return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))

@@ -117,8 +117,13 @@ def explained(judgement: Judgement) -> list[str]:
         rows.append(f"{judgement.path}: {judgement.reason}; drop the patch there")
     rows += [f"intent: {text}" for text in judgement.intents]
     if judgement.without:
-        rows.append(f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}")
+        rows.append(without(judgement))
     return rows
+
+
+def without(judgement: Judgement) -> str:
+    """Which earlier patches a judgement leaves out, by their numbers."""
+    return f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}"
 
 
 def _notes(found: Verified) -> list[str]:
@@ -129,13 +134,13 @@ def _notes(found: Verified) -> list[str]:
     return rows
 
 
-def wrapped(text: str, indent: str) -> list[str]:
-    """Text as lines of at most 80 columns; words stay whole."""
+def wrapped(text: str, indent: str, more: str = "  ") -> list[str]:
+    """Text as lines of at most 80 columns, those after the first indented by `more` too; words stay whole."""
     return textwrap.wrap(
         text,
         WIDTH,
         initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
+        subsequent_indent=indent + more,
         break_long_words=False,
         break_on_hyphens=False,
     )
