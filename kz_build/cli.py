@@ -157,7 +157,7 @@ def _parser() -> argparse.ArgumentParser:
     which = made.add_mutually_exclusive_group()
     which.add_argument("--pr", metavar="N", type=int, nargs="+", default=[], help="these pull requests")
     which.add_argument("--open", action="store_true", help="all that GitHub says are open")
-    which.add_argument("--since", metavar="DATE", default="", help="those that moved since YYYY-MM-DD")
+    which.add_argument("--since", metavar="DATE", help="those that moved since YYYY-MM-DD")
     made.add_argument("--to", metavar="REV", default="main", help="what they are merged into (default: main)")
     asks(made)
     made = verb("audit", _audit, "check what was built", "kz audit --target android-arm64-xnnpack")
@@ -289,12 +289,12 @@ def _history(arguments: argparse.Namespace) -> int:
 
 def _radar(arguments: argparse.Namespace) -> int:
     from kz_build.stages.radar import Wanted, radar
-    from kz_build.views.radar import text
+    from kz_build.views.radar import plain, text
 
     project = _project(arguments)
     wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
     found = radar(project, arguments.line or project.pins.default, wanted, arguments.to)
-    _show(arguments, found, "\n".join(text(one) for one in found))
+    _show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))
     return 0
 
 

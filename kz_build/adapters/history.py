@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from kz_build.adapters.environment import networked
@@ -52,6 +52,17 @@ def pulls(repository: Repository, since: str = "") -> dict[int, str]:
         if name.endswith("/head") and number.isdigit() and (not date or date[0] >= since):
             found[int(number)] = head
     return found
+
+
+def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]:
+    """The first line of each commit's message."""
+    if not commits:  # git would take HEAD
+        return {}
+    said = repository.git(
+        "log", "--no-walk", "--stdin", "--format=%H %s", stdin="".join(f"{c}\n" for c in commits).encode()
+    )
+    rows = (row.partition(" ") for row in said.decode("utf-8", "replace").splitlines())
+    return {commit: subject for commit, _, subject in rows}
 
 
 def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:

@@ -221,11 +221,10 @@ def find_run(run: tuple[bytes, ...], lines: Sequence[bytes], start: int = 0) -> 
 
 def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
     there, bare = set(lines), {line.strip() for line in lines}
-    for run in stands_on(hunk):
-        for line in run:
-            if line not in there:
-                shown = line.decode("utf-8", "replace").strip()
-                return f"it stands on `{shown}`, which {'has other white space now' if line.strip() in bare else 'is gone'}"
+    lost = [line for run in stands_on(hunk) for line in run if line not in there]
+    for line in sorted(lost, key=lambda line: line.strip() in bare):  # one that is gone whole says the most
+        what = "has other white space now" if line.strip() in bare else "is gone"
+        return f"it stands on `{line.decode('utf-8', 'replace').strip()}`, which {what}"
     return "the lines that it stands on are no longer together"
 
 

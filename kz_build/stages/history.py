@@ -20,13 +20,14 @@ from kz_build.stages.judging import followed, judged, read_blobs
 
 @dataclass(frozen=True)
 class History:
-    """The stories of one stack. `parted` is where the pin's own branch left that of `to`; `tags` the first that has a commit."""
+    """The stories of one stack. `parted` is where the pin's own branch left that of `to`, `date` of `commit`; `tags` the first that has a commit."""
 
     line: str
     source: str
     pin: str
     to: str
     commit: str
+    date: str
     parted: str
     commits: int
     touching: int
@@ -60,6 +61,7 @@ def walked(project: Project, held: Carried, to: str) -> History:
     commits = upstream.log(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
         ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
+        dated = objects.commit(tip) or ("", "")
         rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
     told = tuple(_followed(held, tip, story) for story in stories(rows[0], rows[1], commits, rows[2:]))
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
@@ -70,6 +72,7 @@ def walked(project: Project, held: Carried, to: str) -> History:
         held.version,
         to,
         tip,
+        dated[1],
         parted,
         upstream.count(held.repository, parted, tip),
         len(commits),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from kz_build.model.history import Step, Story
+from kz_build.model.history import Commit, Step, Story
 from kz_build.model.verdict import Judgement, Verdict
 from kz_build.views.patches import cell, without, wrapped
 
@@ -24,6 +24,8 @@ class History(Protocol):
     @property
     def commit(self) -> str: ...
     @property
+    def date(self) -> str: ...
+    @property
     def parted(self) -> str: ...
     @property
     def commits(self) -> int: ...
@@ -38,7 +40,7 @@ class History(Protocol):
 def text(found: History, why: Mapping[tuple[str, str], str]) -> str:
     """A paragraph a patch: the verdict at the end, then every commit that changed it."""
     rows = [
-        f"{found.line} {found.source}: {found.pin} to {found.to} {found.commit[:10]}",
+        f"{found.line} {found.source}: {found.pin} to {found.to} {found.commit[:10]} {found.date}",
         f"  commits since {found.parted[:10]}: {found.commits:,}, on files of the stack: {found.touching:,}",
     ]
     for story in found.stories:
@@ -58,11 +60,10 @@ def plain(found: History, why: Mapping[tuple[str, str], str]) -> dict[str, objec
     """The same for programs: commits with pull request and first tag, and of each patch those that matter by id."""
 
     def step(story: Story, one: Step) -> dict[str, object]:
-        commit = one.commit
-        facts = {"id": commit.id, "date": commit.date, "subject": commit.subject, "pull": commit.pull}
-        diff = {"why": why[story.patch, commit.id]} if (story.patch, commit.id) in why else {}
+        key = (story.patch, one.commit.id)
+        diff = {"why": why[key]} if key in why else {}
         return {
-            "commit": {**facts, "tag": found.tags.get(commit.id, "")},
+            "commit": {**commit(one.commit), "tag": found.tags.get(one.commit.id, "")},
             "judgement": one.judgement,
             "holds": one.judgement.holds,
             "back": one.back,
@@ -82,8 +83,13 @@ def plain(found: History, why: Mapping[tuple[str, str], str]) -> dict[str, objec
             "steps": [step(one, s) for s in one.steps],
         }
 
-    facts = ("line", "source", "pin", "to", "commit", "parted", "commits", "touching")
+    facts = ("line", "source", "pin", "to", "commit", "date", "parted", "commits", "touching")
     return {**{name: getattr(found, name) for name in facts}, "patches": [story(s) for s in found.stories]}
+
+
+def commit(found: Commit) -> dict[str, object]:
+    """A commit for programs."""
+    return {"id": found.id, "date": found.date, "subject": found.subject, "pull": found.pull}
 
 
 def _state(judgement: Judgement) -> str:

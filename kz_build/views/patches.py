@@ -111,7 +111,8 @@ def explained(judgement: Judgement) -> list[str]:
     """What a judgement says, in sentences."""
     rows = []
     if not judgement.verdict.holds:
-        where = f" (hunk at line {judgement.line} of the patch)" if judgement.line else ""
+        hunk = judgement.line and judgement.verdict is not Verdict.MISSING
+        where = f" (hunk at line {judgement.line} of the patch)" if hunk else ""
         rows.append(f"{judgement.path}: {judgement.reason}{where}")
     elif judgement.verdict is Verdict.UPSTREAMED:
         rows.append(f"{judgement.path}: {judgement.reason}; drop the patch there")
