@@ -260,6 +260,8 @@ class Objects:
 
     def commit(self, name: str) -> tuple[str, str] | None:
         """(id, committer's date as YYYY-MM-DD) of what a tag, branch or id names here; None where it names nothing."""
+        if "\n" in name:  # would be two questions
+            return None
         for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
             if got := self.get(f"{ref}^{{commit}}"):
                 stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))

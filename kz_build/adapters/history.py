@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from kz_build.adapters.environment import networked
-from kz_build.adapters.git import Repository, local_environment
+from kz_build.adapters.git import Repository, local_environment, reachable
 from kz_build.adapters.process import checked, run
-from kz_build.model.errors import CommandError, ConfigError
+from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.model.history import Commit
 
 
 def fetch_names(repository: Repository) -> None:
     """Bring upstream's branch of the same name as its HEAD, and all tags; index the commits for fast walks."""
-    said = checked(repository.argv("ls-remote", "--symref", "origin", "HEAD"), env=networked()).decode()
+    said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD").decode()
     branch = next((line.split()[1].removeprefix("refs/heads/") for line in said.splitlines() if line[:4] == "ref:"), "")
     wanted = [f"+refs/heads/{branch}:refs/heads/{branch}"] if branch else []
     _fetch(repository, [*wanted, "+refs/tags/*:refs/tags/*"])
@@ -40,13 +41,18 @@ def fetch_name(repository: Repository, name: str) -> None:
     _fetch(repository, [f"+refs/heads/{name}:refs/heads/{name}"])
 
 
-def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> None:
-    """Bring the heads of pull requests, GitHub's refs/pull/N/head; None for all."""
-    wanted = [f"+refs/pull/{n}/head:refs/pull/{n}/head" for n in ("*",) if numbers is None] or [
-        f"+refs/pull/{n}/head:refs/pull/{n}/head" for n in numbers or ()
-    ]
-    if wanted:
-        _fetch(repository, wanted)
+def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> tuple[int, ...]:
+    """Bring the heads of pull requests, GitHub's refs/pull/N/head; None for all. Gives those that upstream has not."""
+    if numbers is None:
+        _fetch(repository, ["+refs/pull/*/head:refs/pull/*/head"])
+        return ()
+    wanted = {f"refs/pull/{n}/head": n for n in sorted(numbers)}
+    if not wanted:
+        return ()
+    there = {row.split("\t")[1] for row in _asked(repository, "ls-remote", "origin", *wanted).decode().splitlines()}
+    if there:
+        _fetch(repository, [f"+{ref}:{ref}" for ref in wanted if ref in there])
+    return tuple(n for ref, n in wanted.items() if ref not in there)
 
 
 def fetch_pull(repository: Repository, number: int) -> str:
@@ -70,6 +76,17 @@ def pulls(repository: Repository, since: str = "") -> dict[int, str]:
         if name.endswith("/head") and number.isdigit() and (not date or date[0] >= since):
             found[int(number)] = head
     return found
+
+
+def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]:
+    """The first line of each commit's message."""
+    if not commits:  # git would take HEAD
+        return {}
+    said = repository.git(
+        "log", "--no-walk", "--stdin", "--format=%H %s", stdin="".join(f"{c}\n" for c in commits).encode()
+    )
+    rows = (row.partition(" ") for row in said.decode("utf-8", "replace").splitlines())
+    return {commit: subject for commit, _, subject in rows}
 
 
 def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:
@@ -97,17 +114,27 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
 
 
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
-    checked(
-        repository.argv(
-            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"
-        ),
-        env=networked(),
+    _asked(
+        repository,
+        *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
         stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
     )
     repository.index_packs()
     repository.git("pack-refs", "--all")  # twenty thousand files are slow to list
     # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
     repository.git("commit-graph", "write", "--reachable", "--changed-paths")
+
+
+def _asked(repository: Repository, *words: str, stdin: bytes = b"") -> bytes:
+    """What git says of upstream. Raises MissingError where it does not get there, CommandError where it is refused."""
+    try:
+        return checked(repository.argv(*words), env=networked(), stdin=stdin)
+    except CommandError as error:
+        url = repository.git("config", "remote.origin.url").decode().strip()
+        if said := reachable(url, 8.0):
+            brings = 'a network that reaches it, or a mirror: git config --global url."<mirror>".insteadOf ' + url
+            raise MissingError((Missing(url, said, brings),)) from error
+        raise
 
 
 def refs(repository: Repository, *patterns: str) -> dict[str, str]:
@@ -149,7 +176,10 @@ def known_or_fetched(repository: Repository, name: str) -> str:
     if commit := commit_of(repository, name):
         return commit
     try:
-        fetch_name(repository, name)
+        if re.fullmatch("[0-9a-f]{40}", name):
+            repository.fetch_commit(name, name, history=True)
+        else:
+            fetch_name(repository, name)
     except CommandError:
         import difflib
 
@@ -248,9 +278,9 @@ def first_tag(repository: Repository, commit: str) -> str:
     return next((tag for tag in tags if "-" not in tag), tags[0] if tags else "")
 
 
-def diff_blobs(repository: Repository, before: str, after: str, *, context: int = 3) -> bytes:
-    """git's diff between two blobs of the repository."""
-    return repository.git("diff", "--no-ext-diff", "--no-color", f"-U{context}", before, after)
+def diff_blobs(repository: Repository, before: str, after: str) -> bytes:
+    """git's diff between two blobs of the repository, without context."""
+    return repository.git("diff", "--no-ext-diff", "--no-color", "-U0", before, after)
 
 
 def changed_blobs(repository: Repository, base: str, tip: str, paths: Sequence[str]) -> set[str]:

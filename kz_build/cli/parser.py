@@ -107,7 +107,7 @@ def _wheel(made: Any) -> None:
 def _verify(made: Any) -> None:
     _lines(made)
     made.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
-    made.add_argument("--tags", metavar="PATTERN", default="", help="all tags of upstream that match, e.g. 'v1.*'")
+    made.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
     _asks(made)
 
 
@@ -123,7 +123,7 @@ def _radar(made: Any) -> None:
     which = made.add_mutually_exclusive_group()
     which.add_argument("--pr", metavar="N", type=int, nargs="+", default=[], help="these pull requests")
     which.add_argument("--open", action="store_true", help="all that GitHub says are open")
-    which.add_argument("--since", metavar="DATE", default="", help="those that moved since YYYY-MM-DD")
+    which.add_argument("--since", metavar="DATE", help="those that moved since YYYY-MM-DD")
     made.add_argument("--to", metavar="REV", default="main", help="what they are merged into (default: main)")
     _asks(made)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 from kz_build.cli.common import project as project_of
 from kz_build.cli.common import show
@@ -19,12 +21,14 @@ def verify(arguments: argparse.Namespace) -> int:
     found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch)
     show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
-        print("\n".join(row for f in found for row in patches.workflow_commands(f)))
+        # GitHub reads them on either stream, and JSON must stay JSON.
+        root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
+        for row in (row for f in found for row in patches.workflow_commands(f, root)):
+            print(row, file=sys.stderr if arguments.json else sys.stdout)
         append_to("GITHUB_STEP_SUMMARY", "\n".join(patches.markdown(f) for f in found))
-    failed = [(j, t) for f in found for t, row in zip(f.targets, f.rows, strict=True) for j in row if not j.holds]
-    if failed:
+    if not all(f.holds for f in found):
         raise ConflictError(
-            f"{len({j.patch for j, _ in failed})} patches do not hold on {', '.join(dict.fromkeys(t.name for _, t in failed))}",
+            patches.conclusion(found),
             hint="kz history says which commit broke them, kz rebase --onto REV carries the stack over",
         )
     return 0
@@ -32,26 +36,22 @@ def verify(arguments: argparse.Namespace) -> int:
 
 def history(arguments: argparse.Namespace) -> int:
     from kz_build.stages.history import history, why
-    from kz_build.views.history import text
+    from kz_build.views.history import plain, text
 
     project = project_of(arguments)
     found = history(project, arguments.line or project.pins.default, arguments.to, fetch=arguments.fetch)
     diffs = [why(project, one) if arguments.why else {} for one in found]
-    shown = [text(one, said) for one, said in zip(found, diffs, strict=True)]
-    show(
-        arguments,
-        [{"history": one, "why": [[*k, v] for k, v in said.items()]} for one, said in zip(found, diffs, strict=True)],
-        "\n".join(shown),
-    )
+    told = list(zip(found, diffs, strict=True))
+    show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
     return 0
 
 
 def radar(arguments: argparse.Namespace) -> int:
     from kz_build.stages.radar import Wanted, radar
-    from kz_build.views.radar import text
+    from kz_build.views.radar import plain, text
 
     project = project_of(arguments)
     wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
     found = radar(project, arguments.line or project.pins.default, wanted, arguments.to)
-    show(arguments, found, "\n".join(text(one) for one in found))
+    show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))
     return 0

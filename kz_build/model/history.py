@@ -11,7 +11,7 @@ from kz_build.model.verdict import Judgement, Verdict
 State = Mapping[str, tuple[str, str] | None]
 """path -> (mode, blob id); None where there is no such file."""
 
-_PULL = re.compile(r"\(#(\d+)\)")
+_PULL = re.compile(r"\(#(\d+)\)$")
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Commit:
     @property
     def pull(self) -> int:
         """Number of the pull request that the subject ends with, 0 where it names none."""
-        found = _PULL.findall(self.subject)
-        return int(found[-1]) if found else 0
+        found = _PULL.search(self.subject.rstrip())  # `Revert "… (#N)"` is not N's
+        return int(found[1]) if found else 0
 
     @property
     def shown(self) -> str:
@@ -47,37 +47,39 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """One patch from its pin to `to`: the verdict at the pin, where the walk starts, and each change of it."""
+    """One patch from its pin to `to`: the verdicts at the pin, where the walk starts and where it ends; each change."""
 
     patch: str
     pin: Judgement
     start: Judgement
     steps: tuple[Step, ...]
-
-    @property
-    def now(self) -> Judgement:
-        """The verdict at the end of the walk."""
-        return self.steps[-1].judgement if self.steps else self.start
+    now: Judgement
 
     @property
     def broke(self) -> Step | None:
-        """The first commit after which the patch does not hold."""
-        return next((s for s in self.steps if not s.judgement.holds), None)
+        """The first commit that broke the patch while it held."""
+        return self._first(1)
 
     @property
     def taken(self) -> Step | None:
-        """The first commit after which lines that the patch stands on are gone."""
-        return next((s for s in self.steps if s.judgement.rank >= Verdict.CONTENT.rank), None)
+        """The first commit that took lines which the patch stands on."""
+        return self._first(Verdict.CONTENT.rank)
+
+    def _first(self, rank: int) -> Step | None:
+        before = self.start.rank
+        for step in self.steps:
+            if before < rank <= step.judgement.rank:
+                return step
+            before = step.judgement.rank
+        return None
 
     @property
     def since(self) -> Step | None:
-        """The commit since which the patch has not held to the end of the walk; None where it holds."""
-        found = None
-        for step in reversed(self.steps):
-            if step.judgement.holds:
-                break
-            found = step
-        return found
+        """The commit since which the patch has not held to the end of the walk; None where it holds, or never held."""
+        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        if held[-1] or True not in held:
+            return None
+        return self.steps[len(held) - 1 - held[::-1].index(True)]
 
     @property
     def flaps(self) -> int:
@@ -107,14 +109,14 @@ def stories(
     found = []
     for i, first in enumerate(start):
         before, steps = first, []
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         for commit, row in zip(commits, judged, strict=True):
-            back = any(after in seen for _, _, _, after in commit.changes)
-            seen |= {before_id for _, _, before_id, _ in commit.changes}
+            back = any((path, after) in seen for path, _, _, after in commit.changes)
+            seen |= {(path, before_id) for path, _, before_id, _ in commit.changes}
             if _differs(before, row[i]):
                 steps.append(Step(commit, row[i], back))
             before = row[i]
-        found.append(Story(first.patch, pin[i], first, tuple(steps)))
+        found.append(Story(first.patch, pin[i], first, tuple(steps), before))
     return tuple(found)
 
 

@@ -169,7 +169,9 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
         and all(_merges(path, current, origin, merge) for path in failed)
     ):
         return replace(
-            worst, verdict=Verdict.MERGED, reason=f"{worst.reason}; a three-way merge finds a result: look at it"
+            worst,
+            verdict=Verdict.MERGED,
+            reason=f"{worst.reason}; a three-way merge finds a result, which kz rebase shows",
         )
     return worst
 
@@ -183,7 +185,7 @@ def _why(refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
     lines = split_lines(there.data)
     hunks = [hunk for hunk in change.hunks if not _stands(hunk, lines)]
     if hunks:
-        return Verdict.CONTENT, f"lines that it stands on are gone: {_first_gone(hunks[0], lines)}"
+        return Verdict.CONTENT, _first_gone(hunks[0], lines)
     return Verdict.CONTEXT, "only the lines around it changed"
 
 
@@ -218,12 +220,12 @@ def find_run(run: tuple[bytes, ...], lines: Sequence[bytes], start: int = 0) -> 
 
 
 def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
-    there = set(lines)
-    for run in stands_on(hunk):
-        for line in run:
-            if line not in there:
-                return f"`{line.decode('utf-8', 'replace').strip()}`"
-    return "they no longer stand together"
+    there, bare = set(lines), {line.strip() for line in lines}
+    lost = [line for run in stands_on(hunk) for line in run if line not in there]
+    for line in sorted(lost, key=lambda line: line.strip() in bare):  # one that is gone whole says the most
+        what = "has other white space now" if line.strip() in bare else "is gone"
+        return f"it stands on `{line.decode('utf-8', 'replace').strip()}`, which {what}"
+    return "the lines that it stands on are no longer together"
 
 
 def _merges(path: str, current: Read, origin: Image, merge: Merge) -> bool:

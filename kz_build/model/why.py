@@ -7,24 +7,20 @@ import re
 from kz_build.model.patch import Patch, split_lines
 from kz_build.model.verdict import find_run, stands_on
 
-_HEADER = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@")
+_HEADER = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 
 
 def concerned(patch: Patch, path: str, before: bytes, diff: bytes) -> str:
-    """The hunks of `diff`, a diff from `before`, that change lines which the patch's hunks on `path` need; '' for none."""
+    """The hunks of `diff`, from `before` and without context, that change lines which the patch needs; '' for none."""
     ranges = _ranges(patch, path, split_lines(before))
     kept = []
     for hunk in re.split(rb"^(?=@@ )", diff, flags=re.MULTILINE)[1:]:
         header = _HEADER.match(hunk)
         assert header
-        at, touched = int(header[1]) - 1, set()
-        for line in hunk.split(b"\n")[1:]:
-            if line[:1] == b"-":
-                touched.add(at)
-            elif line[:1] == b"+":
-                touched |= {at - 1, at}  # an insertion parts the lines on either side of it
-            at += line[:1] in (b" ", b"-")
-        if any(start <= number < end for number in touched for start, end in ranges):
+        at, size = int(header[1]), int(header[2] or 1)
+        # An insertion (size 0, after line `at`) parts the lines on either side of it.
+        first, last = (at - 1, at + size - 2) if size else (at, at - 1)
+        if any(start <= last and first < end for start, end in ranges):
             kept.append(hunk.decode("utf-8", "replace").rstrip("\n"))
     return "\n".join([f"--- {path}", *kept]) if kept else ""
 

@@ -41,9 +41,9 @@ def health(project: Project, *, fetch: bool = False, progress: Any = None) -> tu
 
 def _health(project: Project, held: Carried, fetch: bool) -> Health:
     if held.source.kind != "git":
-        return Health(verified(project, held, (), ""), None)
+        return Health(verified(project, held, ()), None)
     if fetch:
         upstream.fetch_names(held.repository)
     trunk = upstream.trunk(held.repository)
     names = (*upstream.releases(held.repository), trunk)
-    return Health(verified(project, held, names, ""), walked(project, held, trunk))
+    return Health(verified(project, held, names), walked(project, held, trunk))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kz_build.adapters import git
@@ -15,18 +15,19 @@ from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.why import concerned, turned
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged, read_blobs
+from kz_build.stages.judging import followed, judged, read_blobs
 
 
 @dataclass(frozen=True)
 class History:
-    """The stories of one stack. `parted` is where the pin's own branch left that of `to`; `tags` the first that has a commit."""
+    """The stories of one stack. `parted` is where the pin's own branch left that of `to`, `date` of `commit`; `tags` the first that has a commit."""
 
     line: str
     source: str
     pin: str
     to: str
     commit: str
+    date: str
     parted: str
     commits: int
     touching: int
@@ -60,8 +61,9 @@ def walked(project: Project, held: Carried, to: str) -> History:
     commits = upstream.log(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
         ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
+        dated = objects.commit(tip) or ("", "")
         rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
-    told = stories(rows[0], rows[1], commits, rows[2:])
+    told = tuple(_followed(held, tip, story) for story in stories(rows[0], rows[1], commits, rows[2:]))
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
     tags = {commit: upstream.first_tag(held.repository, commit) for commit in sorted(named)}
     return History(
@@ -70,12 +72,19 @@ def walked(project: Project, held: Carried, to: str) -> History:
         held.version,
         to,
         tip,
+        dated[1],
         parted,
         upstream.count(held.repository, parted, tip),
         len(commits),
         told,
         tags,
     )
+
+
+def _followed(held: Carried, tip: str, story: Story) -> Story:
+    """The story with the names that missing files went to."""
+    steps = tuple(replace(s, judgement=followed(held, s.commit.id, s.judgement)) for s in story.steps)
+    return replace(story, steps=steps, now=followed(held, tip, story.now))
 
 
 def why(project: Project, found: History, progress: Any = None) -> dict[tuple[str, str], str]:

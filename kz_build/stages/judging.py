@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from kz_build.adapters import git
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.history import merge_file
+from kz_build.adapters.history import merge_file, renamed
 from kz_build.model.history import State
-from kz_build.model.stack import Blob
+from kz_build.model.patch import Patch
+from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
 from kz_build.stages.carried import Carried
 
-RULES = "1"
+RULES = "2"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]
@@ -95,3 +96,30 @@ def _plain(judgement: Judgement) -> dict[str, object]:
 def _judgement(plain: dict[str, object]) -> Judgement:
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     return Judgement(**{**fields, "verdict": Verdict(plain["verdict"])})  # type: ignore[arg-type]
+
+
+def followed(held: Carried, commit: str, judgement: Judgement) -> Judgement:
+    """Say where a file that is missing at a commit went, and whether the patch would fit there."""
+    if judgement.verdict is not Verdict.MISSING:
+        return judgement
+    went = renamed(held.repository, held.base, commit, judgement.path)
+    if went is None:
+        return judgement
+    by, path = went
+    if not path:
+        return replace(judgement, reason=f"removed by {by.shown}")
+    with held.repository.objects() as objects:
+        there = git.read_ids(objects, [commit], [path])[0][path]
+        blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
+    patch = next(p for p in held.stack.patches if p.name == judgement.patch)
+    fits = (
+        "fits"
+        if isinstance(apply_patch(_moved(patch, judgement.path, path), {path: blob}.get), Applied)
+        else "does not fit"
+    )
+    return replace(judgement, reason=f"renamed to {path} by {by.shown}; the patch {fits} there")
+
+
+def _moved(patch: Patch, old: str, new: str) -> Patch:
+    """What the patch does to one file, at another path."""
+    return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from kz_build.adapters import history as upstream
 from kz_build.adapters.files import write_atomic
 from kz_build.adapters.project import stack_sources
 from kz_build.model.errors import ConfigError
+from kz_build.model.github import Pull, slug_of
 from kz_build.model.history import Commit, State, Story
 from kz_build.model.project import Project
 from kz_build.model.verdict import Judgement
@@ -32,8 +34,8 @@ Ids = tuple[str, ...]
 class Threat:
     """A pull request after which a patch would be worse off than on the request's own base.
 
-    `landed` is the commit by which it already came into upstream. `conflicts`: it no longer merges by itself, and is
-    judged as it stands.
+    `title` is GitHub's, or where nobody asked GitHub the subject of what landed or of its head. `landed` is the commit by which it already
+    came into upstream. `conflicts`: it no longer merges by itself, and is judged as it stands.
     """
 
     pull: int
@@ -48,17 +50,27 @@ class Threat:
 
 
 @dataclass(frozen=True)
+class Broken:
+    """A patch that upstream has broken already; `since` None where it never held on this branch."""
+
+    patch: str
+    now: Judgement
+    since: Commit | None
+
+
+@dataclass(frozen=True)
 class Radar:
-    """What is coming for one stack. `heads` were looked at, `near` of them change its files; `broken` is past help already."""
+    """What is coming for one stack. `heads` were looked at, `near` of them change its files. `date` is that of `commit`."""
 
     line: str
     source: str
     to: str
     commit: str
+    date: str
     heads: int
     near: int
     threats: tuple[Threat, ...]
-    broken: tuple[tuple[str, Judgement, Commit | None], ...]
+    broken: tuple[Broken, ...]
 
 
 @dataclass(frozen=True)
@@ -67,13 +79,18 @@ class Wanted:
 
     pulls: tuple[int, ...] = ()
     open: bool = False
-    since: str = ""
+    since: str | None = None
     fetch: bool = False
 
 
 def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progress: Any = None) -> tuple[Radar, ...]:
-    """Judge pull requests against every stack of a line on a git source."""
+    """Judge pull requests against every stack of a line on a git source. Raises ConfigError for one that there is not."""
     project.pins.line(line)
+    if wanted.since is not None:
+        try:
+            datetime.date.fromisoformat(wanted.since)
+        except ValueError:
+            raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
     found = []
     for name in stack_sources(project.root, line):
         held = carried(project, line, name)
@@ -85,11 +102,11 @@ def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progres
 
 
 def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
-    if wanted.fetch:
+    if wanted.fetch or wanted.open:  # what is open now is merged into what upstream is now
         upstream.fetch_names(held.repository)
     titles, heads = _heads(project, held, wanted)
-    tip = upstream.known_or_fetched(held.repository, to)
-    told = walked(project, held, to).stories
+    found = walked(project, held, to)
+    tip, told = found.commit, found.stories
     paths = sorted(held.stack.touched)
     states = _states(project.store, held.repository, sorted(set(heads.values())), paths)
     near = dict(heads) if wanted.pulls else _near(held, tip, heads, states, paths)
@@ -100,35 +117,40 @@ def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
         if head in bases and states[head] != _ids(bases[head][1], paths)
     }
     threats = _threats(project, held, tip, changing, bases, states, told)
-    shown = tuple(replace(t, title=titles.get(t.pull, "")) for t in threats)
-    broken = tuple((s.patch, s.now, s.since.commit if s.since else None) for s in told if not s.now.holds)
-    return Radar(held.stack.line, held.stack.source, to, tip, len(heads), len(changing), shown, broken)
+    subjects = upstream.subjects(held.repository, {t.head for t in threats})
+    shown = tuple(
+        replace(t, title=titles.get(t.pull) or (t.landed.subject if t.landed else subjects[t.head])) for t in threats
+    )
+    broken = tuple(Broken(s.patch, s.now, s.since.commit if s.since else None) for s in told if not s.now.holds)
+    return Radar(held.stack.line, held.stack.source, to, tip, found.date, len(heads), len(changing), shown, broken)
 
 
 def _heads(project: Project, held: Carried, wanted: Wanted) -> tuple[dict[int, str], dict[int, str]]:
     """(titles, heads) by number; heads that the clone has not are fetched."""
-    titles: dict[int, str] = {}
-    numbers = set(wanted.pulls)
+    have = upstream.pulls(held.repository)
     if wanted.open:
-        from kz_build.adapters import github  # requests costs 160 ms
-        from kz_build.model.github import slug_of
-
-        slug = slug_of(held.source.location)
-        if not slug:
-            raise ConfigError(f"{held.source.location} is not on GitHub: --open has nobody to ask")
-        asked = github.open_pulls(project.store, slug)
-        titles = {p.number: p.title for p in asked}
-        numbers |= set(titles)
-        current = {p.number: p.head for p in asked}
-    have = upstream.pulls(held.repository, wanted.since)
-    if wanted.open:
-        upstream.fetch_pulls(held.repository, [n for n, head in current.items() if have.get(n) != head])
-    elif numbers:
-        upstream.fetch_pulls(held.repository, [n for n in numbers if wanted.fetch or n not in have])
-    elif wanted.fetch or not have:
+        asked = _open(project, held)
+        upstream.fetch_pulls(held.repository, [p.number for p in asked if have.get(p.number) != p.head])
+        have = upstream.pulls(held.repository)
+        return {p.number: p.title for p in asked}, {p.number: have[p.number] for p in asked if p.number in have}
+    if wanted.pulls:
+        asking = {n for n in wanted.pulls if wanted.fetch or n not in have}
+        if gone := upstream.fetch_pulls(held.repository, asking):
+            raise ConfigError(f"upstream has no pull request {', '.join(f'#{n}' for n in gone)}")
+        have = upstream.pulls(held.repository)
+        return {}, {n: have[n] for n in wanted.pulls}
+    if wanted.fetch or not have:
         upstream.fetch_pulls(held.repository, None)
-    have = upstream.pulls(held.repository, wanted.since)
-    return titles, {n: head for n, head in have.items() if not numbers or n in numbers}
+    return {}, upstream.pulls(held.repository, wanted.since or "")
+
+
+def _open(project: Project, held: Carried) -> tuple[Pull, ...]:
+    from kz_build.adapters import github  # requests costs 160 ms
+
+    slug = slug_of(held.source.location)
+    if not slug:
+        raise ConfigError(f"{held.source.location} is not on GitHub: --open has nobody to ask")
+    return github.open_pulls(project.store, slug)
 
 
 def _states(store: Path, repository: git.Repository, heads: Sequence[str], paths: Sequence[str]) -> dict[str, Ids]:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import git, history
 from kz_build.adapters.project import stack_sources
 from kz_build.model.errors import ConfigError
-from kz_build.model.patch import Patch
 from kz_build.model.project import Project
-from kz_build.model.stack import Applied, Blob, apply_patch
-from kz_build.model.verdict import Judgement, Verdict
+from kz_build.model.verdict import Judgement
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged
+from kz_build.stages.judging import followed, judged
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def verify(
     project: Project,
     lines: Sequence[str],
     onto: Sequence[str] = (),
-    tags: str = "",
+    tags: str | None = None,
     *,
     fetch: bool = False,
     progress: Any = None,
@@ -63,21 +61,23 @@ def verify(
         project.pins.line(line)
         for name in stack_sources(project.root, line):
             held = carried(project, line, name)
-            if held.source.kind != "git" and (onto or tags):
+            if held.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
                 history.fetch_names(held.repository)
             found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
-    if not found and (onto or tags):
+    if not found and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     return tuple(found)
 
 
-def verified(project: Project, held: Carried, onto: Sequence[str], tags: str) -> Verified:
-    """Judge one stack on each revision of `onto` and each tag that matches; without any, on its pin."""
-    names = [*(onto or ([] if tags else [held.version])), *(_tags(held.repository, tags) if tags else ())]
+def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | None = None) -> Verified:
+    """Judge one stack on each tag that matches and each revision of `onto`; without any, on its pin."""
+    pinned = not onto and tags is None
+    names = [held.version] if pinned else [*(() if tags is None else _tags(held.repository, tags)), *onto]
+    names = list(dict.fromkeys(names))
     with held.repository.objects() as objects:
-        targets = _targets(held, objects, names, pinned=not (onto or tags))
+        targets = _targets(held, objects, names, pinned=pinned)
         if None not in targets:
             return _judge(project, held, objects, [t for t in targets if t])
     for name, target in zip(names, targets, strict=True):
@@ -96,7 +96,8 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
         names = [ref.removeprefix("refs/tags/") for ref in history.refs(repository, "refs/tags")]
         if found := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:
             return found
-    raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=f"its newest: {', '.join(names[-3:])}")
+    hint = f"its newest: {', '.join(names[-3:])}" if names else "it has no tags"
+    raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=hint)
 
 
 def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
@@ -112,32 +113,8 @@ def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinne
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
     states = git.read_ids(objects, [target.commit for target in targets], held.stack.touched)
     rows = [
-        tuple(_followed(held, target, j) if j.verdict is Verdict.MISSING else j for j in row)
+        tuple(followed(held, target.commit, j) for j in row)
         for target, row in zip(targets, judged(held, project.store, objects, states), strict=True)
     ]
     names = tuple(p.name for p in held.stack.patches)
     return Verified(held.stack.line, held.stack.source, held.stack.folder, names, tuple(targets), tuple(rows))
-
-
-def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
-    """Say where a missing file went, and whether the patch would fit there."""
-    went = history.renamed(held.repository, held.base, target.commit, judgement.path)
-    if went is None:
-        return judgement
-    commit, path = went
-    if not path:
-        return replace(judgement, reason=f"removed by {commit.shown}")
-    with held.repository.objects() as objects:
-        there = git.read_ids(objects, [target.commit], [path])[0][path]
-        blob = Blob(there[0], objects.content(there[1])) if there else None
-    patch = next(p for p in held.stack.patches if p.name == judgement.patch)
-    fits = (
-        "fits"
-        if isinstance(apply_patch(_moved(patch, judgement.path, path), {path: blob}.get), Applied)
-        else "does not fit"
-    )
-    return replace(judgement, reason=f"renamed to {path} by {commit.shown}; the patch {fits} there")
-
-
-def _moved(patch: Patch, old: str, new: str) -> Patch:
-    return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))

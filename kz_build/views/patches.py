@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -47,23 +48,34 @@ def cell(judgement: Judgement) -> str:
 
 def table(found: Verified) -> str:
     """Patches down, revisions across, then one paragraph for each thing to know."""
-    label = max(len(_label(name, 30)) for name in found.patches) if found.patches else 0
-    widths = [max(len(t.name), 10) + 1 for t in found.targets]
+    widths = [max(len(_name(t)), 10) + 1 for t in found.targets]
+    room = max(30, WIDTH - 2 - sum(widths))  # few revisions leave more of it to the names
+    label = max((len(_label(name, room)) for name in found.patches), default=0)
     blocks = []
     for part in _parts(widths, WIDTH - label - 2):
-        head = " " * (label + 2) + "".join(f"{found.targets[i].name:{widths[i]}}" for i in part)
+        heads = [
+            " " * (label + 3) + "".join(f"{fact(found.targets[i]):{widths[i]}}" for i in part)
+            for fact in (_name, lambda t: t.commit[:10], lambda t: t.date)
+        ]
         rows = [
-            f"  {_label(name, 30):{label}}" + "".join(f"{' ' + cell(found.rows[i][k]):{widths[i]}}" for i in part)
+            f"  {_label(name, room):{label}}" + "".join(f" {_marked(found.rows[i][k]):{widths[i] - 1}}" for i in part)
             for k, name in enumerate(found.patches)
         ]
-        blocks.append("\n".join(row.rstrip() for row in [head, *rows]))
-    title = f"{found.line} {found.source}" + _dated(found.targets)
-    return "\n".join([title, *blocks, *_notes(found)])
+        blocks.append("\n".join(row.rstrip() for row in [*heads, *rows] if row.strip()))
+    if any(j.without for row in found.rows for j in row):
+        blocks.append(f"  {FOOTNOTE}")
+    return "\n".join([f"{found.line} {found.source}", *blocks, *_notes(found)])
 
 
-def _dated(targets: Sequence[Target]) -> str:
-    shown = [f"{t.name} {t.commit[:10]} {t.date}".rstrip() for t in targets if t.name != t.commit]
-    return f" ({shown[0]})" if len(shown) == 1 else f" ({shown[0]} … {shown[-1]})" if shown else ""
+FOOTNOTE = "* judged without earlier patches on the same files, which do not hold there"
+
+
+def _marked(judgement: Judgement) -> str:
+    return cell(judgement) + ("*" if judgement.without else "")
+
+
+def _name(target: Target) -> str:
+    return target.name[:10] if target.name == target.commit else target.name
 
 
 def _label(name: str, width: int) -> str:
@@ -91,7 +103,7 @@ def notes(found: Verified) -> list[tuple[str, Judgement, list[str]]]:
             if j.verdict in (Verdict.CLEAN, Verdict.OFFSET) and not j.intents:
                 continue
             key = (name, j.verdict, j.path, j.reason, j.without, j.intents)
-            said.setdefault(key, (name, j, []))[2].append(target.name)
+            said.setdefault(key, (name, j, []))[2].append(_name(target))
     return list(said.values())
 
 
@@ -99,44 +111,91 @@ def explained(judgement: Judgement) -> list[str]:
     """What a judgement says, in sentences."""
     rows = []
     if not judgement.verdict.holds:
-        where = f" (hunk at line {judgement.line} of the patch)" if judgement.line else ""
+        hunk = judgement.line and judgement.verdict is not Verdict.MISSING
+        where = f" (hunk at line {judgement.line} of the patch)" if hunk else ""
         rows.append(f"{judgement.path}: {judgement.reason}{where}")
     elif judgement.verdict is Verdict.UPSTREAMED:
         rows.append(f"{judgement.path}: {judgement.reason}; drop the patch there")
     rows += [f"intent: {text}" for text in judgement.intents]
     if judgement.without:
-        rows.append(f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}")
+        rows.append(without(judgement))
     return rows
+
+
+def without(judgement: Judgement) -> str:
+    """Which earlier patches a judgement leaves out, by their numbers."""
+    return f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}"
 
 
 def _notes(found: Verified) -> list[str]:
     rows = []
     for name, judgement, targets in notes(found):
-        rows.append(f"  {name.removesuffix('.patch')}: {cell(judgement)} at {', '.join(targets)}")
-        rows += [f"      {text}" for text in explained(judgement)]
+        rows += wrapped(f"{name.removesuffix('.patch')}: {cell(judgement)} at {', '.join(targets)}", "  ")
+        rows += [row for text in explained(judgement) for row in wrapped(text, "      ")]
     return rows
+
+
+def wrapped(text: str, indent: str, more: str = "  ") -> list[str]:
+    """Text as lines of at most 80 columns, those after the first indented by `more` too; words stay whole."""
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + more,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def conclusion(found: Sequence[Verified]) -> str:
+    """How many patches do not hold, and where."""
+    failed = [
+        (f.line, f.source, j.patch, _name(t))
+        for f in found
+        for t, row in zip(f.targets, f.rows, strict=True)
+        for j in row
+        if not j.holds
+    ]
+    patches = len({row[:3] for row in failed})
+    where = ", ".join(dict.fromkeys(row[3] for row in failed))
+    return f"{patches} patch{'es do' if patches > 1 else ' does'} not hold on {where}"
 
 
 def markdown(found: Verified) -> str:
     """The same for a page that renders Markdown."""
-    head = f"| {found.line} / {found.source} | " + " | ".join(t.name for t in found.targets) + " |"
+    head = f"| {found.line} / {found.source} | " + " | ".join(_name(t) for t in found.targets) + " |"
     rows = [head, "|" + "---|" * (len(found.targets) + 1)]
     for k, name in enumerate(found.patches):
-        cells = [f"{cell(row[k])}" if row[k].holds else f"**{cell(row[k])}**" for row in found.rows]
+        cells = [
+            (cell(row[k]) if row[k].holds else f"**{cell(row[k])}**") + "\\*" * bool(row[k].without)
+            for row in found.rows
+        ]
         rows.append(f"| {name.removesuffix('.patch')} | " + " | ".join(cells) + " |")
-    listed = []
+    listed = [f"\\{FOOTNOTE}", ""] if any(j.without for row in found.rows for j in row) else []
     for name, judgement, targets in notes(found):
         listed.append(f"- `{name.removesuffix('.patch')}`: {cell(judgement)} at {', '.join(targets)}")
         listed += [f"  - {text}" for text in explained(judgement)]
     return "\n".join([*rows, "", *listed]) + "\n"
 
 
-def workflow_commands(found: Verified) -> list[str]:
-    """GitHub's workflow commands: an error at the hunk that fails, a notice for a patch to drop."""
+def workflow_commands(found: Verified, root: str = "") -> list[str]:
+    """GitHub's workflow commands: an error at the hunk that fails, a notice for a patch to drop.
+
+    `root` is the project's folder as the repository's root sees it, where it is not that.
+    """
     rows = []
     for name, j, targets in notes(found):
         kind = "error" if not j.holds else "notice"
         text = "; ".join([f"{cell(j)} at {', '.join(targets)}", *explained(j)])
-        text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-        rows.append(f"::{kind} file={found.folder}/{name},line={max(j.line, 1)},title={found.source} {cell(j)}::{text}")
+        file = "/".join(part for part in (root, found.folder, name) if part)
+        title = f"{found.source} {cell(j)}"
+        rows.append(f"::{kind} file={_property(file)},line={max(j.line, 1)},title={_property(title)}::{_data(text)}")
     return rows
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
