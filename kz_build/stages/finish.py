@@ -202,14 +202,20 @@ def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
 
 
 def _broken(held: Carried, opened: Open, problems: Sequence[str]) -> ConflictError:
-    from kz_build.stages.picking import lay
-
+    """Leave the stack's end in the worktree, to be mended there."""
+    session = opened.session
     tree = opened.worktree(held.repository)
-    lay(held, tree, opened.session.tip, set())
+    again = "kz refresh"
+    if session.verb != "edit":
+        from kz_build.stages.picking import lay
+
+        lay(held, tree, session.tip, set())
+        save(opened, replace(session, picking=session.tip, stopped="the checks of the result", before=session.base))
+        again = f"kz {session.verb} --continue"
     checks = f", or the check in {opened.checks}" if opened.checks.is_file() else ""
     return ConflictError(
         "\n".join(["the patches apply, but the result is not what they are for:", *(f"  {p}" for p in problems)]),
-        hint=f"amend the commits in {tree.path}{checks}, then kz {opened.session.verb} --continue",
+        hint=f"amend the commits in {tree.path}{checks}, then {again}",
     )
 
 

@@ -109,8 +109,8 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
         then = f"then kz {session.verb} --continue, or --skip to drop the patch, or --abort"
     else:
         files = tree.unmerged()
-        said = [line for line in picked.stderr.decode("utf-8", "replace").splitlines() if "rerere" in line.lower()]
-        resolved = [line for line in said if line.startswith("Resolved")]
+        said = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
+        resolved = [line for line in said if line.startswith("Resolved '")]
         head = (
             f"{patch.subject}: {_why(held, session, patch)}",
             *(f"  conflict in {name}" for name in files),
@@ -203,8 +203,8 @@ def _settled(held: Carried, opened: Open) -> Open:
 def skipped(held: Carried, opened: Open) -> Open:
     """Drop the patch in the worktree. Raises ConfigError where none is under way."""
     session = opened.session
-    if not session.picking:
-        raise ConfigError("no patch is in the worktree: there is nothing to skip")
+    if session.picking in ("", session.tip):
+        raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} --status")
     opened.worktree(held.repository).at(session.before)
     subject = held.repository.git("log", "-1", "--format=%s", session.picking).decode().strip()
     return save(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kz_build.adapters import history
 from kz_build.adapters.project import stack_sources
 from kz_build.model.errors import ConfigError
+from kz_build.model.pins import NAME
 from kz_build.model.project import Project
 from kz_build.model.session import Session
 from kz_build.stages import sessions
@@ -39,6 +41,8 @@ def rebase(project: Project, line: str, source: str, onto: str, into: str = "", 
             f"{name} is overridden in pins.local.yaml",
             hint="a rebase changes the pins of every machine: take the override out first",
         )
+    if into and not re.fullmatch(NAME, into):
+        raise ConfigError(f"{into!r} is no name for a line", hint="letters, digits, and ._- after the first")
     if into and into in project.pins.lines:
         raise ConfigError(
             f"pins.yaml has a line {into} already", hint=f"rebase that one: kz rebase --line {into} --onto {onto}"
