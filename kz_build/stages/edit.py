@@ -61,7 +61,8 @@ def _edit(project: Project, held: Carried, progress: Any) -> Editing:
         tip=tip,
     )
     opened = sessions.begin(project, session)
-    lay(held, opened.worktree(held.repository), tip, set())
+    # Without patches nothing says which folders: the top of the tree is a beginning.
+    lay(held, opened.worktree(held.repository), tip, set() if held.stack.patches else {""})
     sessions.keep_checks(project, held.stack.folder, opened)
     return _shown(held, opened, fresh=True)
 
