@@ -57,12 +57,8 @@ def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> tuple[
 
 def fetch_pull(repository: Repository, number: int) -> str:
     """Bring one pull request; gives its head. Raises ConfigError where upstream has none of that number."""
-    try:
-        fetch_pulls(repository, [number])
-    except CommandError as error:
-        if "couldn't find remote ref" in str(error):
-            raise ConfigError(f"upstream has no pull request #{number}") from error
-        raise
+    if fetch_pulls(repository, [number]):
+        raise ConfigError(f"upstream has no pull request #{number}")
     return commit_of(repository, f"refs/pull/{number}/head")
 
 
