@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,13 +98,13 @@ def lines_changed(held: Carried, patch: Patch, commit: Commit) -> str:
     """What an upstream commit did to the lines that a patch stands on, as the hunks of its diff; '' for nothing."""
     said = []
     with held.repository.objects() as objects:
-        for path, before, after in changed(commit, {f.path for f in patch.files}):
+        for path, before, after in changed(commit, patch.reads):
             data = read_blobs(held.repository, objects, (before, after))[before]
             said.append(concerned(patch, path, data, upstream.diff_blobs(held.repository, before, after)))
     return "\n".join(text for text in said if text)
 
 
-def changed(commit: Commit, paths: set[str]) -> list[tuple[str, str, str]]:
+def changed(commit: Commit, paths: Collection[str]) -> list[tuple[str, str, str]]:
     """(path, blob before, blob after) of the files among `paths` that a commit changes; not those it adds or removes."""
     return [
         (path, before, after)

@@ -139,4 +139,5 @@ def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
 
 
 def _moved(patch: Patch, old: str, new: str) -> Patch:
-    return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))
+    there = [f for f in patch.files if f.origin == old]
+    return replace(patch, files=tuple(replace(f, source=new) if f.source else replace(f, path=new) for f in there))
