@@ -130,7 +130,9 @@ def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
         offsets += [(change.path, h.line, off) for h, off in zip(change.hunks, result, strict=True) if off]
     # As git writes: what goes goes first, so that files may swap their names.
     files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.made}
-    if path := next((path for path in state.made if _blocked(path, files, read)), ""):
+    # A link that goes leaves its place to a folder only where the patch says that it was a link: git's rule.
+    unsaid = {f.origin for f in patch.files if f.leaves and not f.old_mode}
+    if path := next((path for path in state.made if _blocked(path, files, unsaid, read)), ""):
         return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0, False)
     return Applied(patch, files, tuple(offsets))
 
@@ -185,11 +187,13 @@ class _State:
         return there is not None and there.mode != FOLDER
 
 
-def _blocked(path: str, files: Mapping[str, Blob | None], read: Read) -> bool:
+def _blocked(path: str, files: Mapping[str, Blob | None], unsaid: set[str], read: Read) -> bool:
     """Whether a file cannot be written: a folder is there that the patch does not empty, or a file stays above it."""
     parts = path.split("/")
     above = ["/".join(parts[:i]) for i in range(1, len(parts))]
     if any(files.get(parent) for parent in above):
+        return True
+    if any(parent in unsaid and (gone := read(parent)) and gone.mode == LINK for parent in above):
         return True
     there = read(path)
     if there is None or there.mode != FOLDER or any(parent in files for parent in above):
