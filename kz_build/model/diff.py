@@ -81,7 +81,10 @@ class DiffReader:
         found = []
         while self.at < len(self.lines):
             if self.starts():
-                found.append(self._git() if self.peek().startswith(b"diff --git ") else self._plain())
+                change = self._git() if self.peek().startswith(b"diff --git ") else self._plain()
+                # GNU patch passes over a binary change that git left out.
+                if not (self.gnu and change.binary and not change.binary.forward):
+                    found.append(change)
             elif self.peek() in (b"-- \n", b"--\n") and not self.gnu:
                 break
             else:
@@ -183,7 +186,7 @@ class DiffReader:
         deletes = none_after and hunks[0].new_start == 0 and not hunks[0].after
         # GNU patch's choice: fewest folders, then the shortest names, then the first.
         path = min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
-        return FileChange(path, hunks, FILE if creates else "", creates, deletes, line=start)
+        return FileChange(path, hunks, "", creates, deletes, line=start)
 
     def _binary(self, facts: dict[bytes, bytes]) -> Binary:
         ids = facts.get(b"index", b"").split(b" ")[0].decode("ascii", "replace")

@@ -43,7 +43,7 @@ class _Reader(DiffReader):
                 raise self.fail(f"is not a mail of git format-patch: it has no `{needed.title()}:` header", 1)
         if found.get("content-transfer-encoding", "8bit").lower() not in ("8bit", "7bit", "binary"):
             raise self.fail("is encoded as " + found["content-transfer-encoding"] + "; kz takes 8bit mails", 1)
-        return {key: _decoded(found[key]) for key in ("from", "date", "subject")}
+        return {key: decoded(found[key]) for key in ("from", "date", "subject")}
 
     def message(self, subject: str) -> str:
         body = []
@@ -58,7 +58,8 @@ class _Reader(DiffReader):
         return (title + "\n\n" + "\n".join(body).strip("\n")).rstrip("\n") + "\n"
 
 
-def _decoded(value: str) -> str:
+def decoded(value: str) -> str:
+    """A header's value without the encoding of RFC 2047."""
     if "=?" not in value:
         return value
     from email.header import decode_header, make_header  # 20 ms that few patches need

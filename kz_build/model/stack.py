@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kz_build.model import gnu
@@ -142,6 +142,7 @@ class _State:
 
     def __init__(self, patch: Patch, read: Read) -> None:
         self.read = read
+        self.gnu = patch.gnu
         self.apply = gnu.apply_hunks if patch.gnu else apply_hunks
         self.leaving = {f.origin for f in patch.files if f.leaves}
         self.gone: list[str] = []
@@ -150,16 +151,21 @@ class _State:
 
     def change(self, change: FileChange) -> tuple[int, ...] | HunkFailure | str:
         """Do one change: the offsets of its hunks, or why it cannot be done."""
+        if self.gnu:
+            change = self._as_gnu(change)
         before = None
         if not change.creates:
             seen = not change.source and change.origin in self.now
             before = self.now[change.origin] if seen else self.read(change.origin)
             if before is None or before.mode == FOLDER:
                 return "the file is gone by then" if seen else "the file is not there"
-            if any(mode and (mode == LINK) != (before.mode == LINK) for mode in (change.old_mode, change.mode)):
+            said = [mode for mode in (change.old_mode, change.mode) if mode] or [FILE] * self.gnu
+            if any((mode == LINK) != (before.mode == LINK) for mode in said):
                 return "it is a symbolic link" if before.mode == LINK else "it is no symbolic link"
         if (change.creates or change.source) and self._taken(change.path):
             return "the file it creates is there already"
+        if change.binary and self.gnu:
+            return "GNU patch takes no binary changes"
         if change.binary:
             made = change.binary.apply(before.data if before else None)
             result: tuple[bytes, tuple[int, ...]] | HunkFailure | str = made if isinstance(made, str) else (made, ())
@@ -177,6 +183,14 @@ class _State:
             self.now[change.origin] = None
             self.gone.append(change.origin)
         return offsets
+
+    def _as_gnu(self, change: FileChange) -> FileChange:
+        """GNU patch creates what a hunk from nothing meets no file for, and fills an empty file instead of creating it."""
+        if not change.hunks or change.hunks[0].before or change.hunks[0].old_start:
+            return change
+        there = self.now[change.origin] if change.origin in self.now else self.read(change.origin)
+        data = content(there)
+        return replace(change, creates=data is None or (change.creates and bool(data)))
 
     def _taken(self, path: str) -> bool:
         if path in self.now:
