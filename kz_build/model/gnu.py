@@ -29,7 +29,10 @@ def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, t
         out += lines[frozen:place]
         out += hunk.after[: len(hunk.after) - hunk.trailing]
         frozen = place + kept
-    return b"".join([*out, *lines[frozen:]]), tuple(offsets)
+    out += lines[frozen:]
+    # A last line that is no longer last gets its newline.
+    ended = [line if line.endswith(b"\n") else line + b"\n" for line in out[:-1]]
+    return b"".join([*ended, *out[-1:]]), tuple(offsets)
 
 
 def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None:

@@ -105,15 +105,23 @@ def attempt(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch unless its reverse applies: what it changes is then there already."""
     outcome = apply_patch(patch, read)
     # Asked also where it applies: a hunk that only inserts applies a second time.
-    if _has_modes(patch, read) and isinstance(apply_patch(patch.reverse(), read), Applied):
+    if patch.files and _could_be_there(patch, read) and isinstance(apply_patch(patch.reverse(), read), Applied):
         path, line = (outcome.path, outcome.patch_line) if isinstance(outcome, Refused) else (patch.files[0].path, 0)
         return Refused(patch, path, "what it changes is already there", line, True)
     return outcome
 
 
-def _has_modes(patch: Patch, read: Read) -> bool:
-    """Whether files have the modes that a patch gives them: git takes a mode back whatever it was."""
-    return all(not f.mode or ((there := read(f.path)) is not None and there.mode == f.mode) for f in patch.files)
+def _could_be_there(patch: Patch, read: Read) -> bool:
+    """Whether the reverse can tell anything: git takes back any mode, and lines removed without context anywhere."""
+    for change in patch.files:
+        there = read(change.path)
+        if change.mode and not (there and there.mode == change.mode):
+            return False
+        if change.source and (change.copies or read(change.origin)):
+            return False
+        if there and not change.deletes and not all(hunk.after for hunk in change.hunks):
+            return False
+    return True
 
 
 def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
@@ -162,7 +170,7 @@ class _State:
             said = [mode for mode in (change.old_mode, change.mode) if mode] or [FILE] * self.gnu
             if any((mode == LINK) != (before.mode == LINK) for mode in said):
                 return "it is a symbolic link" if before.mode == LINK else "it is no symbolic link"
-        if (change.creates or change.source) and self._taken(change.path):
+        if (change.creates or (change.source and not self.gnu)) and self._taken(change.path):
             return "the file it creates is there already"
         if change.binary and self.gnu:
             return "GNU patch takes no binary changes"
