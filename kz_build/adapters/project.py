@@ -6,7 +6,9 @@ import difflib
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from kz_build.model.patch import Patch
 from kz_build.model.pins import KINDS as SOURCE_KINDS
 from kz_build.model.pins import Override, Pins, merge
 from kz_build.model.project import Project
-from kz_build.model.quilt import Entry, parse_foreign, read_series
 from kz_build.model.stack import Stack, stack_digest
 
 PINS, LOCAL, LOCK = "pins.yaml", "pins.local.yaml", "pins.lock"
@@ -204,16 +205,12 @@ def load_stack(root: Path, line: str, source: str, folder: str = "") -> Stack | 
         return None
     shown = path.relative_to(root).as_posix()
     files = {"series": (path / "series").read_bytes()}
-    if folder:
-        entries = read_series(files["series"].decode("utf-8", "replace"), f"{shown}/series")
-    else:
-        entries = tuple(Entry(name) for name in _series(path, shown))
     problems: list[Problem] = []
     patches = []
-    for entry in entries:
+    for name, read in _foreign(path, shown) if folder else ((name, parse_patch) for name in _series(path, shown)):
         try:
-            files[entry.name] = _patch_file(path / entry.name, f"{shown}/series")
-            patches.append(_read(f"{shown}/{entry.name}", entry, files[entry.name], foreign=bool(folder)))
+            files[name] = _patch_file(path / name, f"{shown}/series")
+            patches.append(replace(read(f"{shown}/{name}", files[name]), name=name))
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -230,9 +227,11 @@ def load_stack(root: Path, line: str, source: str, folder: str = "") -> Stack | 
     return Stack(line, source, shown, tuple(patches), checks, stack_digest(files))
 
 
-def _read(shown: str, entry: Entry, data: bytes, *, foreign: bool) -> Patch:
-    patch = parse_foreign(shown, entry, data) if foreign else parse_patch(shown, data)
-    return replace(patch, name=entry.name)
+def _foreign(folder: Path, shown: str) -> Iterator[tuple[str, Callable[[str, bytes], Patch]]]:
+    from kz_build.model.quilt import parse_foreign, read_series
+
+    for entry in read_series((folder / "series").read_text(errors="replace"), f"{shown}/series"):
+        yield entry.name, partial(parse_foreign, entry)
 
 
 def _patch_file(path: Path, series: str) -> bytes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 import zlib
 from dataclasses import dataclass, replace
+
+from kz_build.model.patch import blob_id
 
 _METHOD = re.compile(rb"(literal|delta) (\d{1,12})\n")
 _NULL = "0" * 40
@@ -51,11 +52,6 @@ class Binary:
         if after is None or blob_id(after) != self.new:
             return "the binary data does not give what the patch's index line names"
         return after
-
-
-def blob_id(data: bytes) -> str:
-    """Git's name of a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def read_binary(lines: list[bytes], at: int) -> tuple[BinaryData | None, int]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kz_build.model.binary import Binary, BinaryError, read_binary
 from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.patch import FILE, LINK, FileChange, Hunk
+
+if TYPE_CHECKING:
+    from kz_build.model.binary import Binary
 
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _OCTAL = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
@@ -22,10 +25,11 @@ _ESCAPES = {
     b"f": b"\f",
     b"v": b"\v",
 }
-_FACTS = (
-    *(b"old mode ", b"new mode ", b"new file mode ", b"deleted file mode "),
-    *(b"rename from ", b"rename to ", b"copy from ", b"copy to ", b"index ", b"--- ", b"+++ "),
+_FACT = re.compile(
+    rb"((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)|(?:dis)?similarity index|index|---|\+\+\+) (.*)",
+    re.DOTALL,
 )
+_DIFFER = re.compile(rb"(?:Binary files|Files) .* differ", re.DOTALL)
 _END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
 _EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
@@ -98,18 +102,17 @@ class DiffReader:
         self.at += 1
         while self.at < len(self.lines) and not self.peek().startswith(_END):
             line = self.peek().rstrip(b"\r\n" if self.gnu else b"\n")
-            for key in _FACTS:
-                if line.startswith(key):
-                    facts[key.strip()] = line[len(key) :]
-                    self.crlf = self.peek().endswith(b"\r\n")
-            known = line.startswith((*_FACTS, b"similarity index ", b"dissimilarity index "))
-            differ = line.startswith((b"Binary files ", b"Files ")) and line.endswith(b" differ")
-            if not (known or differ):
+            fact = _FACT.fullmatch(line)
+            if fact:
+                facts[fact[1]] = fact[2]
+                self.crlf = self.peek().endswith(b"\r\n")
+            elif _DIFFER.fullmatch(line):
+                facts[b"binary"] = b""
+                self.at += 1
+                break
+            else:
                 break
             self.at += 1
-            if differ:
-                facts[b"binary"] = b""
-                break
         change = self._change(header, facts, start)
         if b"binary" in facts or self.peek().startswith(b"GIT binary patch"):
             return replace(change, binary=self._binary(facts))
@@ -189,6 +192,8 @@ class DiffReader:
         return FileChange(path, hunks, "", creates, deletes, line=start)
 
     def _binary(self, facts: dict[bytes, bytes]) -> Binary:
+        from kz_build.model.binary import Binary, BinaryError, read_binary  # few patches need it
+
         ids = facts.get(b"index", b"").split(b" ")[0].decode("ascii", "replace")
         old, _, new = ids.partition("..")
         if b"binary" in facts:
@@ -219,7 +224,9 @@ class DiffReader:
         kinds = bytearray()
         self.at += 1
         while old_left > 0 or new_left > 0:
-            text = self._text(self.peek())
+            text = self.peek()
+            if self.crlf and self.gnu and text.endswith(b"\r\n"):  # as in the header: GNU patch takes it off
+                text = text[:-2] + b"\n"
             kind = text[:1]
             if kind == b"\n":  # some mailers strip the blank of an empty context line
                 kind, text = b" ", b" \n"
@@ -244,10 +251,6 @@ class DiffReader:
         leading = len(kinds) - len(kinds.lstrip(b" "))
         trailing = len(kinds) - len(kinds.rstrip(b" "))
         return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line)
-
-    def _text(self, line: bytes) -> bytes:
-        """A line of a hunk: where the patch file has Windows' line ends, GNU patch takes them off."""
-        return line[:-2] + b"\n" if self.gnu and self.crlf and line.endswith(b"\r\n") else line
 
 
 def _is_epoch(stamp: bytes) -> bool:

@@ -6,11 +6,14 @@ offset, its context must be there to the letter, and a line that one hunk wrote 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from kz_build.model.binary import Binary
+if TYPE_CHECKING:  # few patches have binaries
+    from kz_build.model.binary import Binary
 
 FILE, LINK = "100644", "120000"
 """Git's modes of a file and of a symbolic link, whose content is where it points."""
@@ -121,6 +124,11 @@ class HunkFailure:
     path: str
     hunk: Hunk
     reason: str
+
+
+def blob_id(data: bytes) -> str:
+    """Git's name of a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def split_lines(data: bytes) -> list[bytes]:

@@ -56,7 +56,7 @@ def read_series(text: str, shown: str) -> tuple[Entry, ...]:
     return tuple(found.values())
 
 
-def parse_foreign(shown: str, entry: Entry, data: bytes) -> Patch:
+def parse_foreign(entry: Entry, shown: str, data: bytes) -> Patch:
     """Read a patch file as GNU patch would. What its header does not tell is made up of its name. Raises ConfigError."""
     reader = DiffReader(shown, split_lines(data), strip=entry.strip, gnu=True)
     head: list[str] = []

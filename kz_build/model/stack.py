@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kz_build.model import gnu
-from kz_build.model.binary import blob_id
 from kz_build.model.intent import Check
-from kz_build.model.patch import FILE, LINK, FileChange, HunkFailure, Patch, apply_hunks
+from kz_build.model.patch import FILE, LINK, FileChange, HunkFailure, Patch, apply_hunks, blob_id
 
 FOLDER = "40000"
 """Mode of what is no file but takes its place: a folder (its data the paths below it, joined by NUL), a submodule, or
@@ -151,7 +149,11 @@ class _State:
     def __init__(self, patch: Patch, read: Read) -> None:
         self.read = read
         self.gnu = patch.gnu
-        self.apply = gnu.apply_hunks if patch.gnu else apply_hunks
+        self.apply = apply_hunks
+        if patch.gnu:
+            from kz_build.model import gnu
+
+            self.apply = gnu.apply_hunks
         self.leaving = {f.origin for f in patch.files if f.leaves}
         self.gone: list[str] = []
         self.made: dict[str, Blob] = {}

@@ -217,7 +217,7 @@ def test_hunks_go_where_gnu_patch_puts_them(tmp_path: Path, data: st.DataObject)
     (tmp_path / "f").write_bytes(onto)
     argv = ["patch", "-p1", "-f", "--fuzz=0", "-s", "--no-backup-if-mismatch", "-r", "-"]
     done = subprocess.run(argv, cwd=tmp_path, input=patch, capture_output=True)
-    ours = apply_patch(parse_foreign("p", Entry("p"), patch), lambda path: Blob(FILE, onto))
+    ours = apply_patch(parse_foreign(Entry("p"), "p", patch), lambda path: Blob(FILE, onto))
     if done.returncode:
         assert not isinstance(ours, Applied), done.stdout.decode()
     else:
