@@ -40,7 +40,7 @@ def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None
     before = list(hunk.before)
     size, last = len(before), len(lines) - len(before)
     if not before:
-        return guess if frozen <= guess <= len(lines) else None
+        return guess if frozen <= guess else None
 
     def fits(place: int) -> bool:
         return frozen <= place <= last and lines[place : place + size] == before

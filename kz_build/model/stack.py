@@ -83,13 +83,29 @@ def stack_digest(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
+def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
+    """What is read once these files have changed; `changed` may grow meanwhile."""
+
+    def current(path: str) -> Blob | None:
+        there = changed[path] if path in changed else read(path)
+        if not changed or (there and there.mode != FOLDER):
+            return there
+        inside = set(there.data.split(b"\0")) if there else set()
+        for name, blob in changed.items():
+            if name.startswith(f"{path}/"):
+                below = name[len(path) + 1 :].encode("utf-8", "surrogateescape")
+                (inside.add if blob else inside.discard)(below)
+        if inside == {b""} and any(parent in changed and changed[parent] is None for parent in _above(path)):
+            return None  # the file above it is gone
+        return Blob(FOLDER, b"\0".join(sorted(inside))) if inside else None
+
+    return current
+
+
 def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refused, ...]:
     """Apply patches in order on what `read` gives; a refused patch is left out for those after it."""
     overlay: dict[str, Blob | None] = {}
-
-    def current(path: str) -> Blob | None:
-        return overlay[path] if path in overlay else read(path)
-
+    current = overlaid(read, overlay)
     outcomes: list[Applied | Refused] = []
     for patch in patches:
         outcome = attempt(patch, current)
@@ -136,9 +152,9 @@ def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
         offsets += [(change.path, h.line, off) for h, off in zip(change.hunks, result, strict=True) if off]
     # As git writes: what goes goes first, so that files may swap their names.
     files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.made}
-    # A link that goes leaves its place to a folder only where the patch says that it was a link: git's rule.
     unsaid = {f.origin for f in patch.files if f.leaves and not f.old_mode}
-    if path := next((path for path in state.made if _blocked(path, files, unsaid, read)), ""):
+    after = overlaid(read, files)
+    if path := next((path for path in state.made if _blocked(path, state, after, unsaid)), ""):
         return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0, False)
     return Applied(patch, files, tuple(offsets))
 
@@ -211,16 +227,18 @@ class _State:
         return there is not None and there.mode != FOLDER
 
 
-def _blocked(path: str, files: Mapping[str, Blob | None], unsaid: set[str], read: Read) -> bool:
+def _blocked(path: str, state: _State, after: Read, unsaid: set[str]) -> bool:
     """Whether a file cannot be written: a folder is there that the patch does not empty, or a file stays above it."""
-    parts = path.split("/")
-    above = ["/".join(parts[:i]) for i in range(1, len(parts))]
-    if any(files.get(parent) for parent in above):
-        return True
-    if any(parent in unsaid and (gone := read(parent)) and gone.mode == LINK for parent in above):
-        return True
-    there = read(path)
-    if there is None or there.mode != FOLDER or any(parent in files for parent in above):
-        return False
-    inside = there.data.decode("utf-8", "surrogateescape").split("\0")
-    return not all(f"{path}/{name}" in files and files[f"{path}/{name}"] is None for name in inside)
+    for parent in _above(path):
+        above = after(parent)
+        if above and above.mode != FOLDER:
+            return True
+        # A link that goes leaves its place to a folder only where the patch says that it was a link: git's rule.
+        if parent in unsaid and (gone := state.read(parent)) and gone.mode == LINK:
+            return True
+    there = overlaid(state.read, dict.fromkeys(state.gone))(path)
+    return there is not None and there.mode == FOLDER
+
+
+def _above(path: str) -> list[str]:
+    return [path[:at] for at, char in enumerate(path) if char == "/"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from kz_build.model.intent import evaluate
 from kz_build.model.patch import LINK, NOT_THERE, FileChange, Hunk, Patch, split_lines
-from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, content
+from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, content, overlaid
 
 
 class Verdict(Enum):
@@ -77,12 +77,12 @@ class Image:
 def images(patches: Sequence[Patch], read: Read) -> dict[str, Image]:
     """Each patch's files before and after it on its own base; none for a patch that does not apply there."""
     overlay: dict[str, Blob | None] = {}
+    current = overlaid(read, overlay)
     found = {}
     for patch in patches:
-        before = {path: overlay[path] if path in overlay else read(path) for path in patch.reads}
-        outcome = attempt(patch, before.get)
+        outcome = attempt(patch, current)
         if isinstance(outcome, Applied):
-            found[patch.name] = Image(before, outcome.files)
+            found[patch.name] = Image({path: current(path) for path in patch.reads}, outcome.files)
             overlay.update(outcome.files)
     return found
 
@@ -94,10 +94,7 @@ Seen = dict[tuple[object, ...], Any]
 def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, seen: Seen) -> tuple[Judgement, ...]:
     """Judge every patch in order; a patch that does not hold is left out for those after it."""
     overlay: dict[str, Blob | None] = {}
-
-    def current(path: str) -> Blob | None:
-        return overlay[path] if path in overlay else read(path)
-
+    current = overlaid(read, overlay)
     found: list[Judgement] = []
     lost: dict[str, frozenset[str]] = {}
     for patch in stack.patches:

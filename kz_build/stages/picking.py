@@ -12,7 +12,7 @@ from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session
-from kz_build.model.stack import Applied, Blob, Stack, attempt
+from kz_build.model.stack import Applied, Blob, Stack, attempt, overlaid
 from kz_build.model.verdict import Verdict, judge
 from kz_build.stages.carried import Carried
 from kz_build.stages.history import lines_changed
@@ -66,7 +66,7 @@ def _pick(project: Project, held: Carried, session: Session, patches: dict[str, 
     files: dict[str, Blob | None] = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     while todo:
         patch = patches[todo[0]]
-        outcome = attempt(patch, lambda path: overlay.get(path, files.get(path)))
+        outcome = attempt(patch, overlaid(files.get, overlay))
         if isinstance(outcome, Applied):
             done.append(outcome)
             overlay.update(outcome.files)

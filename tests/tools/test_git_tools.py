@@ -16,8 +16,8 @@ from kz_build.adapters.git import Repository
 from kz_build.adapters.project import load_stack
 from kz_build.model.intent import evaluate
 from kz_build.model.mail import parse_patch
-from kz_build.model.patch import HunkFailure, apply_hunks
-from kz_build.model.stack import Applied, Blob, Stack, apply_stack
+from kz_build.model.patch import HunkFailure, Patch, apply_hunks
+from kz_build.model.stack import FOLDER, Applied, Blob, Stack, apply_stack
 from kz_build.stages.apply import apply_to
 from tests.conftest import SAMPLE, Kz
 from tests.gitapply import HEAD
@@ -144,6 +144,28 @@ def test_all_that_a_commit_can_do_gives_git_ams_tree(tmp_path: Path, form: str) 
     assert tree.tree == sh("git", "rev-parse", "HEAD^{tree}", cwd=work)
     again, problems = apply_to(Repository(tmp_path / "store" / "git" / "u.git"), tree.commit, stack, None)
     assert again is None and "folder" not in sh("git", "ls-tree", "-d", "--name-only", tree.tree, cwd=work).split()
+
+
+def test_a_patch_sees_where_those_before_it_put_folders_and_files() -> None:
+    """One patch takes a file away, the next puts a folder there, the third a file again."""
+    there = {"x": Blob("100644", b"x\n"), "x/y": Blob(FOLDER, b"")}
+
+    def patch(*parts: str) -> Patch:
+        return parse_patch("p", HEAD + "".join(parts).encode())
+
+    def new(path: str) -> str:
+        return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+
+    def gone(path: str) -> str:
+        return (
+            f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n--- a/{path}\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+        )
+
+    def applies(*patches: Patch) -> list[bool]:
+        return [isinstance(o, Applied) for o in apply_stack(patches, there.get)]
+
+    assert applies(patch(gone("x")), patch(new("x/y")), patch(gone("x/y")), patch(new("x"))) == [True] * 4
+    assert applies(patch(new("x/y")), patch(gone("x"), new("x/y")), patch(new("x"))) == [False, True, False]
 
 
 def test_what_is_not_in_the_patch_is_never_replaced(tmp_path: Path) -> None:
