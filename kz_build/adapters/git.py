@@ -223,19 +223,35 @@ class Repository:
 
 
 class Objects:
-    """Requests to a running `cat-file --batch`, one answered before the next is asked: pipes never fill up."""
+    """Requests to a running `cat-file --batch`. Pipes never fill up: no more is asked ahead than any pipe holds."""
+
+    AHEAD = 64
 
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    def get(self, name: str) -> tuple[str, str, bytes] | None:
+    def get(self, name: str) -> Found | None:
         """(id, type, content) of an object by any name git knows; None where there is none."""
-        assert self.process.stdin and self.process.stdout
+        return next(self.get_many([name]))
+
+    def get_many(self, names: Sequence[str]) -> Iterator[Found | None]:
+        """As `get`, for each name in turn: git looks for the next ones while these are used. Read it to its end."""
+        for start in range(0, len(names), self.AHEAD):
+            part = names[start : start + self.AHEAD]
+            self._ask(part)
+            for name in part:
+                yield self._answer(name)
+
+    def _ask(self, names: Sequence[str]) -> None:
+        assert self.process.stdin
         try:
-            self.process.stdin.write(os.fsencode(name) + b"\n")
+            self.process.stdin.write(b"".join(os.fsencode(name) + b"\n" for name in names))
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise self._gone(name) from None
+            raise self._gone(names[0]) from None
+
+    def _answer(self, name: str) -> Found | None:
+        assert self.process.stdout
         header = self.process.stdout.readline().split()
         if not header:
             raise self._gone(name)
@@ -253,13 +269,16 @@ class Objects:
             raise ObjectsMissing(f"the blob {blob} is not in the partial clone")
         return got[2]
 
-    def commit(self, name: str) -> tuple[str, str] | None:
-        """(id, committer's date as YYYY-MM-DD) of what a tag, branch or id names here; None where it names nothing."""
-        for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
-            if got := self.get(f"{ref}^{{commit}}"):
-                stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
-                return got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
-        return None
+    def commits(self, names: Sequence[str]) -> list[tuple[str, str] | None]:
+        """(id, committer's date as YYYY-MM-DD) of what tags, branches or ids name here; None where one names nothing."""
+        found: dict[str, tuple[str, str]] = {}
+        for form in ("refs/tags/{}", "refs/heads/{}", "{}"):
+            left = [name for name in names if name not in found and "\n" not in name]
+            for name, got in zip(left, self.get_many([form.format(n) + "^{commit}" for n in left]), strict=True):
+                if got:
+                    stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
+                    found[name] = got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
+        return [found.get(name) for name in names]
 
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
@@ -267,43 +286,71 @@ class Objects:
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
+Found = tuple[str, str, bytes]
+"""(id, type, content) of an object."""
+
 At = tuple[str, str]
 """(mode, id) of a file in a tree."""
 
 
 def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> list[dict[str, At | None]]:
     """Where files stand in each commit; None for what is not there. A folder that commits share is read once."""
-    wanted: dict[bytes, Any] = {}
+    top: Folder = {}
     for path in paths:
-        folder = wanted
+        folder = top
         *above, name = os.fsencode(path).split(b"/")
         for part in above:
-            folder = folder.setdefault(part, {})
+            folder = folder.setdefault(part + b"/", {})
         folder[name] = path
-    seen: dict[tuple[int, str], list[tuple[str, At | None]]] = {}
-
-    def listing(oid: str, data: bytes | None, folder: dict[bytes, Any]) -> list[tuple[str, At | None]]:
-        if (id(folder), oid) not in seen:
-            if data is None:
-                got = objects.get(oid)
-                data = got[2] if got else b""
-            found: list[tuple[str, At | None]] = []
-            for name, below in folder.items():
-                at = _entry(data, name)
-                if isinstance(below, str):
-                    found.append((below, at if at and at[0] not in ("40000", "160000") else None))
-                else:
-                    found += listing(at[1], None, below) if at and at[0] == "40000" else listing(ZERO, b"", below)
-            seen[id(folder), oid] = found
-        return seen[id(folder), oid]
-
-    states = []
-    for commit in commits:
-        got = objects.get(f"{commit}^{{tree}}")
+    asked = list(commits)
+    listed: dict[tuple[int, str], Listing] = {}
+    roots = []
+    for commit, got in zip(asked, objects.get_many([f"{commit}^{{tree}}" for commit in asked]), strict=True):
         if got is None:
             raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
-        states.append(dict(listing(got[0], got[2], wanted)))
-    return states
+        roots.append(got[0])
+        if (id(top), got[0]) not in listed:
+            listed[id(top), got[0]] = _listing(got[2], top)
+    level = [(id(top), oid) for oid in set(roots)]
+    while level:  # one level of folders after the other: all of it is asked for at once
+        below = {(id(f), at[1]): f for key in level for f, at in listed[key] if isinstance(f, dict) and at}
+        level = [key for key in below if key not in listed]
+        for key, got in zip(level, objects.get_many([oid for _, oid in level]), strict=True):
+            listed[key] = _listing(got[2] if got else b"", below[key])
+    known: dict[tuple[int, str], dict[str, At | None]] = {}
+    return [dict(_files(top, root, listed, known)) for root in roots]
+
+
+Folder = dict[bytes, Any]
+"""The paths one looks for, as folders: `name/` -> Folder, `name` -> the whole path of a file."""
+Listing = list[tuple[Any, At | None]]
+"""What stands for each name of a Folder in one tree: (its Folder or path, where; None where there is no such thing)."""
+
+
+def _listing(tree: bytes, folder: Folder) -> Listing:
+    found: Listing = []
+    for name, below in folder.items():
+        at = _entry(tree, name.rstrip(b"/"))
+        fits = at and (at[0] == "40000" if isinstance(below, dict) else at[0] not in ("40000", "160000"))
+        found.append((below, at if fits else None))
+    return found
+
+
+def _files(
+    folder: Folder,
+    tree: str,
+    listed: dict[tuple[int, str], Listing],
+    known: dict[tuple[int, str], dict[str, At | None]],
+) -> dict[str, At | None]:
+    key = (id(folder), tree)
+    if key not in known:
+        known[key] = {}
+        for below, at in listed.get(key) or _listing(b"", folder):
+            if isinstance(below, dict):
+                known[key].update(_files(below, at[1] if at else ZERO, listed, known))
+            else:
+                known[key][below] = at
+    return known[key]
 
 
 def _entry(tree: bytes, name: bytes) -> At | None:

@@ -101,12 +101,11 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
 
 def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
     if pinned:
-        own = objects.commit(held.base)
+        own = objects.commits([held.base])[0]
         if own is None:
             raise git.ObjectsMissing(f"the commit {held.base} is not in the partial clone")
         return [Target(held.version, own[0], own[1] if held.source.kind == "git" else "")]
-    found = [(name, objects.commit(name)) for name in names]
-    return [Target(name, *at) if at else None for name, at in found]
+    return [Target(name, *at) if at else None for name, at in zip(names, objects.commits(names), strict=True)]
 
 
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
