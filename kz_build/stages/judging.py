@@ -16,10 +16,28 @@ from kz_build.model.stack import Blob
 from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
 from kz_build.stages.carried import Carried
 
-RULES = "1"
+RULES = "2"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]
+
+
+def judged_at(
+    held: Carried, store: Path, objects: git.Objects, commits: Sequence[str], told: Callable[[str, Row], Row]
+) -> list[Row]:
+    """Judge the whole stack on each commit. A commit does not change: one that was judged before is not even read.
+
+    `told` completes a commit's new row with what its content alone does not say; that is remembered with it.
+    """
+    memory = _Memory(store, held)
+    new = [commit for commit in dict.fromkeys(commits) if commit not in memory]
+    if new:
+        states = git.read_ids(objects, new, held.stack.touched)
+        _learn(memory, held, objects, states, lambda oid: None)
+        for commit, state in zip(new, states, strict=True):
+            memory.rows[commit] = told(commit, memory[_key(state)])
+        memory.write()
+    return [memory[commit] for commit in commits]
 
 
 def judged(
@@ -34,26 +52,34 @@ def judged(
     `made` gives the content of a blob that no commit has, by id.
     """
     memory = _Memory(store, held)
-    keys = [_key(state) for state in states]
-    unknown = {key: state for key, state in zip(keys, states, strict=True) if key not in memory.rows}
-    if unknown:
-        paths = held.stack.touched
-        origin = git.read_ids(objects, [held.base], paths)[0]
-        wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
-        own = {oid: data for oid in wanted if (data := made(oid)) is not None}
-        contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
-        blobs: dict[git.At, Blob] = {}
-        seen: Seen = {}
-
-        def reader(state: State) -> Mapping[str, Blob | None]:
-            blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
-            return {path: blobs[at] if at else None for path, at in state.items()}
-
-        pinned = images(held.stack.patches, reader(origin).get)
-        for key, state in unknown.items():
-            memory.rows[key] = judge(held.stack, reader(state).get, pinned, merge_file, seen)
+    if _learn(memory, held, objects, states, made):
         memory.write()
-    return [memory.rows[key] for key in keys]
+    return [memory[_key(state)] for state in states]
+
+
+def _learn(
+    memory: _Memory, held: Carried, objects: git.Objects, states: Sequence[State], made: Callable[[str], bytes | None]
+) -> bool:
+    """Judge what is not remembered yet; gives whether there was any."""
+    unknown = {key: state for state in states if (key := _key(state)) not in memory}
+    if not unknown:
+        return False
+    paths = held.stack.touched
+    origin = git.read_ids(objects, [held.base], paths)[0]
+    wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
+    own = {oid: data for oid in wanted if (data := made(oid)) is not None}
+    contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
+    blobs: dict[git.At, Blob] = {}
+    seen: Seen = {}
+
+    def reader(state: State) -> Mapping[str, Blob | None]:
+        blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
+        return {path: blobs[at] if at else None for path, at in state.items()}
+
+    pinned = images(held.stack.patches, reader(origin).get)
+    for key, state in unknown.items():
+        memory.rows[key] = judge(held.stack, reader(state).get, pinned, merge_file, seen)
+    return True
 
 
 def _key(state: State) -> str:
@@ -73,18 +99,36 @@ def read_blobs(repository: git.Repository, objects: git.Objects, ids: Collection
 
 
 class _Memory:
-    """What was judged before of one stack on one base."""
+    """What was judged before of one stack on one base: a row by its state's key, or by the id of a commit.
+
+    Thousands of rows have few different judgements; those are kept once, and made again only for rows one asks for.
+    """
 
     def __init__(self, store: Path, held: Carried) -> None:
         self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.stack.digest[:32]}.json"
         try:
             kept = json.loads(self.file.read_bytes())
+            self.judgements, self.numbers = kept["judgements"], kept["rows"]
         except (FileNotFoundError, ValueError):
-            kept = {}
-        self.rows: dict[str, Row] = {key: tuple(_judgement(j) for j in row) for key, row in kept.items()}
+            self.judgements, self.numbers = [], {}
+        self.rows: dict[str, Row] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.rows or key in self.numbers
+
+    def __getitem__(self, key: str) -> Row:
+        if key not in self.rows:
+            self.rows[key] = tuple(_judgement(self.judgements[i]) for i in self.numbers[key])
+        return self.rows[key]
 
     def write(self) -> None:
-        plain = {key: [_plain(j) for j in row] for key, row in self.rows.items()}
+        """Keep all rows, the old ones too."""
+        places: dict[Judgement, int] = {}
+        rows = {
+            key: [places.setdefault(judgement, len(places)) for judgement in self[key]]
+            for key in (*self.numbers, *self.rows)
+        }
+        plain = {"judgements": [_plain(judgement) for judgement in places], "rows": rows}
         write_atomic(self.file, json.dumps(plain, separators=(",", ":")).encode())
 
 

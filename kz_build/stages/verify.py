@@ -15,7 +15,7 @@ from kz_build.model.project import Project
 from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.model.verdict import Judgement, Verdict
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged
+from kz_build.stages.judging import Row, judged_at
 
 
 @dataclass(frozen=True)
@@ -109,25 +109,24 @@ def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinne
 
 
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
-    states = git.read_ids(objects, [target.commit for target in targets], held.stack.touched)
-    rows = [
-        tuple(_followed(held, target, j) if j.verdict is Verdict.MISSING else j for j in row)
-        for target, row in zip(targets, judged(held, project.store, objects, states), strict=True)
-    ]
+    def told(commit: str, row: Row) -> Row:
+        return tuple(_followed(held, commit, j) if j.verdict is Verdict.MISSING else j for j in row)
+
+    rows = judged_at(held, project.store, objects, [target.commit for target in targets], told)
     names = tuple(p.name for p in held.stack.patches)
     return Verified(held.stack.line, held.stack.source, held.stack.folder, names, tuple(targets), tuple(rows))
 
 
-def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
+def _followed(held: Carried, tip: str, judgement: Judgement) -> Judgement:
     """Say where a missing file went, and whether the patch would fit there."""
-    went = history.renamed(held.repository, held.base, target.commit, judgement.path)
+    went = history.renamed(held.repository, held.base, tip, judgement.path)
     if went is None:
         return judgement
     commit, path = went
     if not path:
         return replace(judgement, reason=f"removed by {commit.shown}")
     with held.repository.objects() as objects:
-        there = git.read_ids(objects, [target.commit], [path])[0][path]
+        there = git.read_ids(objects, [tip], [path])[0][path]
         blob = Blob(there[0], objects.content(there[1])) if there else None
     patch = next(p for p in held.stack.patches if p.name == judgement.patch)
     fits = (
