@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kz_build.adapters.files import remove
 from kz_build.adapters.git import Repository, local_environment
-from kz_build.adapters.project import load_project, stack_sources
+from kz_build.adapters.project import load_project
+from kz_build.adapters.series import stack_sources
 from kz_build.stages.apply import apply_source
 
 ENV = {

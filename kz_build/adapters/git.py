@@ -11,13 +11,15 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
 from kz_build.adapters.process import Process, checked, conversation, run
 from kz_build.model.errors import CommandError, ConfigError, KzError
-from kz_build.model.stack import Blob
+
+if TYPE_CHECKING:
+    from kz_build.model.stack import Blob
 
 ZERO = "0" * 40
 
@@ -269,6 +271,10 @@ class Objects:
             raise ObjectsMissing(f"the blob {blob} is not in the partial clone")
         return got[2]
 
+    def commit(self, name: str) -> tuple[str, str] | None:
+        """As `commits`, for one."""
+        return self.commits([name])[0]
+
     def commits(self, names: Sequence[str]) -> list[tuple[str, str] | None]:
         """(id, committer's date as YYYY-MM-DD) of what tags, branches or ids name here; None where one names nothing."""
         found: dict[str, tuple[str, str]] = {}
@@ -368,6 +374,8 @@ def _entry(tree: bytes, name: bytes) -> At | None:
 
 def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
     """Files of a commit; None for what is not there."""
+    from kz_build.model.stack import Blob  # with the patch engine 6 ms that a look at ids does not need
+
     found: dict[str, Blob | None] = {}
     for path, at in read_ids(objects, [commit], paths)[0].items():
         found[path] = Blob(at[0], objects.content(at[1])) if at else None

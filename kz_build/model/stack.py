@@ -65,15 +65,6 @@ class Refused:
     upstreamed: bool
 
 
-def stack_digest(files: Mapping[str, bytes]) -> str:
-    """sha256 over a stack's files, by name and content."""
-    digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0".encode())
-        digest.update(files[name])
-    return digest.hexdigest()
-
-
 def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refused, ...]:
     """Apply patches in order on what `read` gives; a refused patch is left out for those after it."""
     overlay: dict[str, Blob | None] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import fastimport, git
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
 from kz_build.model.project import Project

@@ -10,17 +10,17 @@ from typing import Any
 
 from kz_build.adapters import git, history, mails, record, worktree
 from kz_build.adapters.files import remove
-from kz_build.adapters.project import LOCK, PINS, load_stack
+from kz_build.adapters.project import LOCK, PINS
+from kz_build.adapters.series import StackFiles, read_stack
 from kz_build.adapters.yamledit import with_copy, with_value, without_keys
 from kz_build.model.errors import ConfigError, ConflictError, LockError
 from kz_build.model.history import Commit
+from kz_build.model.judgement import Judgement
 from kz_build.model.lock import Lock
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session
-from kz_build.model.stack import Stack
-from kz_build.model.verdict import Judgement
 from kz_build.stages.apply import apply_to
 from kz_build.stages.carried import Carried
 from kz_build.stages.judging import judged
@@ -52,14 +52,14 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     files, dropped = _files(project, held, opened)
     own = session.into != session.line or held.stack.folder == _own(session.line, session.source)
     folder = _own(session.into, session.source) if own else held.stack.folder
-    stack = _stack(opened, folder, files)
+    fresh = replace(held, files=_stack(opened, folder, files), version=session.version, base=session.base, locked=None)
+    stack = fresh.stack
     tree, problems = apply_to(held.repository, session.base, stack, None)
     if tree is None:
         raise _broken(held, opened, [str(p) for p in problems])
     assert tree.tree == held.repository.tree_id(session.tip), "the files give another tree than the commits"
     with held.repository.objects() as objects:
         states = git.read_ids(objects, [session.base], stack.touched)
-        fresh = Carried(stack, held.source, session.version, held.repository, session.base, None)
         rows = judged(fresh, project.store, objects, states)[0]
     compared = worktree.range_diff(held.repository, (held.base, session.stack_tip), (session.base, session.tip))
     changes = _changes(project, held, session, folder, files, _entry(project, held, session, tree.commit, tree.tree))
@@ -189,7 +189,7 @@ def _series_text(text: str, files: Mapping[str, bytes], was: Mapping[str, Old]) 
     return "".join(f"{row}\n" for row in (*made, *comments)).encode()
 
 
-def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
+def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> StackFiles:
     """The stack that these files are, read as every stack is."""
     root = opened.folder / "new"
     remove(root)
@@ -198,7 +198,7 @@ def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     into, source = opened.session.into, opened.session.source
-    return load_stack(root, into, source) or Stack(into, source, folder, (), (), "")
+    return read_stack(root, into, source) or StackFiles(into, source, folder, (), {}, "")
 
 
 def _broken(held: Carried, opened: Open, problems: Sequence[str]) -> ConflictError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import history as upstream
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.history import Story
 from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading

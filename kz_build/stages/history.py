@@ -8,7 +8,7 @@ from typing import Any
 
 from kz_build.adapters import git
 from kz_build.adapters import history as upstream
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.history import Commit, Story, fold, stories
 from kz_build.model.patch import Patch

@@ -7,14 +7,17 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import git
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.history import merge_file
-from kz_build.model.history import State
-from kz_build.model.stack import Blob
-from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.stages.carried import Carried
+
+if TYPE_CHECKING:
+    from kz_build.model.history import State
+    from kz_build.model.stack import Blob
+    from kz_build.model.verdict import Seen
 
 RULES = "2"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
@@ -64,6 +67,10 @@ def _learn(
     unknown = {key: state for state in states if (key := _key(state)) not in memory}
     if not unknown:
         return False
+    from kz_build.adapters.history import merge_file
+    from kz_build.model.stack import Blob
+    from kz_build.model.verdict import images, judge
+
     paths = held.stack.touched
     origin = git.read_ids(objects, [held.base], paths)[0]
     wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
@@ -105,7 +112,7 @@ class _Memory:
     """
 
     def __init__(self, store: Path, held: Carried) -> None:
-        self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.stack.digest[:32]}.json"
+        self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.files.digest[:32]}.json"
         try:
             kept = json.loads(self.file.read_bytes())
             self.judgements, self.numbers = kept["judgements"], kept["rows"]

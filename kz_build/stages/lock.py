@@ -8,7 +8,7 @@ from typing import Any
 
 from kz_build.adapters import clones, git, store
 from kz_build.adapters.environment import index_url
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.stacks import load_stack
 from kz_build.model.errors import CommandError, ConfigError, ConflictError
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Source

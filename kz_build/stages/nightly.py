@@ -11,7 +11,7 @@ from typing import Any
 from kz_build.adapters import github
 from kz_build.adapters import history as upstream
 from kz_build.adapters.environment import variable
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError, Missing, MissingError
 from kz_build.model.github import Issue
 from kz_build.model.history import Story

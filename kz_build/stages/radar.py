@@ -14,11 +14,11 @@ from typing import Any
 from kz_build.adapters import git
 from kz_build.adapters import history as upstream
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.history import Commit, State, Story
+from kz_build.model.judgement import Judgement
 from kz_build.model.project import Project
-from kz_build.model.verdict import Judgement
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.history import walked
 from kz_build.stages.judging import judged

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kz_build.adapters import history
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.project import Project
 from kz_build.model.session import Session

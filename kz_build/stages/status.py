@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import git, history, worktree
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import KzError
 from kz_build.model.github import Pull, slug_of
 from kz_build.model.history import Commit
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.trailers import pull_of, trailer
-from kz_build.model.verdict import Judgement, Verdict
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import judged
 

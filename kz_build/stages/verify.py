@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import git, history
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters import git
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
-from kz_build.model.patch import Patch
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.project import Project
-from kz_build.model.stack import Applied, Blob, apply_patch
-from kz_build.model.verdict import Judgement, Verdict
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import Row, judged_at
 
@@ -66,6 +64,8 @@ def verify(
             if held.source.kind != "git" and (onto or tags):
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
+                from kz_build.adapters import history
+
                 history.fetch_names(held.repository)
             found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
     if not found and (onto or tags):
@@ -80,6 +80,8 @@ def verified(project: Project, held: Carried, onto: Sequence[str], tags: str) ->
         targets = _targets(held, objects, names, pinned=not (onto or tags))
         if None not in targets:
             return _judge(project, held, objects, [t for t in targets if t])
+    from kz_build.adapters import history  # a name that the clone knows needs no more than its objects
+
     for name, target in zip(names, targets, strict=True):
         if target is None:
             history.known_or_fetched(held.repository, name)
@@ -90,6 +92,8 @@ def verified(project: Project, held: Carried, onto: Sequence[str], tags: str) ->
 
 def _tags(repository: git.Repository, pattern: str) -> list[str]:
     """Tags that match, in git's order of versions; upstream is asked where the clone has none."""
+    from kz_build.adapters import history
+
     for known in (True, False):
         if not known:
             history.fetch_names(repository)
@@ -101,7 +105,7 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
 
 def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
     if pinned:
-        own = objects.commits([held.base])[0]
+        own = objects.commit(held.base)
         if own is None:
             raise git.ObjectsMissing(f"the commit {held.base} is not in the partial clone")
         return [Target(held.version, own[0], own[1] if held.source.kind == "git" else "")]
@@ -110,32 +114,10 @@ def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinne
 
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
     def told(commit: str, row: Row) -> Row:
-        return tuple(_followed(held, commit, j) if j.verdict is Verdict.MISSING else j for j in row)
+        from kz_build.stages.following import followed
+
+        return tuple(followed(held, commit, j) if j.verdict is Verdict.MISSING else j for j in row)
 
     rows = judged_at(held, project.store, objects, [target.commit for target in targets], told)
-    names = tuple(p.name for p in held.stack.patches)
-    return Verified(held.stack.line, held.stack.source, held.stack.folder, names, tuple(targets), tuple(rows))
-
-
-def _followed(held: Carried, tip: str, judgement: Judgement) -> Judgement:
-    """Say where a missing file went, and whether the patch would fit there."""
-    went = history.renamed(held.repository, held.base, tip, judgement.path)
-    if went is None:
-        return judgement
-    commit, path = went
-    if not path:
-        return replace(judgement, reason=f"removed by {commit.shown}")
-    with held.repository.objects() as objects:
-        there = git.read_ids(objects, [tip], [path])[0][path]
-        blob = Blob(there[0], objects.content(there[1])) if there else None
-    patch = next(p for p in held.stack.patches if p.name == judgement.patch)
-    fits = (
-        "fits"
-        if isinstance(apply_patch(_moved(patch, judgement.path, path), {path: blob}.get), Applied)
-        else "does not fit"
-    )
-    return replace(judgement, reason=f"renamed to {path} by {commit.shown}; the patch {fits} there")
-
-
-def _moved(patch: Patch, old: str, new: str) -> Patch:
-    return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))
+    files = held.files
+    return Verified(files.line, files.source, files.folder, files.patches, tuple(targets), tuple(rows))

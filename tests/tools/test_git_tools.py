@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.stacks import load_stack
 from kz_build.model.intent import evaluate
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import HunkFailure, apply_hunks
