@@ -9,9 +9,8 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
@@ -31,8 +30,7 @@ class ObjectsMissing(KzError):
     name = "missing"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One file or submodule of a tree."""
 
     mode: str
@@ -70,8 +68,7 @@ def contents_path(store: Path) -> Path:
     return store / "git" / "contents.git"
 
 
-@dataclass(frozen=True)
-class Repository:
+class Repository(NamedTuple):
     """A bare repository in the store."""
 
     path: Path

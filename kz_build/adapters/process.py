@@ -12,8 +12,8 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.adapters.environment import plain
 from kz_build.model.errors import CommandError
@@ -24,8 +24,7 @@ STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """What a short command said."""
 
     code: int

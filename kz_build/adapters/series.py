@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.model.errors import ConfigError, Problem
 
 
-@dataclass(frozen=True)
-class StackFiles:
+class StackFiles(NamedTuple):
     """A stack as bytes: its patches in the order of the series, `checks.yaml` where it has one, `series` itself.
 
     `folder` is for messages; `digest` covers all of it. A verdict that is remembered for a digest needs no more.

@@ -6,15 +6,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kz_build.model.errors import ConfigError
 
 KINDS = ("folder", "git", "wheel", "archive")
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Something upstream that we build from. `kind` is git, wheel, archive or folder; `options` as in pins.yaml."""
 
     name: str
@@ -35,8 +34,7 @@ class Override:
     value: str
 
 
-@dataclass(frozen=True)
-class Pins:
+class Pins(NamedTuple):
     """All of pins.yaml with pins.local.yaml over it, validated. `digest` covers both files."""
 
     data: Mapping[str, Any]

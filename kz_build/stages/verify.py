@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kz_build.adapters import git
 from kz_build.adapters.series import stack_sources
@@ -16,8 +15,7 @@ from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import Row, judged_at
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A version to try the stack on. `name` as it was asked for; `date` is the commit's, '' for what has none of its own."""
 
     name: str
@@ -25,8 +23,7 @@ class Target:
     date: str
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(NamedTuple):
     """One stack against its targets: `rows[i][k]` is patch k on target i."""
 
     line: str
