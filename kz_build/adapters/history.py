@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.git import Repository, local_environment
-from kz_build.adapters.process import checked, run
+from kz_build.adapters.process import checked, run, side_by_side
 from kz_build.model.errors import CommandError, ConfigError
 from kz_build.model.history import Commit
 
@@ -107,6 +108,7 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
     repository.git("pack-refs", "--all")  # twenty thousand files are slow to list
     # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
     repository.git("commit-graph", "write", "--reachable", "--changed-paths")
+    repository.git("multi-pack-index", "write")  # every fetch leaves a pack, and each would be searched by itself
 
 
 def refs(repository: Repository, *patterns: str) -> dict[str, str]:
@@ -130,14 +132,9 @@ def tags(repository: Repository) -> frozenset[str]:
 
 def commit_of(repository: Repository, name: str) -> str:
     """Commit that a tag, branch, pull request or id names in the clone, '' where it knows none."""
-    for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
-        done = run(
-            repository.argv("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"),
-            env=local_environment(),
-        )
-        if done.code == 0:
-            return done.stdout.decode().strip()
-    return ""
+    with repository.objects() as objects:
+        found = objects.commit(name)
+    return found[0] if found else ""
 
 
 def known_or_fetched(repository: Repository, name: str) -> str:
@@ -195,21 +192,43 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
 
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
     """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
-    said = repository.git(
-        "log",
-        "--first-parent",
+    return walk(repository, base, tip, paths)[1]
+
+
+def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[int, tuple[Commit, ...]]:
+    """(how many commits base..tip has along first parents, those that `log` gives)."""
+    span = f"{base}..{tip}" if base else tip
+    form = (
         "--diff-merges=first-parent",
-        "--reverse",
         "--raw",
         "--no-abbrev",
         "--no-renames",
         "-z",
         "--format=%x01%H%x00%cI%x00%s%x00",
-        f"{base}..{tip}" if base else tip,
-        "--",
-        *(f":(literal){path}" for path in sorted(paths)),
     )
-    found = []
+    files = [f":(literal){path}" for path in sorted(paths)]
+    # git before 2.51 has its index of changed paths at hand only where one is asked for.
+    asked = [[file] for file in files] if 0 < len(files) <= ALONE else [files]
+    order, *said = side_by_side(
+        [
+            repository.argv("rev-list", "--first-parent", "--reverse", span),
+            *(repository.argv("log", "--first-parent", *form, span, "--", *some) for some in asked),
+        ],
+        env=local_environment(),
+    )
+    found: dict[str, Commit] = {}
+    for commit in (commit for text in said for commit in _commits(text)):
+        known = found.get(commit.id)
+        found[commit.id] = replace(known, changes=(*known.changes, *commit.changes)) if known else commit
+    ids = order.decode().split()
+    return len(ids), tuple(found[oid] for oid in ids if oid in found)
+
+
+ALONE = 16
+"""Up to so many paths are walked each by itself."""
+
+
+def _commits(said: bytes) -> Iterator[Commit]:
     for record in said.split(b"\1")[1:]:
         commit, date, subject, *rest = record.split(b"\0")
         changes = []
@@ -217,13 +236,7 @@ def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tu
         for facts, path in zip(fields[::2], fields[1::2], strict=True):
             _, mode, before, after, _ = facts.decode().split(" ")
             changes.append((os.fsdecode(path), mode, before, after))
-        found.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
-    return tuple(found)
-
-
-def count(repository: Repository, base: str, tip: str) -> int:
-    """How many commits base..tip has along first parents."""
-    return int(repository.git("rev-list", "--count", "--first-parent", f"{base}..{tip}"))
+        yield Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes))
 
 
 def releases(repository: Repository) -> tuple[str, ...]:
@@ -232,19 +245,21 @@ def releases(repository: Repository) -> tuple[str, ...]:
     return tuple(name for name in names if "/" not in name and "-" not in name)
 
 
-def first_tag(repository: Repository, commit: str) -> str:
-    """The first release that has a commit: the lowest version without a suffix like -rc1, or with one if there is no other."""
-    said = repository.git(
-        "-c",
-        "versionsort.suffix=-",
-        "for-each-ref",
-        f"--contains={commit}",
-        "--sort=version:refname",
-        "--format=%(refname:strip=2)",
-        "refs/tags",
-    )
-    tags = [tag for tag in said.decode("utf-8", "replace").split() if "/" not in tag]
-    return next((tag for tag in tags if "-" not in tag), tags[0] if tags else "")
+def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
+    """The first release that has each commit, all from one walk: the lowest version without a suffix like -rc1, or with
+    one if there is no other, '' where none has it. `since` is a revision that has none of the commits."""
+    words = ("rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", f"^{since}")
+    said = repository.git(*words).decode() if commits else ""
+    holds: dict[str, frozenset[str]] = {}
+    for row in reversed(said.splitlines()):
+        commit, *parents = row.split(" ")
+        own = frozenset((commit,) if commit in commits else ())
+        holds[commit] = own.union(*(holds.get(parent, own) for parent in parents))
+    tags = [(ref.removeprefix("refs/tags/"), at) for ref, at in refs(repository, "refs/tags/*").items()] if said else []
+    tags.sort(
+        key=lambda tag: "-" in tag[0]
+    )  # the order of versions stays, and those with a suffix come after the others
+    return {commit: next((tag for tag, at in tags if commit in holds.get(at, ())), "") for commit in commits}
 
 
 def diff_blobs(repository: Repository, before: str, after: str, *, context: int = 3) -> bytes:

@@ -75,6 +75,20 @@ def checked(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = 
     return done.stdout
 
 
+def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
+    """Run short commands at the same time; gives their output in order. Raises CommandError for the first that failed."""
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(conversation(argv, env)) for argv in argvs]
+        said = []
+        for argv, process in zip(argvs, running, strict=True):
+            out, err = process.communicate()
+            if process.returncode != 0:
+                text = err.decode("utf-8", "replace").strip()
+                raise CommandError(f"`{shlex.join(argv)}` ended with {process.returncode}\n{text}")
+            said.append(out)
+        return said
+
+
 @contextlib.contextmanager
 def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
     """A process one talks to over its pipes; it has ended when the block is left."""

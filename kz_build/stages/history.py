@@ -57,13 +57,13 @@ def walked(project: Project, held: Carried, to: str) -> History:
     parted = upstream.merge_base(held.repository, held.base, tip)
     if not parted:
         raise ConfigError(f"{held.version} and {to} have no common history")
-    commits = upstream.log(held.repository, parted, tip, held.stack.touched)
+    count, commits = upstream.walk(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
         ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
         rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
     told = stories(rows[0], rows[1], commits, rows[2:])
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
-    tags = {commit: upstream.first_tag(held.repository, commit) for commit in sorted(named)}
+    tags = upstream.first_tags(held.repository, sorted(named), parted)
     return History(
         held.stack.line,
         held.stack.source,
@@ -71,7 +71,7 @@ def walked(project: Project, held: Carried, to: str) -> History:
         to,
         tip,
         parted,
-        upstream.count(held.repository, parted, tip),
+        count,
         len(commits),
         told,
         tags,

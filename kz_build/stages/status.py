@@ -110,7 +110,7 @@ def _facts(
     """What became of a patch's pull request: where it landed, whether it is closed, how it moved since it was taken."""
     rows = []
     if landed:
-        tag = history.first_tag(held.repository, landed.id)
+        tag = history.first_tags(held.repository, [landed.id], f"{landed.id}^@")[landed.id]
         rows.append(f"#{number} landed as {landed.shown}" + (f", first in {tag}" if tag else ", in no tag yet"))
     elif asked:
         rows.append(f"#{number} is {asked.state}, last changed {asked.updated[:10]}")
