@@ -140,6 +140,7 @@ def peers_clone(project: Project, found: Trial) -> Path:
 
 def checkout(clone: Path, tree: Path, commit: str, exclude: Sequence[str]) -> None:
     """A worktree of a commit, without the files that pins.yaml never downloads."""
+    git_at(clone, "worktree", "prune")
     git_at(clone, "worktree", "add", "--quiet", "--detach", "--no-checkout", str(tree), commit)
     git_at(tree, "sparse-checkout", "set", "--no-cone", "/*", *(f"!{pattern}" for pattern in exclude))
     git_at(tree, "checkout", "--quiet", commit)
