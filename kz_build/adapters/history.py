@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.git import Repository, local_environment
@@ -111,16 +111,21 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
     repository.git("multi-pack-index", "write")  # every fetch leaves a pack, and each would be searched by itself
 
 
+_LIST = (
+    "-c",
+    "versionsort.suffix=-",
+    "for-each-ref",
+    "--sort=version:refname",
+    "--format=%(refname) %(objectname) %(*objectname)",
+)
+
+
 def refs(repository: Repository, *patterns: str) -> dict[str, str]:
     """Name -> commit of the references under `patterns` (refs/tags, say), in git's order of versions."""
-    said = repository.git(
-        "-c",
-        "versionsort.suffix=-",
-        "for-each-ref",
-        "--sort=version:refname",
-        "--format=%(refname) %(objectname) %(*objectname)",
-        *patterns,
-    )
+    return _listed(repository.git(*_LIST, *patterns))
+
+
+def _listed(said: bytes) -> dict[str, str]:
     rows = (line.split(" ") for line in said.decode("utf-8", "replace").splitlines())
     return {name: peeled or commit for name, commit, peeled in rows}
 
@@ -192,12 +197,39 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
 
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
     """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
-    return walk(repository, base, tip, paths)[1]
+    return _commits(repository.git(*_log(f"{base}..{tip}" if base else tip, paths)))
 
 
-def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[int, tuple[Commit, ...]]:
-    """(how many commits base..tip has along first parents, those that `log` gives)."""
-    span = f"{base}..{tip}" if base else tip
+class Walk(NamedTuple):
+    """base..tip along first parents: how many commits, those that touch the paths, and what the releases hold of it."""
+
+    total: int
+    commits: tuple[Commit, ...]
+    above: bytes
+    tags: bytes
+
+    def first_tags(self, commits: Collection[str]) -> dict[str, str]:
+        """The first release that has each commit: the lowest version without a suffix like -rc1, or with one if there is
+        no other; '' where none has it."""
+        return _first_tags(self.above, self.tags, commits)
+
+
+def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> Walk:
+    """All that a history asks of git, at the same time."""
+    span = f"{base}..{tip}"
+    count = repository.argv("rev-list", "--count", "--first-parent", span)
+    words = [*_above(repository, base), count, repository.argv(*_log(span, paths))]
+    above, tags, total, said = side_by_side(words, env=local_environment())
+    return Walk(int(total), _commits(said), above, tags)
+
+
+def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
+    """As Walk's; `since` is a revision that has none of the commits."""
+    above, tags = side_by_side(_above(repository, since), env=local_environment())
+    return _first_tags(above, tags, commits)
+
+
+def _log(span: str, paths: Iterable[str]) -> tuple[str, ...]:
     form = (
         "--diff-merges=first-parent",
         "--raw",
@@ -206,29 +238,11 @@ def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> t
         "-z",
         "--format=%x01%H%x00%cI%x00%s%x00",
     )
-    files = [f":(literal){path}" for path in sorted(paths)]
-    # git before 2.51 has its index of changed paths at hand only where one is asked for.
-    asked = [[file] for file in files] if 0 < len(files) <= ALONE else [files]
-    order, *said = side_by_side(
-        [
-            repository.argv("rev-list", "--first-parent", "--reverse", span),
-            *(repository.argv("log", "--first-parent", *form, span, "--", *some) for some in asked),
-        ],
-        env=local_environment(),
-    )
-    found: dict[str, Commit] = {}
-    for commit in (commit for text in said for commit in _commits(text)):
-        known = found.get(commit.id)
-        found[commit.id] = replace(known, changes=(*known.changes, *commit.changes)) if known else commit
-    ids = order.decode().split()
-    return len(ids), tuple(found[oid] for oid in ids if oid in found)
+    return ("log", "--first-parent", "--reverse", *form, span, "--", *(f":(literal){path}" for path in sorted(paths)))
 
 
-ALONE = 16
-"""Up to so many paths are walked each by itself."""
-
-
-def _commits(said: bytes) -> Iterator[Commit]:
+def _commits(said: bytes) -> tuple[Commit, ...]:
+    found = []
     for record in said.split(b"\1")[1:]:
         commit, date, subject, *rest = record.split(b"\0")
         changes = []
@@ -236,7 +250,8 @@ def _commits(said: bytes) -> Iterator[Commit]:
         for facts, path in zip(fields[::2], fields[1::2], strict=True):
             _, mode, before, after, _ = facts.decode().split(" ")
             changes.append((os.fsdecode(path), mode, before, after))
-        yield Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes))
+        found.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
+    return tuple(found)
 
 
 def releases(repository: Repository) -> tuple[str, ...]:
@@ -245,21 +260,25 @@ def releases(repository: Repository) -> tuple[str, ...]:
     return tuple(name for name in names if "/" not in name and "-" not in name)
 
 
-def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
-    """The first release that has each commit, all from one walk: the lowest version without a suffix like -rc1, or with
-    one if there is no other, '' where none has it. `since` is a revision that has none of the commits."""
-    words = ("rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", f"^{since}")
-    said = repository.git(*words).decode() if commits else ""
+def _above(repository: Repository, since: str) -> list[list[str]]:
+    """Every commit that a tag has and `since` has not, with its parents; then the tags in git's order of versions."""
+    return [
+        repository.argv("rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", f"^{since}"),
+        repository.argv(*_LIST, "refs/tags/*"),
+    ]
+
+
+def _first_tags(above: bytes, tags: bytes, commits: Collection[str]) -> dict[str, str]:
     holds: dict[str, frozenset[str]] = {}
-    for row in reversed(said.splitlines()):
+    for row in reversed(above.decode().splitlines()):
         commit, *parents = row.split(" ")
         own = frozenset((commit,) if commit in commits else ())
         holds[commit] = own.union(*(holds.get(parent, own) for parent in parents))
-    tags = [(ref.removeprefix("refs/tags/"), at) for ref, at in refs(repository, "refs/tags/*").items()] if said else []
-    tags.sort(
+    named = [(ref.removeprefix("refs/tags/"), at) for ref, at in _listed(tags).items()]
+    named.sort(
         key=lambda tag: "-" in tag[0]
     )  # the order of versions stays, and those with a suffix come after the others
-    return {commit: next((tag for tag, at in tags if commit in holds.get(at, ())), "") for commit in commits}
+    return {commit: next((tag for tag, at in named if commit in holds.get(at, ())), "") for commit in commits}
 
 
 def diff_blobs(repository: Repository, before: str, after: str, *, context: int = 3) -> bytes:

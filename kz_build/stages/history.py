@@ -57,13 +57,13 @@ def walked(project: Project, held: Carried, to: str) -> History:
     parted = upstream.merge_base(held.repository, held.base, tip)
     if not parted:
         raise ConfigError(f"{held.version} and {to} have no common history")
-    count, commits = upstream.walk(held.repository, parted, tip, held.stack.touched)
+    way = upstream.walk(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
         ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
-        rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
-    told = stories(rows[0], rows[1], commits, rows[2:])
+        rows = judged(held, project.store, objects, [*ends, *fold(ends[1], way.commits)])
+    told = stories(rows[0], rows[1], way.commits, rows[2:])
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
-    tags = upstream.first_tags(held.repository, sorted(named), parted)
+    tags = way.first_tags(sorted(named))
     return History(
         held.stack.line,
         held.stack.source,
@@ -71,8 +71,8 @@ def walked(project: Project, held: Carried, to: str) -> History:
         to,
         tip,
         parted,
-        count,
-        len(commits),
+        way.total,
+        len(way.commits),
         told,
         tags,
     )
