@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.stacks import load_stack
 from kz_build.model.errors import ConfigError
 from kz_build.model.patch import FILE
 from kz_build.model.quilt import Entry, parse_foreign
