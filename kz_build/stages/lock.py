@@ -51,9 +51,11 @@ def _resolve(
 ) -> dict[str, Any]:
     version = project.pins.line(line)[source.name]
     old = dict(project.lock.entry(line, source.name) or {})
-    if old.get("version") != version or old.get("kind") != source.kind:
-        old = {}
     entry: dict[str, Any] = {"kind": source.kind, "version": version}
+    if index := source.options.get("index"):
+        entry["index"] = index  # another index may have another file of that name
+    if any(old.get(key) != entry.get(key) for key in ("kind", "version", "index")):
+        old = {}
     try:
         if source.kind == "git":
             return _stacked(project, line, source, _git(project, source, version, entry, notes))

@@ -416,3 +416,15 @@ def test_two_at_once_share_one_store(sample: Path, clean_env: dict[str, str], tm
     for process in both:
         out, err = process.communicate()
         assert process.returncode == 0, err.decode()
+
+
+def test_a_digest_of_another_index_is_not_kept(tmp_path: Path, kz: Kz) -> None:
+    entry = {"kind": "wheel", "version": "1", "file": "x-1-py3-none-any.whl", "sha256": "0" * 64, "size": 1}
+    (tmp_path / "pins.lock").write_text(json.dumps({"version": 1, "unknown": 0, "lines": {"l": {"x": entry}}}))
+    (tmp_path / "pins.yaml").write_text(
+        "version: 1\ndefault: l\nsources:\n  x: {wheel: x, index: 'http://127.0.0.1:1'}\nlines: {l: {x: '1'}}\n"
+        "targets:\n  t: {platform: linux, abi: arm64, sources: [x], tools: {cmake: [c], ninja: [n], objcopy: [o]}, cmake: {}, outputs: {}}\n"
+    )
+    done = kz("-C", tmp_path, "lock", "--json")
+    assert done.returncode == 0, done.stderr
+    assert any("sha256" in change and "0000" in change for change in json.loads(done.stdout)["changes"])
