@@ -54,9 +54,14 @@ def build_android(session: nox.Session) -> None:
 
 @nox.session
 def verify_patches(session: nox.Session) -> None:
-    """Apply every stack of every line and run its intent checks: `kz apply --all-lines`."""
+    """Judge every patch of every line, on its pin or with `-- --onto main` elsewhere: `kz verify`.
+
+    On the pins the trees are compared with pins.lock too: `kz apply`.
+    """
     install(session, "run")
-    kz(session, "apply", "--all-lines")
+    kz(session, "verify", *(() if "--line" in session.posargs else ("--all-lines",)))
+    if not session.posargs:
+        kz(session, "apply", "--all-lines")
 
 
 @nox.session

@@ -104,6 +104,14 @@ def test_numbers_are_brought_when_they_are_asked_for(ours: Project) -> None:
     assert seen(ours, "--pr", "11", "--fetch") == {}
 
 
+def test_one_that_lands_again_what_was_taken_back_is_seen(ours: Project) -> None:
+    up = ours.upstream
+    up.commit("Take the lines of a (#7)", {"a.txt": THEIRS})
+    up.commit("Back out (#8)", {"a.txt": text()})
+    up.pull(11, {"a.txt": THEIRS}, subject="Land it again")
+    assert set(seen(ours, "--since", "2026-01-01", "--fetch")) == set(seen(ours, "--pr", "11")) == {11}
+
+
 def test_since_takes_the_heads_of_that_day_and_later(ours: Project) -> None:
     for number in (11, 12, 13):  # of 3, 4 and 5 January
         ours.upstream.pull(number, {"a.txt": put(THEIRS, 1, str(number))})
