@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     made = verb(
         "verify",
         _verify,
-        "judge every patch on its pin or on other revisions of upstream, without a checkout",
+        "judge every patch on its pin or other revisions of upstream, without a checkout",
         "kz verify --tags 'v1.[34].?' --onto main",
     )
     on_line(made, every=True)

@@ -90,14 +90,18 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
 
 
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
-    _asked(
-        repository,
-        *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
-        stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
-    )
-    repository.git("pack-refs", "--all")  # twenty thousand files are slow to list
-    # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
-    repository.git("commit-graph", "write", "--reachable", "--changed-paths")
+    from kz_build.adapters import store  # file locks are needed only where something is written
+
+    with store.locked(repository.path.parent.parent, repository.path.name):
+        _asked(
+            repository,
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
+            stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
+        )
+        # Both only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
+        # known without its trees. Where a killed git has left its lock behind, it is slower.
+        for words in (("pack-refs", "--all"), ("commit-graph", "write", "--reachable", "--changed-paths")):
+            run(repository.argv(*words), env=local_environment())
 
 
 def _asked(repository: Repository, *words: str, stdin: bytes = b"") -> bytes:

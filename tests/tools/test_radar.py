@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,25 @@ def test_open_ones_are_githubs_with_its_titles(ours: Project, make_api: Callable
     assert [a.headers.get("If-None-Match") for a in api.asked] == [None, None, '"1"', '"2"']
     api.tell(PULLS, Answer(200, []))
     assert ours.json("radar", "--open", **env)[0]["heads"] == 0
+
+
+def test_many_at_once_wait_for_each_other(ours: Project) -> None:
+    for number in range(11, 40):
+        ours.upstream.pull(number, {"a.txt": put(THEIRS, 1, str(number))})
+        ours.upstream.git("tag", f"v1.{number}", f"refs/pull/{number}/head")
+    asked = [("radar", "--fetch"), ("verify", "--tags", "v1.*", "--fetch")] * 2
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda argv: ours.kz(*argv), asked))
+    assert [d.returncode for d in done] == [0, 4, 0, 4], [d.stderr for d in done]
+    assert "2 patches do not hold on v1.11 … v1.39, 29 revisions" in done[1].stderr
+
+
+def test_a_lock_that_a_killed_git_left_stops_nobody(ours: Project) -> None:
+    (clone,) = (ours.root.parent / "store" / "git").glob("up-*.git")
+    (clone / "objects/info").mkdir(exist_ok=True)
+    (clone / "objects/info/commit-graph.lock").touch()
+    ours.upstream.pull(11, {"a.txt": THEIRS})
+    assert set(seen(ours, "--fetch")) == {11}
 
 
 def test_radar_writes_nothing_into_the_project_and_needs_no_network_twice(ours: Project, tmp_path: Path) -> None:
