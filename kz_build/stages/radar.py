@@ -88,7 +88,7 @@ def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progres
     project.pins.line(line)
     if wanted.since is not None:
         try:
-            datetime.date.fromisoformat(wanted.since)
+            wanted = replace(wanted, since=datetime.date.fromisoformat(wanted.since).isoformat())
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
     found = []

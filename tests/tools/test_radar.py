@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -117,6 +118,8 @@ def test_since_takes_the_heads_of_that_day_and_later(ours: Project) -> None:
     for number in (11, 12, 13):  # of 3, 4 and 5 January
         ours.upstream.pull(number, {"a.txt": put(THEIRS, 1, str(number))})
     assert set(seen(ours, "--since", "2026-01-04")) == {12, 13}
+    if sys.version_info >= (3, 11):  # which reads more ways of writing a date
+        assert set(seen(ours, "--since", "20260104")) == {12, 13}
     # No network is asked because there are none.
     ours.upstream.folder.rename(ours.root.parent / "gone")
     assert ours.json("radar", "--since", "2026-02-01")[0]["heads"] == 0
