@@ -16,11 +16,12 @@ from kz_build.model.history import Commit
 
 
 def fetch_names(repository: Repository) -> None:
-    """Bring upstream's branch of the same name as its HEAD, and all tags; index the commits for fast walks."""
-    said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD").decode()
-    branch = next((line.split()[1].removeprefix("refs/heads/") for line in said.splitlines() if line[:4] == "ref:"), "")
-    wanted = [f"+refs/heads/{branch}:refs/heads/{branch}"] if branch else []
-    _fetch(repository, [*wanted, "+refs/tags/*:refs/tags/*"])
+    """Bring upstream's branch of the same name as its HEAD, the branches that were brought by name, and all tags."""
+    own = refs(repository, "refs/heads")
+    said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD", *own).decode()
+    rows = [line.split() for line in said.splitlines()]
+    there = {words[1] for words in rows if words[1] in own or words[0] == "ref:"}
+    _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(there)), "+refs/tags/*:refs/tags/*"])
 
 
 def fetch_name(repository: Repository, name: str) -> None:

@@ -194,6 +194,19 @@ def test_new_commits_are_asked_for_only_with_fetch(checked: Project) -> None:
     assert checked.kz("verify", "--onto", "main", "--fetch").returncode == 4
 
 
+def test_a_branch_is_brought_by_name_and_renewed_with_the_others(checked: Project) -> None:
+    up = checked.upstream
+    for name in ("release/1", "release/2"):
+        up.git("branch", name, "v1")
+    assert checked.kz("verify", "--onto", "release/1", "release/2").returncode == 0
+    up.git("checkout", "-q", "release/1")
+    up.commit("Break (#9)", {"a.txt": put(text(), 10, "theirs")})
+    up.git("branch", "-D", "release/2")
+    assert checked.kz("verify", "--onto", "release/1", "release/2").returncode == 0
+    found = checked.json("verify", "--onto", "release/1", "main", "--fetch", code=4)
+    assert [judged(found, name)["verdict"] for name in ("release/1", "main")] == ["content", "upstreamed"]
+
+
 def test_a_commit_that_no_branch_has_is_brought_by_its_full_id(checked: Project) -> None:
     head = checked.upstream.pull(5, {"a.txt": put(text(), 10, "theirs")}, base="v1")
     found = checked.json("verify", "--onto", head, code=4)
