@@ -9,7 +9,7 @@ from typing import Any
 
 from kz_build.model.intent import evaluate
 from kz_build.model.patch import Hunk, Patch, split_lines
-from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt
+from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, reversed_patch
 
 
 class Verdict(Enum):
@@ -152,28 +152,26 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
             patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, "what it changes is there already"
         )
     # Every file is asked by itself: a patch is as bad off as the worst of its files.
-    worst: Judgement | None = None
     failed = []
     for change in patch.files:
-        outcome = apply_patch(replace(patch, files=(change,)), current)
+        part = replace(patch, files=(change,))
+        outcome = apply_patch(part, current)
         if isinstance(outcome, Applied):
             continue
-        failed.append(change.path)
         verdict, reason = _why(outcome, current(change.path))
-        if worst is None or verdict.rank > worst.rank:
-            worst = Judgement(patch.name, verdict, change.path, outcome.patch_line, 0, reason)
-    assert worst is not None
-    if (
-        worst.verdict is not Verdict.MISSING
-        and origin
-        and all(_merges(path, current, origin, merge) for path in failed)
-    ):
-        return replace(
-            worst,
-            verdict=Verdict.MERGED,
-            reason=f"{worst.reason}; a three-way merge finds a result, which kz rebase shows",
-        )
-    return worst
+        if isinstance(apply_patch(reversed_patch(part), current), Applied):
+            verdict, reason = Verdict.CONTENT, _PART
+        failed.append(Judgement(patch.name, verdict, change.path, outcome.patch_line, 0, reason))
+    whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
+    worst = max(failed, key=lambda j: (j.verdict.rank, j.reason != _PART), default=whole)
+    merged = origin and failed and all(_merges(j.path, current, origin, merge) for j in failed)
+    if worst.verdict is Verdict.MISSING or not merged:
+        return worst
+    reason = f"{worst.reason}; a three-way merge finds a result, which kz rebase shows"
+    return replace(worst, verdict=Verdict.MERGED, reason=reason)
+
+
+_PART = "upstream has this part of the patch already"
 
 
 def _why(refused: Refused, there: Blob | None) -> tuple[Verdict, str]:

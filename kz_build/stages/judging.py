@@ -17,7 +17,7 @@ from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
 from kz_build.stages.carried import Carried
 
-RULES = "2"
+RULES = "3"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]
