@@ -54,14 +54,18 @@ def build_android(session: nox.Session) -> None:
 
 @nox.session
 def verify_patches(session: nox.Session) -> None:
-    """Judge every patch of every line, on its pin or with `-- --onto main` elsewhere: `kz verify`.
-
-    On the pins the trees are compared with pins.lock too: `kz apply`.
-    """
+    """Judge every patch of every line: `kz verify --all-lines`, on the pins, where trees must be the lock's, or after `--` on others."""
     install(session, "run")
-    kz(session, "verify", *(() if "--line" in session.posargs else ("--all-lines",)))
-    if not session.posargs:
+    kz(session, "verify", *([] if "--line" in session.posargs else ["--all-lines"]))
+    if not {"--line", "--onto", "--tags"} & set(session.posargs):
         kz(session, "apply", "--all-lines")
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """The newest line against upstream's branch, in one issue of GITHUB_REPOSITORY: `kz nightly`."""
+    install(session, "run")
+    kz(session, "nightly")
 
 
 @nox.session

@@ -88,9 +88,11 @@ def links(root: Path, repo: git.Repository, commit: str) -> list[tuple[str, str,
     gitlinks = {e.path: e.id for e in repo.entries(commit) if e.submodule}
     if not gitlinks:
         return []
-    fill(root, repo, commit, (), frozenset({".gitmodules"}))
-    with repo.objects() as objects:
-        blob = git.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
+    try:
+        blob = _gitmodules(repo, commit)
+    except git.ObjectsMissing:
+        fill(root, repo, commit, (), frozenset({".gitmodules"}))
+        blob = _gitmodules(repo, commit)
     parser = configparser.RawConfigParser(strict=False)
     parser.read_string("\n".join(line.strip() for line in (blob.data if blob else b"").decode().splitlines()))
     urls = {
@@ -100,6 +102,11 @@ def links(root: Path, repo: git.Repository, commit: str) -> list[tuple[str, str,
     if unknown:
         raise KzError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
     return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]
+
+
+def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:
+    with repo.objects() as objects:
+        return git.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
 
 
 def _absolute(repo: git.Repository, url: str) -> str:

@@ -156,6 +156,14 @@ class Repository:
                 env=networked(),
                 stdin=wanted,
             )
+            self.index_packs()
+
+    def index_packs(self) -> None:
+        """One index over all packs: every fetch leaves one more, and git opens them all for any read.
+
+        It only makes reading faster, so that where it cannot be written (a killed git's lock, say) nothing is said.
+        """
+        run(self.argv("multi-pack-index", "write", "--no-progress"), env=local_environment())
 
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
         """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""

@@ -20,8 +20,22 @@ def fetch_names(repository: Repository) -> None:
     own = refs(repository, "refs/heads")
     said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD", *own).decode()
     rows = [line.split() for line in said.splitlines()]
-    there = {words[1] for words in rows if words[1] in own or words[0] == "ref:"}
+    trunks = [words[1] for words in rows if words[0] == "ref:"]
+    there = {*trunks, *(words[1] for words in rows if words[1] in own)}
     _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(there)), "+refs/tags/*:refs/tags/*"])
+    if trunks:
+        repository.git("symbolic-ref", "HEAD", trunks[0])
+
+
+def trunk(repository: Repository) -> str:
+    """Name of upstream's own branch, main for most; upstream is asked where the clone has never heard of it."""
+    for ask in (True, False):
+        name = repository.git("symbolic-ref", "--short", "HEAD").decode().strip()
+        if commit_of(repository, name):
+            return name
+        if ask:
+            fetch_names(repository)
+    raise ConfigError("upstream's HEAD names no branch", hint="is it empty?")
 
 
 def fetch_name(repository: Repository, name: str) -> None:
@@ -41,6 +55,13 @@ def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> tuple[
     if there:
         _fetch(repository, [f"+{ref}:{ref}" for ref in wanted if ref in there])
     return tuple(n for ref, n in wanted.items() if ref not in there)
+
+
+def fetch_pull(repository: Repository, number: int) -> str:
+    """Bring one pull request; gives its head. Raises ConfigError where upstream has none of that number."""
+    if fetch_pulls(repository, [number]):
+        raise ConfigError(f"upstream has no pull request #{number}")
+    return commit_of(repository, f"refs/pull/{number}/head")
 
 
 def pulls(repository: Repository, since: str = "") -> dict[int, str]:
@@ -99,8 +120,9 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
             *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
             stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
         )
-        # Both only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
+        # All only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
         # known without its trees. Where a killed git has left its lock behind, it is slower.
+        repository.index_packs()
         for words in (("pack-refs", "--all"), ("commit-graph", "write", "--reachable", "--changed-paths")):
             run(repository.argv(*words), env=local_environment())
 
@@ -178,6 +200,32 @@ def merge_base(repository: Repository, a: str, b: str) -> str:
     return done.stdout.decode().split("\n", 1)[0]
 
 
+def forked(repository: Repository, head: str, tip: str) -> str:
+    """The commit that a branch began at, also where it was merged into `tip` since; '' where they have nothing in common."""
+    base = merge_base(repository, head, tip)
+    if base != head:
+        return base
+    merges = repository.git("rev-list", "--first-parent", "--ancestry-path", f"{head}..{tip}").decode().split()
+    return merge_base(repository, head, f"{merges[-1]}^1") if merges else base
+
+
+def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[int, Commit]:
+    """Pull request -> the newest commit of tip's history whose subject ends with its number."""
+    if not numbers:
+        return {}
+    said = repository.git(
+        "log",
+        "--first-parent",
+        "--extended-regexp",
+        f"--grep=\\(#({'|'.join(map(str, sorted(numbers)))})\\)",
+        "--format=%H%x00%cI%x00%s",
+        tip,
+    )
+    rows = (row.split("\0", 2) for row in said.decode("utf-8", "replace").splitlines())
+    commits = [Commit(oid, date, subject) for oid, date, subject in rows]
+    return {c.pull: c for c in reversed(commits) if c.pull in numbers}
+
+
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
     """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
     said = repository.git(
@@ -211,6 +259,12 @@ def count(repository: Repository, base: str, tip: str) -> int:
     return int(repository.git("rev-list", "--count", "--first-parent", f"{base}..{tip}"))
 
 
+def releases(repository: Repository) -> tuple[str, ...]:
+    """Tags that name a release, in git's order of versions: no folder in them, no suffix like -rc1."""
+    names = (ref.removeprefix("refs/tags/") for ref in refs(repository, "refs/tags"))
+    return tuple(name for name in names if "/" not in name and "-" not in name)
+
+
 def first_tag(repository: Repository, commit: str) -> str:
     """The first release that has a commit: the lowest version without a suffix like -rc1, or with one if there is no other."""
     said = repository.git(
@@ -229,6 +283,22 @@ def first_tag(repository: Repository, commit: str) -> str:
 def diff_blobs(repository: Repository, before: str, after: str) -> bytes:
     """git's diff between two blobs of the repository, without context."""
     return repository.git("diff", "--no-ext-diff", "--no-color", "-U0", before, after)
+
+
+def changed_blobs(repository: Repository, base: str, tip: str, paths: Sequence[str]) -> set[str]:
+    """Ids of all blobs that base..tip has before or after a change, each commit's and all of it as one."""
+    form = ("--raw", "--no-abbrev", "--no-renames", "-z")
+    words = (
+        ("log", "-m", "--format=", *form, f"{base}..{tip}", "--", *paths),
+        ("diff-tree", "-r", *form, base, tip, "--", *paths),
+    )
+    found: set[str] = set()
+    for word in words:
+        for field in repository.git(*word).split(b"\0"):
+            if field.lstrip(b"\n").startswith(b":"):
+                _, new, before, after, _ = field.decode().strip().lstrip(":").split(" ")
+                found |= {before, after} if new != "160000" else set()
+    return {oid for oid in found if oid.strip("0")}
 
 
 def merge_file(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:

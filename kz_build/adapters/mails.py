@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,3 +31,12 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
         )
         files = sorted(Path(folder).iterdir())
         return [(file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files]
+
+
+def one_mail(repository: Repository, base: str, tip: str, subject: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
+    """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit."""
+    head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", tip)
+    words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
+    diff = repository.git("diff", *words, base, tip, "--", *paths)
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject).strip("-")
+    return slug, head + f"Subject: [PATCH] {subject}\n\n---\n".encode() + diff

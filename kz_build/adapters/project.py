@@ -11,6 +11,7 @@ from typing import Any
 
 from kz_build.adapters.environment import cache_root
 from kz_build.adapters.files import write_atomic
+from kz_build.adapters.record import roll_forward
 from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.intent import KINDS, Check
 from kz_build.model.lock import Lock, parse_lock
@@ -26,10 +27,14 @@ Place = tuple[Any, ...]
 
 
 def load_project(root: Path, *, local: bool = True) -> Project:
-    """Read a project, with pins.local.yaml unless `local` is false. Raises ConfigError with every problem of its pins."""
+    """Read a project, with pins.local.yaml unless `local` is false; what a killed command left unfinished is finished first.
+
+    Raises ConfigError with every problem of its pins.
+    """
     root = root.absolute()
     if not (root / PINS).is_file():
         raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint="name one with -C FOLDER")
+    roll_forward(root)
     store = cache_root()
     text = (root / PINS).read_bytes()
     over = (root / LOCAL).read_bytes() if local and (root / LOCAL).is_file() else b""

@@ -24,15 +24,13 @@ class Worktree:
         """Whether it was made and not thrown away since."""
         return (self.path / ".git").is_file()
 
-    def git(self, *words: str, editor: str = "true") -> Output:
+    def git(self, *words: str) -> Output:
         """Run git in it as its user would, but without an editor; whatever its exit code."""
-        return run(["git", *words], env={**networked(), "GIT_EDITOR": editor}, cwd=self.path)
+        return run(["git", *words], env=_environment(), cwd=self.path)
 
     def said(self, *words: str) -> str:
         """What git prints. Raises CommandError."""
-        return checked(["git", *words], env={**networked(), "GIT_EDITOR": "true"}, cwd=self.path).decode(
-            "utf-8", "replace"
-        )
+        return checked(["git", *words], env=_environment(), cwd=self.path).decode("utf-8", "replace")
 
     def add(self, commit: str, paths: Iterable[str], exclude: Sequence[str]) -> None:
         """Make it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` brings more."""
@@ -70,15 +68,29 @@ class Worktree:
         """Whether a cherry-pick is under way."""
         return self.git("rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD").code == 0
 
+    def busy(self) -> str:
+        """What git is in the middle of, by the command that goes on with it: rebase, am, cherry-pick, merge, revert, or ''."""
+        folder = Path(self.said("rev-parse", "--absolute-git-dir").strip())
+        marks = {
+            "rebase-merge": "rebase",
+            "rebase-apply/applying": "am",
+            "rebase-apply": "rebase",
+            "CHERRY_PICK_HEAD": "cherry-pick",
+            "MERGE_HEAD": "merge",
+            "REVERT_HEAD": "revert",
+        }
+        return next((verb for mark, verb in marks.items() if (folder / mark).exists()), "")
+
     def unmerged(self) -> tuple[str, ...]:
         """Files with conflicts that nobody has marked as resolved."""
         return tuple(self.said("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1])
 
     def marked(self) -> tuple[str, ...]:
         """Staged files that still hold conflict markers."""
-        said = self.git("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", ".").stdout.decode("utf-8", "replace")
-        changed = set(self.said("diff", "--cached", "--name-only", "-z").split("\0"))
-        return tuple(name for name in said.split("\0")[:-1] if name in changed)
+        changed = [f":(literal){name}" for name in self.said("diff", "--cached", "--name-only", "-z").split("\0")[:-1]]
+        # Never the whole index: most of its files are not on this machine, and git would fetch them one by one.
+        said = self.git("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", *changed).stdout if changed else b""
+        return tuple(said.decode("utf-8", "replace").split("\0")[:-1])
 
     def dirty(self) -> tuple[str, ...]:
         """Tracked files with changes that are not committed, and new files that git would not ignore."""
@@ -92,6 +104,12 @@ class Worktree:
             if done.code:
                 remove(self.path)
         self.repository.git("worktree", "prune")
+
+
+def _environment() -> dict[str, str]:
+    """Who commits is not kept in a stack, so nobody has to tell git who they are."""
+    who = {"GIT_COMMITTER_NAME": "kz_build", "GIT_COMMITTER_EMAIL": "kz_build@localhost"}
+    return {**networked(), **who, "GIT_EDITOR": "true"}
 
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:

@@ -36,17 +36,19 @@ def with_copy(text: str, place: tuple[str, ...], name: str, **values: str) -> st
     return changed
 
 
-def without_keys(text: str, keep: Collection[str]) -> str:
-    """`text`, a mapping, without the entries whose key is not in `keep`; the comment lines above them stay."""
+def without_keys(text: str, keep: Collection[str]) -> tuple[str, list[str]]:
+    """`text`, a mapping, without the entries whose key is not in `keep`, and their keys; the comment lines above them stay."""
     import yaml
 
     node = yaml.compose(text, yaml.SafeLoader)
+    gone: list[str] = []
     for key, value in reversed(node.value if isinstance(node, yaml.MappingNode) else []):
         if key.value not in keep:
             start = text.rfind("\n", 0, key.start_mark.index) + 1
             block = _block(text, start, value.end_mark.index, key.start_mark.column)
             text = text[:start] + text[start + len(block) :]
-    return text
+            gone.insert(0, key.value)
+    return text, gone
 
 
 def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:
@@ -64,8 +66,9 @@ def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:
 
 def _block(text: str, start: int, end: int, column: int) -> str:
     """Whole lines of an entry: what follows it, comments of its neighbour for one, is not of it."""
-    stop = text.find("\n", end - 1) + 1 if text[end - 1 : end] != "\n" else end
-    lines = text[start : stop or len(text)].splitlines(keepends=True)
+    begun = text.rfind("\n", 0, end) + 1
+    stop = (text.find("\n", end) + 1 or len(text)) if text[begun:end].strip() else begun
+    lines = text[start:stop].splitlines(keepends=True)
     while len(lines) > 1:
         last = lines[-1]
         if last.strip() and not (last.lstrip().startswith("#") and len(last) - len(last.lstrip()) <= column):
@@ -80,7 +83,8 @@ def _without_anchors(text: str) -> str:
     # The name is gone from the front; a stand-in keeps it a mapping for the scanner.
     spots = [t for t in yaml.scan("x" + text, yaml.SafeLoader) if isinstance(t, yaml.AnchorToken)]
     for token in reversed(spots):
-        text = text[: token.start_mark.index - 1] + text[token.end_mark.index :].lstrip(" ")
+        # With the blank before it: what stands after it may be the end of the line.
+        text = text[: token.start_mark.index - 1].rstrip(" ") + text[token.end_mark.index - 1 :]
     return text
 
 
@@ -100,11 +104,18 @@ def _set(data: Any, place: tuple[str, ...], value: str) -> None:
     _at(data, place[:-1])[place[-1]] = value
 
 
+def _unshared(data: Any) -> Any:
+    """A copy in which what an alias names is its own: a change of one place must not count as one of the other."""
+    if isinstance(data, dict):
+        return {key: _unshared(value) for key, value in data.items()}
+    return [_unshared(value) for value in data] if isinstance(data, list) else data
+
+
 def _proved(before: str, after: str, place: tuple[str, ...], change: Any) -> str:
     """The edited text, if it says what it should and nothing else."""
     import yaml
 
-    wanted = yaml.safe_load(before)
+    wanted = _unshared(yaml.safe_load(before))
     change(wanted)
     try:
         got = yaml.safe_load(after)

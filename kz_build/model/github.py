@@ -45,3 +45,8 @@ def slug_of(url: str) -> str:
     """'owner/name' of a git address on github.com, '' for any other."""
     found = _REPOSITORY.fullmatch(url.strip())
     return found[1] if found else ""
+
+
+def pull_url(slug: str, number: int) -> str:
+    """Page of a pull request."""
+    return f"https://github.com/{slug}/pull/{number}"

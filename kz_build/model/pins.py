@@ -11,6 +11,8 @@ from typing import Any
 from kz_build.model.errors import ConfigError
 
 KINDS = ("folder", "git", "wheel", "archive")
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+"""What a line, a source or a target may be called: it becomes a folder."""
 
 
 @dataclass(frozen=True)

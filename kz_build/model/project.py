@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.model.errors import LockError
+from kz_build.model.errors import ConfigError, LockError
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Pins, Source
 
@@ -38,8 +38,15 @@ class Project:
         return str((self.root / url).resolve()) if local else url
 
     def locked(self, line: str, source: str) -> dict[str, object]:
-        """The lock's entry of a source, or LockError when the pin was never locked or has changed since."""
+        """The lock's entry of a source. ConfigError when the line does not have that source at all, LockError when the
+        pin was never locked or has changed since."""
         version = self.pins.line(line).get(source)
+        if version is None:
+            having = [name for name in self.pins.lines if source in self.pins.line(name)]
+            raise ConfigError(
+                f"line {line} has no {source}",
+                hint=f"lines that have it: {', '.join(having)}" if having else "add it under `lines` in pins.yaml",
+            )
         entry = self.lock.entry(line, source)
         if entry is None:
             raise LockError(f"{source} of line {line} is not in pins.lock", hint=f"kz lock --write --line {line}")

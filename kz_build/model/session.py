@@ -13,8 +13,8 @@ class Session:
 
     `into` is the line that is written at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is
     the stack as it was when this began, by the `digest` of its files. `old_base` and `old_tip` hold the commits to pick,
-    `todo` those that are left; `picking` is the one in the worktree, `before` the worktree's commit when it was begun.
-    `tip` is how far it came. `notes` say what happened on the way.
+    `todo` those that are left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit when it was begun.
+    `tip` is how far it came. `patch` is the one that `upstream` prepares. `notes` say what happened on the way.
     """
 
     verb: str
@@ -30,7 +30,9 @@ class Session:
     tip: str
     todo: tuple[str, ...] = ()
     picking: str = ""
+    stopped: str = ""
     before: str = ""
+    patch: str = ""
     notes: tuple[str, ...] = ()
 
     def text(self) -> bytes:

@@ -25,6 +25,18 @@ def concerned(patch: Patch, path: str, before: bytes, diff: bytes) -> str:
     return "\n".join([f"--- {path}", *kept]) if kept else ""
 
 
+def turned(hunks: str) -> str:
+    """What `concerned` gives, the other way round."""
+    swap = {"+": "-", "-": "+"}
+    rows = []
+    for line in hunks.split("\n"):
+        header = re.sub(r"^@@ -(\S+) \+(\S+) @@", r"@@ -\2 +\1 @@", line)
+        rows.append(
+            line if line.startswith("--- ") else header if header != line else swap.get(line[:1], line[:1]) + line[1:]
+        )
+    return "\n".join(rows)
+
+
 def _ranges(patch: Patch, path: str, lines: list[bytes]) -> list[tuple[int, int]]:
     """Lines of the file (from 0, end excluded) that the patch's hunks need: all their lines, or what is left of them."""
     found = []

@@ -31,9 +31,18 @@ class Carried:
     locked: str | None
 
 
-def carried(project: Project, line: str, name: str) -> Carried:
-    """The stack of a source on a line. Raises ConfigError where there is none, LockError where the pin is not locked."""
+def carried(project: Project, line: str, name: str, *, new: bool = False) -> Carried:
+    """The stack of a source on a line, with `new` an empty one where there is none.
+
+    Raises ConfigError where there is none, LockError where the pin is not locked.
+    """
     stack = load_stack(project.root, line, name)
+    if stack is None and new:
+        if name not in project.pins.line(line):
+            raise ConfigError(
+                f"line {line} pins no source {name}", hint=f"it has: {', '.join(sorted(project.pins.line(line)))}"
+            )
+        stack = Stack(line, name, f"patches/{line}/{name}", (), (), "")
     if stack is None:
         raise ConfigError(f"{name} has no stack on line {line}", hint=f"patches/{line}/{name}/series would be it")
     overridden = project.pins.overridden(line, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from kz_build.adapters import git, history, mails, record, worktree
 from kz_build.adapters.files import remove
 from kz_build.adapters.project import LOCK, PINS, load_stack
 from kz_build.adapters.yamledit import with_copy, with_value, without_keys
-from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.model.errors import ConfigError, ConflictError, LockError
 from kz_build.model.history import Commit
 from kz_build.model.lock import Lock
 from kz_build.model.mail import parse_patch
@@ -24,7 +24,7 @@ from kz_build.model.verdict import Judgement
 from kz_build.stages.apply import apply_to
 from kz_build.stages.carried import Carried
 from kz_build.stages.judging import judged
-from kz_build.stages.sessions import Open, end
+from kz_build.stages.sessions import Open, end, save
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     result: the worktree then stays, at the stack's end, for the mending.
     """
     session = opened.session
-    files = _files(project, held, opened)
+    files, dropped = _files(project, held, opened)
     own = session.into != session.line or held.stack.folder == _own(session.line, session.source)
     folder = _own(session.into, session.source) if own else held.stack.folder
     stack = _stack(opened, folder, files)
@@ -65,10 +65,22 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     changes = _changes(project, held, session, folder, files, _entry(project, held, session, tree.commit, tree.tree))
     written = tuple(sorted(path for path, data in changes.items() if _differs(project.root / path, data)))
     record.change_all(project.root, changes)
-    if not keep:
+    if keep:
+        save(opened, replace(session, stack_tip=tree.commit, digest=stack.digest))
+    else:
         end(opened, held.repository)
-    return Finished(
-        session.into, session.source, session.version, folder, tree.tree, written, compared, rows, session.notes
+    notes = (*session.notes, *(f"checks.yaml: what it asked of {slug} went with the patch" for slug in dropped))
+    return Finished(session.into, session.source, session.version, folder, tree.tree, written, compared, rows, notes)
+
+
+def unchanged(held: Carried, session: Session) -> None:
+    """Raise LockError where the stack's files, or what they stand on, are others than when the session began."""
+    below = session.old_base if session.verb == "rebase" else session.base
+    if (held.stack.digest, held.base) == (session.digest, below):
+        return
+    raise LockError(
+        f"{held.stack.folder} or its pin changed since this {session.verb} began",
+        hint=f"put it back as it was, or begin again: kz {session.verb} --abort",
     )
 
 
@@ -76,10 +88,15 @@ def _own(line: str, source: str) -> str:
     return f"patches/{line}/{source}"
 
 
-def _files(project: Project, held: Carried, opened: Open) -> dict[str, bytes]:
-    """The stack's files as they will be: a patch whose change and message stayed keeps its bytes, and its name but for the number."""
+def _files(project: Project, held: Carried, opened: Open) -> tuple[dict[str, bytes], list[str]]:
+    """The stack's files as they will be, and the patches whose checks go with them.
+
+    A patch whose change and message stayed keeps its bytes; one of which either stayed keeps its name but for the number.
+    """
     session = opened.session
     commits = _series(held.repository, session)
+    if not commits:
+        return {}, []
     made = mails.format_mails(held.repository, session.base, session.tip)
     old = _old(project, held, session)
     numbered = session.into != session.line or held.stack.folder == _own(session.line, session.source)
@@ -87,19 +104,28 @@ def _files(project: Project, held: Carried, opened: Open) -> dict[str, bytes]:
     was: dict[str, Old] = {}
     for number, (commit, (slug, mail)) in enumerate(zip(commits, made, strict=True), 1):
         patch = parse_patch(f"{slug}.patch", mail)
-        same = next((o for o in old if _same(o, commit, patch)), None)
-        alike = same or next((o for o in old if o.patch.subject == patch.subject), None)
+        left = [o for o in old if o not in was.values()]
+        same = next((o for o in left if _same(o, commit, patch)), None)
+        alike = same or next((o for o in left if o.patch.subject == patch.subject), None)
+        alike = alike or next((o for o in left if o.commit.changes == commit.changes), None)
         name = f"{number:04d}-{alike.patch.slug if alike else slug}.patch"
         if not numbered:
             name = alike.patch.name if alike else f"{slug}.patch"
         files[name] = same.data if same else mail
         if alike:
             was[name] = alike
-    files["series"] = _series_text((project.root / held.stack.folder / "series").read_text(), files, was)
+    series = project.root / held.stack.folder / "series"
+    files["series"] = _series_text(series.read_text() if series.is_file() else "", files, was)
+    dropped: list[str] = []
     if opened.checks.is_file():
-        slugs = {re.sub(r"^\d+-|\.patch$", "", name) for name in files}
-        files["checks.yaml"] = without_keys(opened.checks.read_text(), slugs).encode()
-    return files
+        text, dropped = without_keys(opened.checks.read_text(), {_slug(name) for name in files})
+        if any(row.strip() and not row.startswith("#") for row in text.splitlines()):
+            files["checks.yaml"] = text.encode()
+    return files, dropped
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"^\d+-|\.patch$", "", name)
 
 
 @dataclass(frozen=True)
@@ -171,27 +197,36 @@ def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
         path = root / folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    stack = load_stack(root, opened.session.into, opened.session.source)
-    assert stack is not None
-    return stack
+    into, source = opened.session.into, opened.session.source
+    return load_stack(root, into, source) or Stack(into, source, folder, (), (), "")
 
 
 def _broken(held: Carried, opened: Open, problems: Sequence[str]) -> ConflictError:
-    from kz_build.stages.picking import lay
-
+    """Leave the stack's end in the worktree, to be mended there."""
+    session = opened.session
     tree = opened.worktree(held.repository)
-    lay(held, tree, opened.session.tip, set())
+    again = "kz refresh"
+    if session.verb != "edit":
+        from kz_build.stages.picking import lay
+
+        lay(held, tree, session.tip, set())
+        save(opened, replace(session, picking=session.tip, stopped="the checks of the result", before=session.base))
+        again = f"kz {session.verb} --continue"
     checks = f", or the check in {opened.checks}" if opened.checks.is_file() else ""
     return ConflictError(
         "\n".join(["the patches apply, but the result is not what they are for:", *(f"  {p}" for p in problems)]),
-        hint=f"amend the commits in {tree.path}{checks}, then kz {opened.session.verb} --continue",
+        hint=f"amend the commits in {tree.path}{checks}, then {again}",
     )
 
 
 def _entry(project: Project, held: Carried, session: Session, commit: str, tree: str) -> dict[str, Any]:
     """The lock's facts on the source: those of the new base where it changed, what only a fetch can tell left unknown."""
     old: dict[str, Any] = dict(project.lock.entry(session.line, session.source) or {})
-    entry: dict[str, Any] = {**old, "version": session.version, "patched": {"commit": commit, "tree": tree}}
+    entry: dict[str, Any] = {**old, "version": session.version}
+    if session.tip == session.base:
+        entry.pop("patched", None)
+    else:
+        entry["patched"] = {"commit": commit, "tree": tree}
     if session.base != session.old_base and held.source.kind == "git":
         from kz_build.stages.lock import submodules_at
 
@@ -212,7 +247,8 @@ def _changes(
     root = project.root
     changes: dict[str, bytes | None] = {f"{folder}/{name}": data for name, data in files.items()}
     if session.into == session.line:
-        changes.update({f"{folder}/{p.name}": None for p in held.stack.patches if p.name not in files})
+        old = (*(p.name for p in held.stack.patches), "series", "checks.yaml")
+        changes.update({f"{folder}/{name}": None for name in old if name not in files})
     lines = {name: dict(entries) for name, entries in project.lock.lines.items()}
     pins = (root / PINS).read_text()
     if session.into != session.line:

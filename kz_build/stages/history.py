@@ -13,7 +13,7 @@ from kz_build.model.errors import ConfigError
 from kz_build.model.history import Commit, Story, fold, stories
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
-from kz_build.model.why import concerned
+from kz_build.model.why import concerned, turned
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import followed, judged, read_blobs
 
@@ -103,14 +103,19 @@ def _why(held: Carried, told: Sequence[Story]) -> dict[tuple[str, str], str]:
     }
 
 
-def lines_changed(held: Carried, patch: Patch, commit: Commit) -> str:
-    """What an upstream commit did to the lines that a patch stands on, as the hunks of its diff; '' for nothing."""
+def lines_changed(held: Carried, patch: Patch, commit: Commit, *, later: bool = True) -> str:
+    """What an upstream commit did to the lines that a patch stands on, as the hunks of its diff; '' for nothing.
+
+    The patch was made for the files before the commit, or where not `later`, for those after it.
+    """
     said = []
     with held.repository.objects() as objects:
         for path, before, after in changed(commit, {f.path for f in patch.files}):
-            data = read_blobs(held.repository, objects, (before, after))[before]
-            said.append(concerned(patch, path, data, upstream.diff_blobs(held.repository, before, after)))
-    return "\n".join(text for text in said if text)
+            old, new = (before, after) if later else (after, before)
+            data = read_blobs(held.repository, objects, (before, after))[old]
+            said.append(concerned(patch, path, data, upstream.diff_blobs(held.repository, old, new)))
+    text = "\n".join(text for text in said if text)
+    return text if later else turned(text)
 
 
 def changed(commit: Commit, paths: set[str]) -> list[tuple[str, str, str]]:

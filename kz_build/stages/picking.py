@@ -97,7 +97,10 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
     tree = opened.worktree(held.repository)
     lay(held, tree, session.tip, {f.path for f in patch.files})
     picked = tree.git("cherry-pick", "--allow-empty", session.todo[0])
-    opened = save(opened, replace(session, picking=session.todo[0], before=session.tip, todo=session.todo[1:]))
+    opened = save(
+        opened,
+        replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
+    )
     if picked.code == 0:
         head: tuple[str, ...] = (
             f"{patch.subject}: its hunks do not fit, but git's three-way merge finds a result, committed in the worktree.",
@@ -106,8 +109,8 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
         then = f"then kz {session.verb} --continue, or --skip to drop the patch, or --abort"
     else:
         files = tree.unmerged()
-        said = [line for line in picked.stderr.decode("utf-8", "replace").splitlines() if "rerere" in line.lower()]
-        resolved = [line for line in said if line.startswith("Resolved")]
+        said = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
+        resolved = [line for line in said if line.startswith("Resolved '")]
         head = (
             f"{patch.subject}: {_why(held, session, patch)}",
             *(f"  conflict in {name}" for name in files),
@@ -149,18 +152,17 @@ def _culprits(held: Carried, session: Session, patch: Patch) -> list[str]:
     parted = history.merge_base(held.repository, session.old_base, session.base)
     if not parted:
         return []
-    paths = {f.path for f in patch.files}
-    ends = [session.base] if parted != session.base else [session.old_base]
-    rows = []
-    for commit in history.log(held.repository, parted, ends[0], paths):
-        if said := lines_changed(held, patch, commit):
-            rows += [f"  {commit.shown}", *(f"    {line}" for line in said.split("\n"))]
-    lead = (
-        "  upstream changed its lines in:"
-        if ends[0] == session.base
-        else "  it stands on lines that come later upstream, from:"
-    )
-    return [lead, *rows] if rows else []
+    found = []
+    for tip, later, lead in (
+        (session.base, True, "  upstream changed its lines in:"),
+        (session.old_base, False, "  it stands on lines that are not there yet, from:"),
+    ):
+        rows = []
+        for commit in history.log(held.repository, parted, tip, {f.path for f in patch.files}):
+            if said := lines_changed(held, patch, commit, later=later):
+                rows += [f"  {commit.shown}", *(f"    {line}" for line in said.split("\n"))]
+        found += [lead, *rows] if rows else []
+    return found
 
 
 def _settled(held: Carried, opened: Open) -> Open:
@@ -201,8 +203,8 @@ def _settled(held: Carried, opened: Open) -> Open:
 def skipped(held: Carried, opened: Open) -> Open:
     """Drop the patch in the worktree. Raises ConfigError where none is under way."""
     session = opened.session
-    if not session.picking:
-        raise ConfigError("no patch is in the worktree: there is nothing to skip")
+    if session.picking in ("", session.tip):
+        raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} --status")
     opened.worktree(held.repository).at(session.before)
     subject = held.repository.git("log", "-1", "--format=%s", session.picking).decode().strip()
     return save(

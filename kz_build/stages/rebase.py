@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kz_build.adapters import history
-from kz_build.adapters.files import write_atomic
 from kz_build.adapters.project import stack_sources
-from kz_build.model.errors import ConfigError, LockError
+from kz_build.model.errors import ConfigError
+from kz_build.model.pins import NAME
 from kz_build.model.project import Project
 from kz_build.model.session import Session
 from kz_build.stages import sessions
 from kz_build.stages.apply import apply_source
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.finish import Finished, finish
+from kz_build.stages.finish import Finished, finish, unchanged
 from kz_build.stages.picking import proceed, skipped
 
 
 def git_source(project: Project, line: str, source: str) -> str:
     """The source that a verb means: the one named, or the only git source of the line that has a stack."""
-    names = stack_sources(project.root, line)
-    found = [name for name in names if project.pins.source(name).kind == "git"]
-    if source:
-        if source not in names:
-            raise ConfigError(f"{source} has no stack on line {line}", hint=f"there are: {', '.join(names) or 'none'}")
-        return source
-    if len(found) != 1:
+    project.pins.line(line)
+    found = [name for name in stack_sources(project.root, line) if project.pins.source(name).kind == "git"]
+    if not source and len(found) != 1:
         raise ConfigError(f"line {line} has {len(found)} stacks on git sources", hint="say which: --source S")
-    return found[0]
+    if (kind := project.pins.source(source or found[0]).kind) != "git":
+        raise ConfigError(f"{source} is a {kind}: it has versions, but no commits of upstream's")
+    return source or found[0]
 
 
 def rebase(project: Project, line: str, source: str, onto: str, into: str = "", progress: Any = None) -> Finished:
@@ -35,16 +34,15 @@ def rebase(project: Project, line: str, source: str, onto: str, into: str = "", 
 
     Raises ConflictError at the first patch that needs a person, with a worktree to resolve it in.
     """
-    project.pins.line(line)
     name = git_source(project, line, source)
     held = carried(project, line, name)
-    if held.source.kind != "git":
-        raise ConfigError(f"{name} is a {held.source.kind}: it has versions, but no commits to rebase onto")
     if project.pins.overridden(line, name):
         raise ConfigError(
             f"{name} is overridden in pins.local.yaml",
             hint="a rebase changes the pins of every machine: take the override out first",
         )
+    if into and not re.fullmatch(NAME, into):
+        raise ConfigError(f"{into!r} is no name for a line", hint="letters, digits, and ._- after the first")
     if into and into in project.pins.lines:
         raise ConfigError(
             f"pins.yaml has a line {into} already", hint=f"rebase that one: kz rebase --line {into} --onto {onto}"
@@ -78,27 +76,21 @@ def _begun(project: Project, held: Carried, onto: str, into: str, progress: Any)
 
 def carry_on(project: Project, held: Carried, opened: sessions.Open) -> Finished:
     """Pick what is left and finish. Raises ConflictError where a person is needed, and LockError where the stack changed."""
-    if held.stack.digest != opened.session.digest:
-        raise LockError(
-            f"{held.stack.folder} changed since this {opened.session.verb} began",
-            hint=f"put it back as it was, or begin again: kz {opened.session.verb} --abort",
-        )
-    checks = project.root / held.stack.folder / "checks.yaml"
-    if checks.is_file() and not opened.checks.exists():
-        write_atomic(opened.checks, checks.read_bytes())
+    unchanged(held, opened.session)
+    sessions.keep_checks(project, held.stack.folder, opened)
     return finish(project, held, proceed(project, held, opened))
 
 
 def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = False) -> Finished:
     """`--continue` or `--skip` of the session that is under way."""
     opened = sessions.the_one(project, verb, line, source)
-    held = carried(project, opened.session.line, opened.session.source)
+    held = carried(project, opened.session.line, opened.session.source, new=True)
     return reading(project, held, None, lambda c: carry_on(project, c, skipped(c, opened) if skip else opened))
 
 
 def abort(project: Project, verb: str, line: str, source: str) -> Session:
     """Throw the session away; the project is as it was before."""
     opened = sessions.the_one(project, verb, line, source)
-    held = carried(project, opened.session.line, opened.session.source)
+    held = carried(project, opened.session.line, opened.session.source, new=True)
     sessions.end(opened, held.repository)
     return opened.session

@@ -75,6 +75,13 @@ def begin(project: Project, session: Session) -> Open:
     return save(Open(session, folder), session)
 
 
+def keep_checks(project: Project, folder: str, opened: Open) -> None:
+    """Have a copy of the stack's checks beside the worktree, unless there is one."""
+    checks = project.root / folder / "checks.yaml"
+    if checks.is_file() and not opened.checks.exists():
+        write_atomic(opened.checks, checks.read_bytes())
+
+
 def end(opened: Open, repository: Repository) -> None:
     """Throw a session away, worktree and all."""
     opened.worktree(repository).remove()

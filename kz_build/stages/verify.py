@@ -65,13 +65,14 @@ def verify(
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
                 history.fetch_names(held.repository)
-            found.append(reading(project, held, progress, lambda c: _verify(project, c, onto, tags)))
+            found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
     if not found and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     return tuple(found)
 
 
-def _verify(project: Project, held: Carried, onto: Sequence[str], tags: str | None) -> Verified:
+def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | None = None) -> Verified:
+    """Judge one stack on each tag that matches and each revision of `onto`; without any, on its pin."""
     pinned = not onto and tags is None
     names = [held.version] if pinned else [*(() if tags is None else _tags(held.repository, tags)), *onto]
     names = list(dict.fromkeys(names))

@@ -4,34 +4,39 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from kz_build.adapters.project import load_stack
 from tests.conftest import ROOT, Kz
-from tests.tools.test_git_tools import checks_can_fail, sh
+from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
 
 pytestmark = pytest.mark.live
-LINE = "et-1.2"
+LINES = sorted(p.parent.name for p in (ROOT / "patches").glob("*/executorch"))
+
+
+@pytest.fixture(scope="module", params=LINES)
+def line(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
+def checkout(line: str, tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
     """The pinned commit with the files that the stack touches, as a repository of its own."""
-    import sys
-
     done = subprocess.run(
-        [sys.executable, "-m", "kz_build", "apply", "--line", LINE, "--json"],
+        [sys.executable, "-m", "kz_build", "apply", "--line", line, "--json"],
         cwd=ROOT,
         env=clean_env,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    tree = next(t for t in json.loads(done.stdout)[LINE] if t["source"] == "executorch")
-    stack = ROOT / "patches" / LINE / "executorch"
+    tree = next(t for t in json.loads(done.stdout)[line] if t["source"] == "executorch")
+    stack = ROOT / "patches" / line / "executorch"
     paths = sorted(
-        {line[6:] for p in stack.glob("*.patch") for line in p.read_text().splitlines() if line.startswith("+++ b/")}
+        {row[6:] for p in stack.glob("*.patch") for row in p.read_text().splitlines() if row.startswith("+++ b/")}
     )
     folder = tmp_path_factory.mktemp("executorch")
     for path in paths:
@@ -42,9 +47,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]
             capture_output=True,
         )
         (folder / path).write_bytes(blob.stdout)
-    sh("git", "init", "-q", cwd=folder)
-    sh("git", "add", "-A", cwd=folder)
-    sh("git", "commit", "-q", "-m", "base", cwd=folder)
+    committed(folder)
     for path in paths:
         patched = sh("git", f"--git-dir={tree['repository']}", "rev-parse", f"{tree['commit']}:{path}", cwd=folder)
         (folder / ".git" / "wanted").open("a").write(f"{patched} {path}\n")
@@ -52,43 +55,33 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]
 
 
 def blobs(folder: Path) -> set[str]:
-    sh("git", "add", "-A", cwd=folder)
     rows = sh("git", "ls-files", "-s", cwd=folder).splitlines()
     return {f"{row.split()[1]} {row.split(chr(9))[1]}" for row in rows}
 
 
-@pytest.mark.parametrize("tool", ["git am", "quilt", "stg"])
-def test_other_tools_take_the_real_stack(checkout: Path, tool: str, tmp_path: Path) -> None:
-    stack = ROOT / "patches" / LINE / "executorch"
+@pytest.mark.parametrize("tool", TOOLS)
+def test_other_tools_take_the_real_stack(line: str, checkout: Path, tool: str, tmp_path: Path) -> None:
     sh("git", "clone", "-q", checkout, tmp_path / "c", cwd=tmp_path)
-    folder = tmp_path / "c"
-    if tool == "git am":
-        sh("git", "am", "-q", *sorted(stack.glob("*.patch")), cwd=folder)
-    elif tool == "quilt":
-        sh(
-            "quilt",
-            "--quiltrc",
-            "-",
-            "push",
-            "-a",
-            "--fuzz=0",
-            cwd=folder,
-            QUILT_PATCHES=str(stack),
-            QUILT_PC=str(tmp_path / "pc"),
-        )
-    else:
-        sh("git", "config", "user.name", "t", cwd=folder)
-        sh("git", "config", "user.email", "t@t", cwd=folder)
-        sh("stg", "init", cwd=folder)
-        sh("stg", "import", "--series", stack / "series", cwd=folder)
-    assert blobs(folder) == set((checkout / ".git" / "wanted").read_text().splitlines())
+    take(tool, ROOT / "patches" / line / "executorch", tmp_path / "c", tmp_path)
+    assert blobs(tmp_path / "c") == set((checkout / ".git" / "wanted").read_text().splitlines())
 
 
-def test_every_shipped_check_fails_without_its_patch(checkout: Path) -> None:
-    checks_can_fail(ROOT, LINE, "executorch", checkout)
+def test_every_shipped_check_fails_without_its_patch(line: str, checkout: Path) -> None:
+    checks_can_fail(ROOT, line, "executorch", checkout)
+
+
+def test_the_lines_of_one_upstream_carry_the_same_intent() -> None:
+    """What a patch is for does not depend on the line; only et-1.2 lacks upstream's own reading of the KV width."""
+    slugs = {
+        line: [p.slug for p in stack.patches]
+        for line in LINES
+        if (stack := load_stack(ROOT, line, "executorch")) is not None
+    }
+    assert len(slugs) == 3 and slugs["et-1.3"] == slugs["et-1.4"]
+    assert [s for s in slugs["et-1.2"] if "KV-width" not in s] == slugs["et-1.3"]
 
 
 def test_apply_proves_the_trees_in_the_lock(kz: Kz) -> None:
     done = kz("apply", "--all-lines")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("= pins.lock") == 2
+    assert done.stdout.count("= pins.lock") == len(list((ROOT / "patches").glob("*/*/series")))

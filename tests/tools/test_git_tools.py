@@ -45,33 +45,36 @@ def our_tree(kz: Kz) -> dict[str, str]:
     return dict(json.loads(done.stdout)["sample-0.1"][0])
 
 
-def test_git_am_takes_the_folder_and_gives_our_tree(upstream: Path, kz: Kz) -> None:
-    sh("git", "am", "-q", *sorted(STACK.glob("*.patch")), cwd=upstream)
-    assert sh("git", "rev-parse", "HEAD^{tree}", cwd=upstream) == our_tree(kz)["tree"]
+TOOLS = ("git am", "quilt", "stg")
 
 
-def test_quilt_takes_the_folder_and_gives_our_tree(upstream: Path, kz: Kz, tmp_path: Path) -> None:
-    sh(
-        "quilt",
-        "--quiltrc",
-        "-",
-        "push",
-        "-a",
-        "--fuzz=0",
-        cwd=upstream,
-        QUILT_PATCHES=str(STACK),
-        QUILT_PC=str(tmp_path / "pc"),
-    )
-    sh("git", "add", "-A", cwd=upstream)
+def take(tool: str, stack: Path, tree: Path, scratch: Path) -> None:
+    """Apply a stack's folder to a checkout as that tool's users do."""
+    if tool == "git am":
+        sh("git", "am", "-q", *sorted(stack.glob("*.patch")), cwd=tree)
+    elif tool == "quilt":
+        push = ("quilt", "--quiltrc", "-", "push", "-a", "--fuzz=0")
+        sh(*push, cwd=tree, QUILT_PATCHES=str(stack), QUILT_PC=str(scratch / "pc"))
+        sh("git", "add", "-A", cwd=tree)
+    else:
+        sh("git", "config", "user.name", "t", cwd=tree)
+        sh("git", "config", "user.email", "t@t", cwd=tree)
+        sh("stg", "init", cwd=tree)
+        sh("stg", "import", "--series", stack / "series", cwd=tree)
+
+
+def committed(folder: Path) -> Path:
+    """The folder as a repository with one commit."""
+    sh("git", "init", "-q", cwd=folder)
+    sh("git", "add", "-A", "-f", cwd=folder)
+    sh("git", "commit", "-q", "-m", "base", cwd=folder)
+    return folder
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_other_tools_take_the_folder_and_give_our_tree(upstream: Path, kz: Kz, tmp_path: Path, tool: str) -> None:
+    take(tool, STACK, upstream, tmp_path)
     assert sh("git", "write-tree", cwd=upstream) == our_tree(kz)["tree"]
-
-
-def test_stg_takes_the_series_and_gives_our_tree(upstream: Path, kz: Kz) -> None:
-    sh("git", "config", "user.name", "t", cwd=upstream)
-    sh("git", "config", "user.email", "t@t", cwd=upstream)
-    sh("stg", "init", cwd=upstream)
-    sh("stg", "import", "--series", STACK / "series", cwd=upstream)
-    assert sh("git", "rev-parse", "HEAD^{tree}", cwd=upstream) == our_tree(kz)["tree"]
 
 
 def test_the_commit_is_the_patchs_own_whatever_the_users_git_says(kz: Kz, tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def test_a_lock_that_a_killed_git_left_stops_nobody(ours: Project) -> None:
     (clone,) = (ours.root.parent / "store" / "git").glob("up-*.git")
     (clone / "objects/info").mkdir(exist_ok=True)
     (clone / "objects/info/commit-graph.lock").touch()
+    (clone / "objects/pack/multi-pack-index.lock").touch()
     ours.upstream.pull(11, {"a.txt": THEIRS})
     assert set(seen(ours, "--fetch")) == {11}
 

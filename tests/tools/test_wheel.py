@@ -11,6 +11,7 @@ import subprocess
 import sys
 import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from kz_build.model.errors import ConfigError
 from kz_build.model.stack import Blob
 from kz_build.model.wheel import local_version, repacked
 from tests.conftest import ROOT, Kz
-from tests.tools.test_git_tools import checks_can_fail
+from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, take
 
 META = {
     "x-1.0.dist-info/METADATA": Blob(
@@ -113,14 +114,65 @@ def test_pip_installs_it_and_sees_the_version(project: Path, kz: Kz, tmp_path: P
     assert subprocess.run([python, "-c", script], capture_output=True, text=True).stdout.strip() == "True"
 
 
-def test_every_shipped_check_of_torchtune_fails_without_its_patch(
-    project: Path, kz: Kz, store: Path, tmp_path: Path
-) -> None:
-    assert kz("-C", project, "wheel", "torchtune").returncode == 0
-    lock = json.loads((ROOT / "pins.lock").read_text())["lines"]["et-1.2"]["torchtune"]
+WHEELS = sorted(
+    (p.parent.parent.name, p.parent.name)
+    for p in (ROOT / "patches").glob("*/*/series")
+    if p.parent.name in ("torchtune", "executorch-wheel")
+)
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """A wheel's stack: what the index's wheel holds, unpacked, and the wheel that kz made of it."""
+
+    line: str
+    source: str
+    tree: Path
+    made: Path
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / "patches" / self.line / self.source
+
+    def touched(self, mark: str) -> set[str]:
+        """Paths behind `--- a/` (those that were there) or `+++ b/` (those that are there now)."""
+        rows = [row for p in self.folder.glob("*.patch") for row in p.read_text().splitlines()]
+        return {row.removeprefix(mark) for row in rows if row.startswith(mark)}
+
+
+@pytest.fixture(scope="module", params=WHEELS, ids="/".join)
+def stacked(
+    request: pytest.FixtureRequest,
+    project: Path,
+    store: Path,
+    clean_env: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Stacked:
+    line, source = request.param
+    argv = [sys.executable, "-m", "kz_build", "-C", str(project), "wheel", source, "--line", line, "--json"]
+    done = subprocess.run(argv, env=clean_env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lock = json.loads((ROOT / "pins.lock").read_text())["lines"][line][source]
+    tree = tmp_path_factory.mktemp("tree")
     with zipfile.ZipFile(store / "sha256" / lock["sha256"]) as zipped:
-        zipped.extractall(tmp_path / "tree")
-    checks_can_fail(ROOT, "et-1.2", "torchtune", tmp_path / "tree")
+        zipped.extractall(tree)
+    return Stacked(line, source, tree, Path(json.loads(done.stdout)["path"]))
+
+
+def test_every_shipped_check_fails_without_its_patch(stacked: Stacked) -> None:
+    checks_can_fail(ROOT, stacked.line, stacked.source, stacked.tree)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_other_tools_take_the_stack_of_a_wheel(stacked: Stacked, tool: str, tmp_path: Path) -> None:
+    tree = tmp_path / "t"
+    for path in stacked.touched("--- a/"):
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_bytes((stacked.tree / path).read_bytes())
+    take(tool, stacked.folder, committed(tree), tmp_path)
+    with zipfile.ZipFile(stacked.made) as made:
+        for path in stacked.touched("+++ b/"):
+            assert (tree / path).read_bytes() == made.read(path), path
 
 
 QUANTIZATION = """

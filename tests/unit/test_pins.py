@@ -107,6 +107,14 @@ def test_the_shipped_pins_are_right() -> None:
     assert xnnpack["cmake"]["library"]["defines"]["EXECUTORCH_BUILD_QNN"] == "OFF"
 
 
+def test_a_line_without_a_source_says_which_lines_have_it() -> None:
+    project = load_project(ROOT, local=False)
+    assert "executorch" not in project.pins.line("et-1.5"), "a line of wheels alone"
+    with pytest.raises(ConfigError, match="line et-1.5 has no executorch") as error:
+        project.locked("et-1.5", "executorch")
+    assert error.value.hint == "lines that have it: et-1.2, et-1.3, et-1.4"
+
+
 def stack(tmp_path: Path, **files: str) -> ConfigError:
     folder = tmp_path / "patches" / "l" / "s"
     folder.mkdir(parents=True)

@@ -24,10 +24,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return load_project(ROOT, local=False)
 
 
-def sources(project: Project, target: str, at: Path, tree: str = "a" * 40) -> tuple[Fetched, ...]:
+def sources(project: Project, line: str, target: str, at: Path, tree: str) -> tuple[Fetched, ...]:
     found = []
-    for name in project.pins.target(target, "et-1.2")["sources"]:
-        source, version = project.pins.source(name), project.pins.line("et-1.2")[name]
+    for name in project.pins.target(target, line)["sources"]:
+        source, version = project.pins.source(name), project.pins.line(line)[name]
         if source.kind == "git":
             trees = (TreeAt("", at / "git", "c" * 40, tree), TreeAt("third-party/x", at / "git", "d" * 40, "b" * 40))
             found.append(Fetched(name, "git", version, f"commit {'c' * 40}", trees))
@@ -37,14 +37,21 @@ def sources(project: Project, target: str, at: Path, tree: str = "a" * 40) -> tu
 
 
 def made(
-    project: Project, target: str, at: Path = Path("/store"), soc: str = "", jobs: int = 4, tree: str = "a" * 40
+    project: Project,
+    target: str,
+    at: Path = Path("/store"),
+    soc: str = "",
+    jobs: int = 4,
+    tree: str = "a" * 40,
+    line: str = "et-1.2",
 ) -> Plan:
-    return plan(project, "et-1.2", target, sources(project, target, at, tree), soc=soc, jobs=jobs)
+    return plan(project, line, target, sources(project, line, target, at, tree), soc=soc, jobs=jobs)
 
 
+@pytest.mark.parametrize("line", ["et-1.2", "et-1.3", "et-1.4"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_placeholder_is_filled_and_every_output_is_built(project: Project, target: str) -> None:
-    found = made(project, target)
+def test_every_placeholder_is_filled_and_every_output_is_built(project: Project, target: str, line: str) -> None:
+    found = made(project, target, line=line)
     configured = {s.argv[s.argv.index("-B") + 1] for s in found.steps if isinstance(s, Command) and "-B" in s.argv}
     for step in found.steps:
         words = (
@@ -55,9 +62,9 @@ def test_every_placeholder_is_filled_and_every_output_is_built(project: Project,
             else ()
         )
         assert not [w for w in words if "{" in w], step
-    outputs = project.pins.target(target, "et-1.2")["outputs"]
+    outputs = project.pins.target(target, line)["outputs"]
     assert len([a for a in found.artifacts if a.made]) == len(outputs)
-    assert configured == {str(found.build / name) for name in project.pins.target(target, "et-1.2")["cmake"]}
+    assert configured == {str(found.build / name) for name in project.pins.target(target, line)["cmake"]}
 
 
 def test_no_environment_of_the_caller_comes_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

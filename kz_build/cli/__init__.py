@@ -1,0 +1,47 @@
+"""argv -> stage. The only place that catches KzError, prints it and exits."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+
+from kz_build.cli.parser import parser
+from kz_build.model.errors import KzError
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of `kz`."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: list[str]) -> int:
+    """Run one command line; gives its exit code. The last line of a failure is `kz: exit N (name)`."""
+    code, name = 1, "bug"
+    try:
+        arguments = parser().parse_args(argv)
+        module, verb = arguments.verb.split(".")
+        code = getattr(importlib.import_module(f"kz_build.cli.{module}"), verb)(arguments) or 0
+        sys.stdout.flush()
+        return code
+    except KzError as error:
+        code, name = error.exit_code, error.name
+        _say(f"kz: {error}")
+        if error.hint:
+            _say(f"  -> {error.hint}")
+    except KeyboardInterrupt:
+        code, name = 130, "interrupt"
+        _say("kz: interrupted; nothing half-made is left, the same command goes on from here")
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        _say(traceback.format_exc())
+        _say("kz: this is a bug of kz; please report it with the text above")
+    _say(f"kz: exit {code} ({name})")
+    return code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,185 @@
+"""Verbs from pins to a checked library."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from kz_build.cli.common import project as project_of
+from kz_build.cli.common import relative, show
+
+
+def lock(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.files import write_atomic
+    from kz_build.adapters.project import LOCK, load_project
+    from kz_build.model.lock import differences
+    from kz_build.stages.lock import lock
+    from kz_build.views.terminal import Live
+
+    project = load_project(arguments.root, local=False)  # a lock holds for every machine
+    lines = (arguments.line,) if arguments.line else project.pins.lines
+    with Live() as live:
+        resolved = lock(project, lines, arguments.trust, live.download)
+    changed = differences(project.lock.lines, resolved.lock.lines)
+    if arguments.write and (changed or not (project.root / LOCK).exists()):
+        write_atomic(project.root / LOCK, resolved.lock.text().encode())
+    state = "written" if arguments.write else "not written (--write does)"
+    rows = [
+        *changed,
+        *(f"note: {note}" for note in resolved.notes),
+        f"{len(changed)} changes in {LOCK}" + (f", {state}" if changed else ""),
+    ]
+    show(arguments, {"changes": changed, "notes": resolved.notes, "written": arguments.write}, "\n".join(rows))
+    return 0
+
+
+def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
+    """(line, target, request for all its sources) of a command line."""
+    from kz_build.model.request import Request
+
+    line = arguments.line or project.pins.default
+    target = arguments.target or project.pins.targets[0]
+    project.pins.line(line)
+    wanted = project.pins.target(target, line)
+    unpinned = tuple(getattr(arguments, "allow_unpinned", ()))
+    request = Request(line, tuple(wanted["sources"]), unpinned, tuple(wanted["omit"]))
+    return line, target, request
+
+
+def fetch(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from kz_build.stages.build import require
+    from kz_build.stages.fetch import fetch
+    from kz_build.views.terminal import Live, sources
+
+    project = project_of(arguments)
+    line, target, request = _names(project, arguments)
+    require(project, line, target, request)
+    with Live() as live:
+        found = fetch(project, replace(request, progress=live.download))
+    show(arguments, found, sources(found))
+    return 0
+
+
+def apply(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.apply import apply
+    from kz_build.views.terminal import trees
+
+    project = project_of(arguments)
+    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    found = {line: apply(project, line) for line in lines}
+    show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
+    return 0
+
+
+def wheel(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.wheel import wheel
+
+    project = project_of(arguments)
+    made = wheel(project, arguments.line or project.pins.default, arguments.source)
+    show(arguments, made, f"{relative(made.path)}\n  sha256 {made.sha256}\n  tree   {made.tree}")
+    return 0
+
+
+def build(arguments: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from kz_build.adapters.process import Commands
+    from kz_build.model.errors import AuditError
+    from kz_build.stages import audit, report
+    from kz_build.stages import build as stage
+    from kz_build.stages.apply import apply
+    from kz_build.stages.fetch import fetch
+    from kz_build.stages.plan import plan
+    from kz_build.views import terminal
+
+    project = project_of(arguments)
+    line, target, request = _names(project, arguments)
+    stage.require(project, line, target, request)
+    with terminal.Live() as live:
+        request = replace(request, progress=live.download)
+        sources = fetch(project, request)
+        trees = tuple(t for t in apply(project, line, live.download, request.names))
+        sources = stage.with_stacks(sources, trees)
+        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs)
+        if arguments.dry_run:
+            from kz_build.views.script import script
+
+            show(arguments, planned, script(planned))
+            return 0
+        built = stage.done(planned)
+        commands = Commands(_log_folder(project), live.note)
+        if built is None:
+            from kz_build.adapters.engine import Host
+
+            built = stage.build(planned, Host(), commands, stage.sources_facts(sources, trees, project), live.event)
+    checks = audit.audit(project, built, sources)
+    report.write(project, line)
+    folder = str(relative(planned.dist))
+    rows = [
+        terminal.artifacts(dict(built.files), folder),
+        terminal.checks(checks),
+        _canonical(built.manifest),
+        f"built in {built.manifest['seconds']:g} s; logs in {relative(commands.folder)}"
+        if built.fresh
+        else "nothing to do: up to date",
+    ]
+    show(
+        arguments,
+        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks},
+        "\n".join(row for row in rows if row),
+    )
+    failed = [c for c in checks if c.failed]
+    if failed:
+        raise AuditError(
+            f"{len(failed)} of {len(checks)} checks failed", hint=f"the files are in {folder}; do not ship them"
+        )
+    return 0
+
+
+def _canonical(manifest: Any) -> str:
+    if manifest["canonical"]:
+        return ""
+    return "\n".join(
+        ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in manifest["overrides"])]
+    )
+
+
+def _log_folder(project: Any) -> Path:
+    return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
+
+
+def audit(arguments: argparse.Namespace) -> int:
+    from kz_build.model.errors import AuditError
+    from kz_build.stages.audit import recorded
+    from kz_build.views import terminal
+
+    project = project_of(arguments)
+    line, target, _ = _names(project, arguments)
+    checks = recorded(project, line, target)
+    show(arguments, checks, terminal.checks(checks))
+    if any(c.failed for c in checks):
+        raise AuditError(f"{sum(c.failed for c in checks)} of {len(checks)} checks failed")
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.report import report
+    from kz_build.views.terminal import report as table
+
+    project = project_of(arguments)
+    found = report(project, arguments.line or project.pins.default)
+    show(arguments, found, table(found))
+    return 0
+
+
+def schema(arguments: argparse.Namespace) -> int:
+    from kz_build.model.schema import json_schema
+    from kz_build.views.json import text
+
+    print(text(json_schema()))
+    return 0

@@ -1,0 +1,154 @@
+"""Verbs that change a stack, and those that say where it stands."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kz_build.cli.common import changing, show
+from kz_build.cli.common import project as project_of
+from kz_build.model.errors import ConfigError
+
+
+def _stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
+    """Do what --continue, --skip, --abort or --status ask for; whether one of them was given."""
+    from kz_build.stages import rebase as stage
+    from kz_build.views import carrying
+
+    if not arguments.step:
+        return False
+    line, source = arguments.line or "", arguments.source
+    if arguments.step == "status":
+        _standing(arguments, project, verb)
+    elif arguments.step == "abort":
+        dropped = stage.abort(project, verb, line, source)
+        show(
+            arguments, dropped, f"{verb} of {dropped.source} on {dropped.line} is thrown away; the project is as it was"
+        )
+    else:
+        done = stage.resume(project, verb, line, source, skip=arguments.step == "skip")
+        show(arguments, done, carrying.finished(done))
+    return True
+
+
+def _standing(arguments: argparse.Namespace, project: Any, verb: str) -> None:
+    from kz_build.stages.sessions import under_way
+    from kz_build.views.carrying import standing
+
+    found = [(o.session, o.folder) for o in under_way(project, verb)]
+    show(arguments, found, standing(found))
+
+
+def rebase(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.rebase import rebase
+    from kz_build.views.carrying import finished
+
+    with changing(arguments) as project:
+        if _stepped(arguments, project, "rebase"):
+            return 0
+        if not arguments.onto:
+            raise ConfigError("kz rebase: --onto REV is needed", hint="or --continue, --skip, --abort, --status")
+        line = arguments.line or project.pins.default
+        done = rebase(project, line, arguments.source, arguments.onto, arguments.into)
+    show(arguments, done, finished(done))
+    return 0
+
+
+def edit(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.edit import edit
+    from kz_build.stages.rebase import abort
+    from kz_build.views.carrying import editing
+
+    with changing(arguments) as project:
+        line = arguments.line or project.pins.default
+        if arguments.abort:
+            dropped = abort(project, "edit", line, arguments.source)
+            show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is thrown away")
+            return 0
+        found = edit(project, line, arguments.source)
+    show(arguments, found, editing(found))
+    return 0
+
+
+def refresh(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.edit import refresh
+    from kz_build.views.carrying import finished
+
+    with changing(arguments) as project:
+        done = refresh(project, arguments.line or project.pins.default, arguments.source)
+    show(arguments, done, finished(done))
+    return 0
+
+
+def import_pr(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.import_pr import import_pr
+    from kz_build.views.carrying import finished
+
+    with changing(arguments) as project:
+        if _stepped(arguments, project, "import-pr"):
+            return 0
+        if not arguments.number:
+            raise ConfigError("kz import-pr: N, the number of a pull request, is needed", hint="kz import-pr --help")
+        line = arguments.line or project.pins.default
+        done = import_pr(project, line, arguments.source, arguments.number, arguments.path)
+    show(arguments, done, finished(done))
+    return 0
+
+
+def upstream(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.upstream import resume, upstream
+    from kz_build.views.carrying import ready
+
+    with changing(arguments) as project:
+        line = arguments.line or ""
+        if arguments.step == "continue":
+            done = resume(project, line, arguments.source)
+        elif _stepped(arguments, project, "upstream"):
+            return 0
+        elif not arguments.patch:
+            raise ConfigError("kz upstream: PATCH is needed", hint="its file name, number or subject")
+        else:
+            done = upstream(project, line or project.pins.default, arguments.source, arguments.patch, arguments.onto)
+    show(arguments, done, ready(done))
+    return 0
+
+
+def status(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.sessions import under_way
+    from kz_build.stages.status import status
+    from kz_build.views.carrying import standing
+    from kz_build.views.status import text
+
+    project = project_of(arguments)
+    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    sessions = [(o.session, o.folder) for o in under_way(project)]
+    found = status(project, lines, fetch=arguments.fetch)
+    said = [standing(sessions)] if sessions else []
+    show(arguments, {"sessions": sessions, "stacks": found}, "\n".join([*said, *(text(one) for one in found)]))
+    return 0
+
+
+def health(arguments: argparse.Namespace) -> int:
+    import datetime
+
+    from kz_build.adapters.files import write_atomic
+    from kz_build.stages.health import FILE, health
+    from kz_build.views.health import markdown
+
+    with changing(arguments) as project:
+        found = health(project, fetch=arguments.fetch)
+        page = markdown(found, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
+        write_atomic(project.root / FILE, page.encode())
+    show(arguments, found, f"{sum(len(h.verified.patches) for h in found)} patches of {len(found)} stacks: {FILE}")
+    return 0
+
+
+def nightly(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.nightly import nightly
+    from kz_build.views.health import issue
+    from kz_build.views.history import text
+
+    found = nightly(project_of(arguments), issue)
+    said = f"issue: {found.did}" + (f" {found.url}" if found.url else "")
+    show(arguments, found, f"{text(found.history, {})}\n{said}")
+    return 0

@@ -1,0 +1,57 @@
+"""Verbs about patches."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kz_build.cli.common import project as project_of
+from kz_build.cli.common import show
+
+
+def verify(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.environment import append_to, variable
+    from kz_build.model.errors import ConflictError
+    from kz_build.stages.verify import verify
+    from kz_build.views import patches
+
+    project = project_of(arguments)
+    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch)
+    show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
+    if variable("GITHUB_ACTIONS") == "true":
+        # GitHub reads them on either stream, and JSON must stay JSON.
+        root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
+        for row in (row for f in found for row in patches.workflow_commands(f, root)):
+            print(row, file=sys.stderr if arguments.json else sys.stdout)
+        append_to("GITHUB_STEP_SUMMARY", "\n".join(patches.markdown(f) for f in found))
+    if not all(f.holds for f in found):
+        raise ConflictError(
+            patches.conclusion(found),
+            hint="kz history says who broke them; kz rebase --onto REV carries them over",
+        )
+    return 0
+
+
+def history(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.history import history, why
+    from kz_build.views.history import plain, text
+
+    project = project_of(arguments)
+    found = history(project, arguments.line or project.pins.default, arguments.to, fetch=arguments.fetch)
+    diffs = [why(project, one) if arguments.why else {} for one in found]
+    told = list(zip(found, diffs, strict=True))
+    show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
+    return 0
+
+
+def radar(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.radar import Wanted, radar
+    from kz_build.views.radar import plain, text
+
+    project = project_of(arguments)
+    wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
+    found = radar(project, arguments.line or project.pins.default, wanted, arguments.to)
+    show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))
+    return 0

@@ -1,0 +1,112 @@
+"""edit and refresh: a stack as ordinary commits in a worktree, and those commits as the stack's files again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kz_build.adapters.git import ObjectsMissing
+from kz_build.adapters.worktree import Worktree
+from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.model.project import Project
+from kz_build.model.session import Session
+from kz_build.stages import sessions
+from kz_build.stages.apply import apply_source
+from kz_build.stages.carried import Carried, carried, reading
+from kz_build.stages.finish import Finished, finish, unchanged
+from kz_build.stages.picking import lay
+
+
+@dataclass(frozen=True)
+class Editing:
+    """A stack laid out: `commits` are `id subject`, oldest first; `fresh` unless it lay there already."""
+
+    line: str
+    source: str
+    worktree: Path
+    checks: Path
+    base: str
+    commits: tuple[str, ...]
+    fresh: bool
+
+
+def edit(project: Project, line: str, source: str, progress: Any = None) -> Editing:
+    """Lay a stack out as commits in a worktree, or find the one that is there."""
+    held = carried(project, line, source, new=True)
+    return reading(project, held, progress, lambda c: _edit(project, c, progress))
+
+
+def _edit(project: Project, held: Carried, progress: Any) -> Editing:
+    line, name = held.stack.line, held.stack.source
+    if not held.repository.has(held.base):
+        raise ObjectsMissing(f"{name} is not fetched yet")
+    found = [o for o in sessions.under_way(project, "edit") if (o.session.line, o.session.source) == (line, name)]
+    if found and not _untouched(held, found[0]):
+        return _shown(held, found[0], fresh=False)
+    if found:
+        sessions.end(found[0], held.repository)
+    tip = apply_source(project, line, name, progress)[0].commit if held.stack.patches else held.base
+    session = Session(
+        "edit",
+        line,
+        name,
+        line,
+        held.version,
+        held.base,
+        held.base,
+        tip,
+        stack_tip=tip,
+        digest=held.stack.digest,
+        tip=tip,
+    )
+    opened = sessions.begin(project, session)
+    # Without patches nothing says which folders: the top of the tree is a beginning.
+    lay(held, opened.worktree(held.repository), tip, set() if held.stack.patches else {""})
+    sessions.keep_checks(project, held.stack.folder, opened)
+    return _shown(held, opened, fresh=True)
+
+
+def _untouched(held: Carried, opened: sessions.Open) -> bool:
+    """Whether nothing was done in the worktree since the stack was laid out or refreshed, while the stack's files changed."""
+    tree = opened.worktree(held.repository)
+    if not tree.exists():
+        return True
+    stale = opened.session.digest != held.stack.digest or opened.session.base != held.base
+    return stale and tree.head() == opened.session.tip and not tree.dirty() and not tree.busy()
+
+
+def _shown(held: Carried, opened: sessions.Open, *, fresh: bool) -> Editing:
+    session = opened.session
+    tree = opened.worktree(held.repository)
+    rows = tree.said("log", "--reverse", "--format=%h %s", f"{session.base}..HEAD").splitlines()
+    return Editing(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh)
+
+
+def refresh(project: Project, line: str, source: str) -> Finished:
+    """Write the worktree's commits as the stack's files. Raises ConflictError where it holds what is no commit yet."""
+    opened = sessions.the_one(project, "edit", line, source)
+    held = carried(project, opened.session.line, opened.session.source, new=True)
+    unchanged(held, opened.session)
+    return reading(project, held, None, lambda c: _refresh(project, c, opened))
+
+
+def _refresh(project: Project, held: Carried, opened: sessions.Open) -> Finished:
+    tree = opened.worktree(held.repository)
+    _settled(tree)
+    session = replace(opened.session, tip=tree.head())
+    return finish(project, held, sessions.Open(session, opened.folder), keep=True)
+
+
+def _settled(tree: Worktree) -> None:
+    if not tree.exists():
+        raise ConfigError(f"the worktree {tree.path} is gone", hint="kz edit --abort, and begin again")
+    if busy := tree.busy():
+        raise ConflictError(
+            f"a {busy} is under way in {tree.path}", hint=f"git {busy} --continue or --abort there first"
+        )
+    if files := tree.dirty():
+        raise ConflictError(
+            "\n".join(["the worktree has changes that are not committed:", *(f"  {name}" for name in files)]),
+            hint=f"commit them in {tree.path} (git commit --amend, --fixup), then kz refresh",
+        )

@@ -1,0 +1,49 @@
+"""health: every patch on every release and on upstream's own branch; and what the nightly run says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kz_build.adapters import history as upstream
+from kz_build.adapters.project import stack_sources
+from kz_build.model.history import Story
+from kz_build.model.project import Project
+from kz_build.stages.carried import Carried, carried, reading
+from kz_build.stages.history import History, walked
+from kz_build.stages.verify import Verified, verified
+
+FILE = "patches/HEALTH.md"
+
+
+@dataclass(frozen=True)
+class Health:
+    """One stack: verdicts on every revision, and the history of what broke; None for a source without commits."""
+
+    verified: Verified
+    history: History | None
+
+    @property
+    def broken(self) -> tuple[Story, ...]:
+        """Stories of the patches that do not hold at the end."""
+        return tuple(s for s in self.history.stories if not s.now.holds) if self.history else ()
+
+
+def health(project: Project, *, fetch: bool = False, progress: Any = None) -> tuple[Health, ...]:
+    """Judge every stack of every line: on all releases and upstream's branch, a wheel's on its own pin."""
+    found = []
+    for line in project.pins.lines:
+        for name in stack_sources(project.root, line):
+            held = carried(project, line, name)
+            found.append(reading(project, held, progress, lambda c: _health(project, c, fetch)))
+    return tuple(found)
+
+
+def _health(project: Project, held: Carried, fetch: bool) -> Health:
+    if held.source.kind != "git":
+        return Health(verified(project, held, ()), None)
+    if fetch:
+        upstream.fetch_names(held.repository)
+    trunk = upstream.trunk(held.repository)
+    names = (*upstream.releases(held.repository), trunk)
+    return Health(verified(project, held, names), walked(project, held, trunk))

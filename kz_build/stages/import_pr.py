@@ -1,0 +1,121 @@
+"""import-pr: a pull request of upstream's, or some files of it, as patches of a stack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kz_build.adapters import fastimport, git, history, mails, store
+from kz_build.model.errors import ConfigError
+from kz_build.model.github import pull_url, slug_of
+from kz_build.model.history import Commit
+from kz_build.model.mail import parse_patch
+from kz_build.model.patch import Patch
+from kz_build.model.project import Project
+from kz_build.model.session import Session
+from kz_build.model.stack import Applied, Blob, apply_patch
+from kz_build.model.trailers import pull_of, with_trailers
+from kz_build.stages import sessions
+from kz_build.stages.apply import apply_source
+from kz_build.stages.carried import Carried, carried, reading
+from kz_build.stages.finish import Finished
+from kz_build.stages.judging import read_blobs
+from kz_build.stages.rebase import carry_on, git_source
+
+
+def import_pr(
+    project: Project, line: str, source: str, number: int, paths: Sequence[str] = (), progress: Any = None
+) -> Finished:
+    """Put the commits of a pull request on top of a stack, each as one patch; one that merged upstream in between is one patch.
+
+    Raises ConfigError where there is no such request or the stack has it, ConflictError like `rebase`.
+    """
+    name = git_source(project, line, source)
+    held = carried(project, line, name, new=True)
+    slug = slug_of(held.source.location)
+    if not slug:
+        raise ConfigError(f"{held.source.location} is not on GitHub: it has no pull requests")
+    there = [p.name for p in held.stack.patches if pull_of(p.message, slug) == number]
+    if there:
+        raise ConfigError(
+            f"the stack has #{number} already: {', '.join(there)}",
+            hint=f"to take it anew, drop those first: kz edit {name} --line {line}",
+        )
+    return reading(project, held, progress, lambda c: _begun(project, c, slug, number, paths, progress))
+
+
+def _begun(project: Project, held: Carried, slug: str, number: int, paths: Sequence[str], progress: Any) -> Finished:
+    repo = held.repository
+    line, name = held.stack.line, held.stack.source
+    if not repo.has(held.base):
+        raise git.ObjectsMissing(f"{name} is not fetched yet")
+    head = history.fetch_pull(repo, number)
+    trunk = history.commit_of(repo, history.trunk(repo))
+    landed = history.landed(repo, trunk, [number]).get(number)
+    base = history.forked(repo, head, trunk)
+    if not base:
+        raise ConfigError(f"#{number} has no common history with upstream")
+    patches = [_noted(p, slug, number, head, landed) for p in _patches(held, base, head, paths, number)]
+    if not patches:
+        raise ConfigError(f"#{number} changes nothing" + (f" in {', '.join(paths)}" if paths else ""))
+    commits = _commits(project, held, base, patches)
+    tip = apply_source(project, line, name, progress)[0].commit if held.stack.patches else held.base
+    session = Session(
+        "import-pr",
+        line,
+        name,
+        line,
+        held.version,
+        held.base,
+        old_base=base,
+        old_tip=commits[-1],
+        stack_tip=tip,
+        digest=held.stack.digest,
+        tip=tip,
+        todo=tuple(commits),
+    )
+    return carry_on(project, held, sessions.begin(project, session))
+
+
+def _patches(held: Carried, base: str, head: str, paths: Sequence[str], number: int) -> list[Patch]:
+    """The request's commits as patches; all of it as one where its commits are no single line."""
+    repo = held.repository
+    rows = repo.git("rev-list", "--parents", f"{base}..{head}").decode().splitlines()
+    specs = [f":(literal){path}" for path in paths]
+    with repo.objects() as objects:
+        read_blobs(repo, objects, history.changed_blobs(repo, base, head, specs))
+    if all(len(row.split(" ")) == 2 for row in rows):
+        made = mails.format_mails(repo, base, head, specs)
+    else:
+        made = [mails.one_mail(repo, base, head, f"#{number} of {len(rows)} commits", specs)]
+    return [parse_patch(f"{slug}.patch", mail) for slug, mail in made if b"\ndiff --git " in mail]
+
+
+def _noted(patch: Patch, slug: str, number: int, head: str, landed: Commit | None) -> Patch:
+    url = pull_url(slug, number)
+    status = f"Backport [https://github.com/{slug}/commit/{landed.id}]" if landed else f"Submitted [{url}]"
+    origin = f"https://github.com/{slug}/pull/{number}/commits/{head}"
+    added = {"Upstream-Status": status, "Origin": origin, "Upstream-PR": url, "Upstream-Head": head}
+    return replace(patch, message=with_trailers(patch.message, added))
+
+
+def _commits(project: Project, held: Carried, base: str, patches: Sequence[Patch]) -> list[str]:
+    """The patches as commits on the request's own base, so that a conflict knows what they stood on."""
+    repo = held.repository
+    files: dict[str, Blob | None] = {}
+    with repo.objects() as objects:
+        at = git.read_ids(objects, [base], {f.path for p in patches for f in p.files})[0]
+        contents = read_blobs(repo, objects, {a[1] for a in at.values() if a})
+    files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
+    done = []
+    for patch in patches:
+        outcome = apply_patch(patch, files.get)
+        assert isinstance(outcome, Applied), f"{patch.subject}: {outcome.reason}"
+        files.update(outcome.files)
+        done.append(outcome)
+    ref = f"refs/kz/import-pr/{held.stack.line}-{held.stack.source}"
+    with store.locked(project.store, repo.path.name):
+        stream = fastimport.commits_stream(base, done, ref)
+        return [os.fsdecode(row) for row in repo.fast_import(stream).split()]

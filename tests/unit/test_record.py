@@ -1,0 +1,70 @@
+"""Several files changed as one, through a kill at any write."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kz_build.adapters import record
+from kz_build.model.errors import ConfigError
+from tests.conftest import snapshot
+
+CHANGES = {"a": b"new a", "deep/b": b"new b", "gone": None, "same": b"same"}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with three of four files."""
+    for name in ("a", "gone", "same"):
+        (tmp_path / name).write_bytes(name.encode())
+    return tmp_path
+
+
+DONE = {"a": b"new a", "deep/b": b"new b", "same": b"same"}
+
+
+def test_all_at_once(root: Path) -> None:
+    record.change_all(root, CHANGES)
+    assert snapshot(root) == DONE
+    record.roll_forward(root)
+    assert snapshot(root) == DONE
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("at", range(1, 5))
+def test_killed_at_any_write_it_is_all_or_nothing_in_the_end(
+    root: Path, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(root)
+    real, count = record.write_atomic, 0
+
+    def dying(path: Path, data: bytes) -> Any:
+        nonlocal count
+        count += 1
+        if count == at:
+            raise Killed
+        return real(path, data)
+
+    monkeypatch.setattr(record, "write_atomic", dying)
+    with contextlib.suppress(Killed):
+        record.change_all(root, CHANGES)
+    monkeypatch.undo()
+    record.roll_forward(root)
+    assert snapshot(root) == (before if at == 1 else DONE)
+
+
+def test_a_hand_that_was_faster_wins(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "roll_forward", lambda root: None)
+    record.change_all(root, CHANGES)
+    monkeypatch.undo()
+    (root / "a").write_bytes(b"by hand")
+    before = snapshot(root)
+    with pytest.raises(ConfigError, match="changed since"):
+        record.roll_forward(root)
+    assert snapshot(root) == before
