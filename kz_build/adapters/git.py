@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,8 +187,9 @@ class Repository:
     @contextlib.contextmanager
     def objects(self) -> Iterator[Objects]:
         """One `cat-file --batch` to read many objects."""
-        with conversation(self.argv("cat-file", "--batch"), local_environment()) as process:
-            yield Objects(process)
+        with contextlib.ExitStack() as stack:
+            argv = self.argv("cat-file", "--batch")
+            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())))
 
     def fast_import(self, stream: bytes) -> bytes:
         """Feed `git fast-import`; gives what it prints."""
@@ -233,8 +234,9 @@ class Repository:
 class Objects:
     """Requests to a running `cat-file --batch`, one answered before the next is asked: pipes never fill up."""
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, start: Callable[[], Process]) -> None:
+        self.start = start
+        self.process = start()
 
     def get(self, name: str) -> tuple[str, str, bytes] | None:
         """(id, type, content) of an object by any name git knows; None where there is none."""
@@ -274,6 +276,9 @@ class Objects:
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
         said = self.process.stderr.read().decode("utf-8", "replace").strip()
+        self.process = (
+            self.start()
+        )  # git ends at an object that a partial clone lacks; the next question is another one
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
