@@ -17,9 +17,10 @@ from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
 from kz_build.adapters.process import Process, checked, conversation, run
 from kz_build.model.errors import CommandError, ConfigError, KzError
-from kz_build.model.stack import Blob
+from kz_build.model.stack import FOLDER, Blob
 
-ZERO = "0" * 40
+NO_ROOM = (FOLDER, "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+"""Where a path stands whose folder is a file or a submodule: git's empty tree, which is in every repository."""
 
 
 class ObjectsMissing(KzError):
@@ -257,11 +258,19 @@ class Objects:
         return header[0].decode(), header[1].decode(), data
 
     def content(self, blob: str) -> bytes:
-        """A blob's bytes. Raises ObjectsMissing."""
+        """A blob's bytes, or the paths below a tree joined by NUL. Raises ObjectsMissing."""
         got = self.get(blob)
         if got is None:
             raise ObjectsMissing(f"the blob {blob} is not in the partial clone")
-        return got[2]
+        return got[2] if got[1] == "blob" else b"\0".join(self._below(got[2]))
+
+    def _below(self, tree: bytes) -> Iterator[bytes]:
+        while tree:
+            head, rest = tree.split(b"\0", 1)
+            mode, name = head.split(b" ", 1)
+            got = self.get(rest[:20].hex()) if mode == FOLDER.encode() else None
+            yield from (name + b"/" + path for path in self._below(got[2])) if got else (name,)
+            tree = rest[20:]
 
     def commit(self, name: str) -> tuple[str, str] | None:
         """(id, committer's date as YYYY-MM-DD) of what a tag, branch or id names here; None where it names nothing."""
@@ -283,18 +292,17 @@ class Objects:
 
 
 At = tuple[str, str]
-"""(mode, id) of a file in a tree."""
+"""(mode, id) of a file in a tree; FOLDER and the id of a tree where something else takes the path."""
 
 
 def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> list[dict[str, At | None]]:
     """Where files stand in each commit; None for what is not there. A folder that commits share is read once."""
-    wanted: dict[bytes, Any] = {}
+    wanted: dict[bytes, Any] = {}  # folders in folders; b"" has the path where one ends
     for path in paths:
         folder = wanted
-        *above, name = os.fsencode(path).split(b"/")
-        for part in above:
+        for part in os.fsencode(path).split(b"/"):
             folder = folder.setdefault(part, {})
-        folder[name] = path
+        folder[b""] = path
     seen: dict[tuple[int, str], list[tuple[str, At | None]]] = {}
 
     def listing(oid: str, data: bytes | None, folder: dict[bytes, Any]) -> list[tuple[str, At | None]]:
@@ -304,11 +312,15 @@ def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> 
                 data = got[2] if got else b""
             found: list[tuple[str, At | None]] = []
             for name, below in folder.items():
+                if not name:
+                    continue
                 at = _entry(data, name)
-                if isinstance(below, str):
-                    found.append((below, at if at and at[0] not in ("40000", "160000") else None))
+                if b"" in below:
+                    found.append((below[b""], NO_ROOM if at and at[0] == "160000" else at))
+                if at and at[0] == FOLDER:
+                    found += listing(at[1], None, below)
                 else:
-                    found += listing(at[1], None, below) if at and at[0] == "40000" else listing(ZERO, b"", below)
+                    found += [(path, NO_ROOM if at else None) for path in _inside(below)]
             seen[id(folder), oid] = found
         return seen[id(folder), oid]
 
@@ -319,6 +331,13 @@ def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> 
             raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
         states.append(dict(listing(got[0], got[2], wanted)))
     return states
+
+
+def _inside(folder: dict[bytes, Any]) -> Iterator[str]:
+    for name, below in folder.items():
+        if name:
+            yield from (below[b""],) if b"" in below else ()
+            yield from _inside(below)
 
 
 def _entry(tree: bytes, name: bytes) -> At | None:

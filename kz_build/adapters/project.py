@@ -6,6 +6,9 @@ import difflib
 import hashlib
 import json
 import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.intent import KINDS, Check
 from kz_build.model.lock import Lock, parse_lock
 from kz_build.model.mail import parse_patch
+from kz_build.model.patch import Patch
 from kz_build.model.pins import KINDS as SOURCE_KINDS
 from kz_build.model.pins import Override, Pins, merge
 from kz_build.model.project import Project
@@ -195,35 +199,57 @@ def stack_sources(root: Path, line: str) -> tuple[str, ...]:
     return tuple(sorted(p.parent.name for p in folder.glob("*/series"))) if folder.is_dir() else ()
 
 
-def load_stack(root: Path, line: str, source: str) -> Stack | None:
-    """Read the stack of a source, None where it has none. Raises ConfigError naming file and line."""
-    folder = root / "patches" / line / source
-    if not (folder / "series").is_file():
+def load_stack(root: Path, line: str, source: str, folder: str = "") -> Stack | None:
+    """Read the stack of a source, None where it has none. Raises ConfigError naming file and line.
+
+    `folder` is a quilt stack that is not ours, by its path in the project: any names, -pN and -R, and patches read and
+    applied as GNU patch does it.
+    """
+    path = root / (folder or f"patches/{line}/{source}")
+    if not (path / "series").is_file():
         return None
-    shown = folder.relative_to(root).as_posix()
-    names = _series(folder, shown)
-    files = {name: (folder / name).read_bytes() for name in ("series", *names)}
+    shown = path.relative_to(root).as_posix()
+    files = {"series": (path / "series").read_bytes()}
     problems: list[Problem] = []
     patches = []
-    for name in names:
+    for name, read in _foreign(path, shown) if folder else ((name, parse_patch) for name in _series(path, shown)):
         try:
-            patches.append(parse_patch(f"{shown}/{name}", files[name]))
+            files[name] = _patch_file(path / name, f"{shown}/series")
+            patches.append(replace(read(f"{shown}/{name}", files[name]), name=name))
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(
             f"the stack {shown} cannot be read:",
             tuple(problems),
-            hint="make patch files with `git format-patch --no-renames --full-index`",
+            hint="" if folder else "make patch files with `git format-patch --full-index --binary`",
         )
-    stack_patches = tuple(p.__class__(p.name.rsplit("/", 1)[1], p.author, p.date, p.message, p.files) for p in patches)
     checks: tuple[Check, ...] = ()
-    if (folder / "checks.yaml").is_file():
-        files["checks.yaml"] = (folder / "checks.yaml").read_bytes()
-        checks = _checks(
-            folder / "checks.yaml", f"{shown}/checks.yaml", files["checks.yaml"], {p.slug for p in stack_patches}
-        )
-    return Stack(line, source, shown, stack_patches, checks, stack_digest(files))
+    if (path / "checks.yaml").is_file():
+        files["checks.yaml"] = (path / "checks.yaml").read_bytes()
+        slugs = {p.slug for p in patches}
+        checks = _checks(path / "checks.yaml", f"{shown}/checks.yaml", files["checks.yaml"], slugs)
+    return Stack(line, source, shown, tuple(patches), checks, stack_digest(files))
+
+
+def _foreign(folder: Path, shown: str) -> Iterator[tuple[str, Callable[[str, bytes], Patch]]]:
+    from kz_build.model.quilt import parse_foreign, read_series
+
+    for entry in read_series((folder / "series").read_text(errors="replace"), f"{shown}/series"):
+        yield entry.name, partial(parse_foreign, entry)
+
+
+def _patch_file(path: Path, series: str) -> bytes:
+    """A patch file's bytes, unpacked where quilt unpacks it."""
+    if not path.is_file():
+        raise ConfigError("", (Problem(series, 0, f"{path.name}: there is no such file"),))
+    data = path.read_bytes()
+    if path.suffix in (".gz", ".bz2", ".xz"):
+        import importlib
+
+        name = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}[path.suffix]
+        data = importlib.import_module(name).decompress(data)
+    return data
 
 
 def _series(folder: Path, shown: str) -> list[str]:

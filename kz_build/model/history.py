@@ -92,7 +92,8 @@ def fold(start: State, commits: Sequence[Commit]) -> list[State]:
     states: list[State] = []
     for commit in commits:
         for path, mode, _, after in commit.changes:
-            state[path] = None if not after.strip("0") else (mode, after)
+            if path in state:
+                state[path] = None if not after.strip("0") else (mode, after)
         states.append(dict(state))
     return states
 

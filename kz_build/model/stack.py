@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kz_build.model.intent import Check
-from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks
+from kz_build.model.patch import FILE, LINK, FileChange, HunkFailure, Patch, apply_hunks, blob_id
+
+FOLDER = "40000"
+"""Mode of what is no file but takes its place: a folder (its data the paths below it, joined by NUL), a submodule, or
+a file above that leaves no room for a folder (both without data)."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,12 @@ class Stack:
     @property
     def touched(self) -> frozenset[str]:
         """Paths that the patches change or the checks read."""
-        return frozenset(f.path for p in self.patches for f in p.files) | {c.file for c in self.checks}
+        return frozenset(c.file for c in self.checks).union(*(p.reads for p in self.patches))
 
 
 @dataclass(frozen=True)
 class Blob:
-    """A file in a tree: git mode ('100644', '100755', '120000') and content."""
+    """A file in a tree: git mode ('100644', '100755', '120000', or FOLDER for none) and content."""
 
     mode: str
     data: bytes
@@ -38,7 +42,12 @@ class Blob:
     @cached_property
     def id(self) -> str:
         """The id that git gives this content."""
-        return hashlib.sha1(b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False).hexdigest()
+        return blob_id(self.data)
+
+
+def content(blob: Blob | None) -> bytes | None:
+    """What a file holds; None where there is no file."""
+    return blob.data if blob and blob.mode != FOLDER else None
 
 
 Read = Callable[[str], Blob | None]
@@ -74,13 +83,29 @@ def stack_digest(files: Mapping[str, bytes]) -> str:
     return digest.hexdigest()
 
 
+def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
+    """What is read once these files have changed; `changed` may grow meanwhile."""
+
+    def current(path: str) -> Blob | None:
+        there = changed[path] if path in changed else read(path)
+        if not changed or (there and there.mode != FOLDER):
+            return there
+        inside = set(there.data.split(b"\0")) if there else set()
+        for name, blob in changed.items():
+            if name.startswith(f"{path}/"):
+                below = name[len(path) + 1 :].encode("utf-8", "surrogateescape")
+                (inside.add if blob else inside.discard)(below)
+        if inside == {b""} and any(parent in changed and changed[parent] is None for parent in _above(path)):
+            return None  # the file above it is gone
+        return Blob(FOLDER, b"\0".join(sorted(inside))) if inside else None
+
+    return current
+
+
 def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refused, ...]:
     """Apply patches in order on what `read` gives; a refused patch is left out for those after it."""
     overlay: dict[str, Blob | None] = {}
-
-    def current(path: str) -> Blob | None:
-        return overlay[path] if path in overlay else read(path)
-
+    current = overlaid(read, overlay)
     outcomes: list[Applied | Refused] = []
     for patch in patches:
         outcome = attempt(patch, current)
@@ -94,39 +119,126 @@ def attempt(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch unless its reverse applies: what it changes is then there already."""
     outcome = apply_patch(patch, read)
     # Asked also where it applies: a hunk that only inserts applies a second time.
-    if not isinstance(apply_patch(reversed_patch(patch), read), Refused):
+    if patch.files and _could_be_there(patch, read) and isinstance(apply_patch(patch.reverse(), read), Applied):
         path, line = (outcome.path, outcome.patch_line) if isinstance(outcome, Refused) else (patch.files[0].path, 0)
         return Refused(patch, path, "what it changes is already there", line, True)
     return outcome
 
 
-def reversed_patch(patch: Patch) -> Patch:
-    """The patch that takes this one back."""
-    files = tuple(
-        FileChange(f.path, tuple(h.reverse() for h in f.hunks), "", creates=f.deletes, deletes=f.creates)
-        for f in patch.files
-    )
-    return Patch(patch.name, patch.author, patch.date, patch.message, files)
+def _could_be_there(patch: Patch, read: Read) -> bool:
+    """Whether the reverse can tell anything: git takes back any mode, and lines removed without context anywhere."""
+    for change in patch.files:
+        there = read(change.path)
+        if change.mode and not (there and there.mode == change.mode):
+            return False
+        if change.source and (change.copies or read(change.origin)):
+            return False
+        if there and not change.deletes and not all(hunk.after for hunk in change.hunks):
+            return False
+    return True
 
 
 def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch to what `read` gives: all of it or nothing."""
-    files: dict[str, Blob | None] = {}
+    state = _State(patch, read)
     offsets: list[tuple[str, int, int]] = []
     for change in patch.files:
-        before = files[change.path] if change.path in files else read(change.path)
-        line = change.hunks[0].line if change.hunks else 0
-        if change.creates and before is not None:
-            return Refused(patch, change.path, "the file it creates is there already", line, False)
-        if not change.creates and before is None:
-            return Refused(patch, change.path, "the file is not there", line, False)
-        result = apply_hunks(change.path, before.data if before else b"", change.hunks)
+        result = state.change(change)
         if isinstance(result, HunkFailure):
             return Refused(patch, change.path, result.reason, result.hunk.line, False)
-        data, moved = result
-        if change.deletes and data:
-            return Refused(patch, change.path, "the file it deletes has other content", line, False)
-        mode = change.mode or (before.mode if before else "100644")
-        files[change.path] = None if change.deletes else Blob(mode, data)
-        offsets += [(change.path, h.line, off) for h, off in zip(change.hunks, moved, strict=True) if off]
+        if isinstance(result, str):
+            line = change.hunks[0].line if change.hunks else change.line
+            return Refused(patch, change.path, result, line, False)
+        offsets += [(change.path, h.line, off) for h, off in zip(change.hunks, result, strict=True) if off]
+    # As git writes: what goes goes first, so that files may swap their names.
+    files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.made}
+    unsaid = {f.origin for f in patch.files if f.leaves and not f.old_mode}
+    after = overlaid(read, files)
+    if path := next((path for path in state.made if _blocked(path, state, after, unsaid)), ""):
+        return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0, False)
     return Applied(patch, files, tuple(offsets))
+
+
+class _State:
+    """Files while a patch is applied. A rename or copy reads what was there before the patch, all else what it has made so far."""
+
+    def __init__(self, patch: Patch, read: Read) -> None:
+        self.read = read
+        self.gnu = patch.gnu
+        self.apply = apply_hunks
+        if patch.gnu:
+            from kz_build.model import gnu
+
+            self.apply = gnu.apply_hunks
+        self.leaving = {f.origin for f in patch.files if f.leaves}
+        self.gone: list[str] = []
+        self.made: dict[str, Blob] = {}
+        self.now: dict[str, Blob | None] = {}
+
+    def change(self, change: FileChange) -> tuple[int, ...] | HunkFailure | str:
+        """Do one change: the offsets of its hunks, or why it cannot be done."""
+        if self.gnu:
+            change = self._as_gnu(change)
+        before = None
+        if not change.creates:
+            seen = not change.source and change.origin in self.now
+            before = self.now[change.origin] if seen else self.read(change.origin)
+            if before is None or before.mode == FOLDER:
+                return "the file is gone by then" if seen else "the file is not there"
+            said = [mode for mode in (change.old_mode, change.mode) if mode] or [FILE] * self.gnu
+            if any((mode == LINK) != (before.mode == LINK) for mode in said):
+                return "it is a symbolic link" if before.mode == LINK else "it is no symbolic link"
+        if (change.creates or (change.source and not self.gnu)) and self._taken(change.path):
+            return "the file it creates is there already"
+        if change.binary and self.gnu:
+            return "GNU patch takes no binary changes"
+        if change.binary:
+            made = change.binary.apply(before.data if before else None)
+            result: tuple[bytes, tuple[int, ...]] | HunkFailure | str = made if isinstance(made, str) else (made, ())
+        else:
+            result = self.apply(change.path, before.data if before else b"", change.hunks)
+        if not isinstance(result, tuple):
+            return result
+        data, offsets = result
+        if change.deletes and data:
+            return "the file it deletes has other content"
+        if not change.deletes:
+            mode = change.mode or (before.mode if before else FILE)
+            self.now[change.path] = self.made[change.path] = Blob(mode, data)
+        if change.leaves:
+            self.now[change.origin] = None
+            self.gone.append(change.origin)
+        return offsets
+
+    def _as_gnu(self, change: FileChange) -> FileChange:
+        """GNU patch creates what a hunk from nothing meets no file for, and fills an empty file instead of creating it."""
+        if not change.hunks or change.hunks[0].before or change.hunks[0].old_start:
+            return change
+        there = self.now[change.origin] if change.origin in self.now else self.read(change.origin)
+        data = content(there)
+        return replace(change, creates=data is None or (change.creates and bool(data)))
+
+    def _taken(self, path: str) -> bool:
+        if path in self.now:
+            free = self.now[path] is None
+        else:
+            free = path in self.leaving
+        there = None if free else self.read(path)
+        return there is not None and there.mode != FOLDER
+
+
+def _blocked(path: str, state: _State, after: Read, unsaid: set[str]) -> bool:
+    """Whether a file cannot be written: a folder is there that the patch does not empty, or a file stays above it."""
+    for parent in _above(path):
+        above = after(parent)
+        if above and above.mode != FOLDER:
+            return True
+        # A link that goes leaves its place to a folder only where the patch says that it was a link: git's rule.
+        if parent in unsaid and (gone := state.read(parent)) and gone.mode == LINK:
+            return True
+    there = overlaid(state.read, dict.fromkeys(state.gone))(path)
+    return there is not None and there.mode == FOLDER
+
+
+def _above(path: str) -> list[str]:
+    return [path[:at] for at, char in enumerate(path) if char == "/"]

@@ -8,8 +8,18 @@ from enum import Enum
 from typing import Any
 
 from kz_build.model.intent import evaluate
-from kz_build.model.patch import Hunk, Patch, split_lines
-from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, reversed_patch
+from kz_build.model.patch import LINK, NOT_THERE, FileChange, Hunk, Patch, split_lines
+from kz_build.model.stack import (
+    Applied,
+    Blob,
+    Read,
+    Refused,
+    Stack,
+    apply_patch,
+    attempt,
+    content,
+    overlaid,
+)
 
 
 class Verdict(Enum):
@@ -77,12 +87,12 @@ class Image:
 def images(patches: Sequence[Patch], read: Read) -> dict[str, Image]:
     """Each patch's files before and after it on its own base; none for a patch that does not apply there."""
     overlay: dict[str, Blob | None] = {}
+    current = overlaid(read, overlay)
     found = {}
     for patch in patches:
-        before = {f.path: overlay[f.path] if f.path in overlay else read(f.path) for f in patch.files}
-        outcome = attempt(patch, before.get)
+        outcome = attempt(patch, current)
         if isinstance(outcome, Applied):
-            found[patch.name] = Image(before, outcome.files)
+            found[patch.name] = Image({path: current(path) for path in patch.reads}, outcome.files)
             overlay.update(outcome.files)
     return found
 
@@ -94,14 +104,11 @@ Seen = dict[tuple[object, ...], Any]
 def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, seen: Seen) -> tuple[Judgement, ...]:
     """Judge every patch in order; a patch that does not hold is left out for those after it."""
     overlay: dict[str, Blob | None] = {}
-
-    def current(path: str) -> Blob | None:
-        return overlay[path] if path in overlay else read(path)
-
+    current = overlaid(read, overlay)
     found: list[Judgement] = []
-    lost: dict[str, set[str]] = {}
+    lost: dict[str, frozenset[str]] = {}
     for patch in stack.patches:
-        paths = {f.path for f in patch.files}
+        paths = patch.reads
         key = (patch.name, *(_key(current(path)) for path in sorted(paths)))
         if key not in seen:
             outcome = attempt(patch, current)
@@ -132,7 +139,7 @@ def _with_intents(stack: Stack, found: Sequence[Judgement], current: Read, seen:
             continue
         key = (number, _key(blob))
         if key not in seen:
-            seen[key] = evaluate(check, blob.data if blob else None)
+            seen[key] = evaluate(check, content(blob))
         if seen[key]:
             said.setdefault(name, []).append(f"{check.kind} ({check.where}): {seen[key]}")
     return tuple(replace(j, intents=tuple(said.get(j.patch, ()))) for j in found)
@@ -158,13 +165,16 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
         outcome = apply_patch(part, current)
         if isinstance(outcome, Applied):
             continue
-        verdict, reason = _why(outcome, current(change.path))
-        if isinstance(apply_patch(reversed_patch(part), current), Applied):
+        verdict, reason = _why(change, outcome, current(change.origin))
+        alone = attempt(part, current)
+        if isinstance(alone, Refused) and alone.upstreamed:
             verdict, reason = Verdict.CONTENT, _PART
-        failed.append(Judgement(patch.name, verdict, change.path, outcome.patch_line, 0, reason))
+        path = change.origin if verdict is Verdict.MISSING else outcome.path
+        failed.append((change, Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason)))
+    # Where each goes by itself, together they do not.
     whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
-    worst = max(failed, key=lambda j: (j.verdict.rank, j.reason != _PART), default=whole)
-    merged = origin and failed and all(_merges(j.path, current, origin, merge) for j in failed)
+    worst = max((j for _, j in failed), key=lambda j: (j.verdict.rank, j.reason != _PART), default=whole)
+    merged = origin and failed and all(_merges(change, current, origin, merge) for change, _ in failed)
     if worst.verdict is Verdict.MISSING or not merged:
         return worst
     reason = f"{worst.reason}; a three-way merge finds a result, which kz rebase shows"
@@ -174,13 +184,13 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
 _PART = "upstream has this part of the patch already"
 
 
-def _why(refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
-    change = next(f for f in refused.patch.files if f.path == refused.path)
-    if there is None:
+def _why(change: FileChange, refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
+    data = content(there)
+    if data is None and not change.creates:
         return Verdict.MISSING, "the file is not there"
-    if change.creates or change.deletes:
+    if data is None or change.creates or change.deletes or refused.reason != NOT_THERE:
         return Verdict.CONTENT, refused.reason
-    lines = split_lines(there.data)
+    lines = split_lines(data)
     hunks = [hunk for hunk in change.hunks if not _stands(hunk, lines)]
     if hunks:
         return Verdict.CONTENT, _first_gone(hunks[0], lines)
@@ -226,8 +236,10 @@ def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
     return "the lines that it stands on are no longer together"
 
 
-def _merges(path: str, current: Read, origin: Image, merge: Merge) -> bool:
-    ours, base, theirs = current(path), origin.before.get(path), origin.after.get(path)
+def _merges(change: FileChange, current: Read, origin: Image, merge: Merge) -> bool:
+    blobs = (current(change.origin), origin.before.get(change.origin), origin.after.get(change.path))
+    parts = [content(blob) for blob in blobs if blob and blob.mode != LINK]
+    ours, base, theirs = parts if len(parts) == 3 else (None, None, None)
     if ours is None or base is None or theirs is None:
         return False
-    return merge(ours.data, base.data, theirs.data) is not None
+    return merge(ours, base, theirs) is not None

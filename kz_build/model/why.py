@@ -41,7 +41,7 @@ def _ranges(patch: Patch, path: str, lines: list[bytes]) -> list[tuple[int, int]
     """Lines of the file (from 0, end excluded) that the patch's hunks need: all their lines, or what is left of them."""
     found = []
     for change in patch.files:
-        for hunk in change.hunks if change.path == path else ():
+        for hunk in change.hunks if change.origin == path else ():
             runs = (hunk.before,) if find_run(hunk.before, lines) >= 0 else stands_on(hunk)
             places = [(find_run(run, lines), len(run)) for run in runs if run]
             found += [(at, at + size) for at, size in places if at >= 0]

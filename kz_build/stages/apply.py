@@ -12,10 +12,10 @@ from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
 from kz_build.model.project import Project
 from kz_build.model.sources import Tree
-from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_stack
+from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_stack, content
 from kz_build.stages.carried import carried, reading
 
-ENGINE = "1"
+ENGINE = "2"
 """Part of the name of every result: a change of the rules that could change a tree must change it."""
 
 
@@ -107,8 +107,7 @@ def _intents(
 
     found = []
     for check in stack.checks:
-        blob = after.get(check.file)
-        if check.slug not in refused and (said := evaluate(check, blob.data if blob else None)):
+        if check.slug not in refused and (said := evaluate(check, content(after.get(check.file)))):
             file, _, line = check.where.rpartition(":")
             found.append(Problem(file, int(line), f"{check.slug}: {check.kind}: {said}"))
     return found

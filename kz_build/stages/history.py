@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def lines_changed(held: Carried, patch: Patch, commit: Commit, *, later: bool = 
     """
     said = []
     with held.repository.objects() as objects:
-        for path, before, after in changed(commit, {f.path for f in patch.files}):
+        for path, before, after in changed(commit, patch.reads):
             old, new = (before, after) if later else (after, before)
             data = read_blobs(held.repository, objects, (before, after))[old]
             said.append(concerned(patch, path, data, upstream.diff_blobs(held.repository, old, new)))
@@ -118,7 +118,7 @@ def lines_changed(held: Carried, patch: Patch, commit: Commit, *, later: bool = 
     return text if later else turned(text)
 
 
-def changed(commit: Commit, paths: set[str]) -> list[tuple[str, str, str]]:
+def changed(commit: Commit, paths: Collection[str]) -> list[tuple[str, str, str]]:
     """(path, blob before, blob after) of the files among `paths` that a commit changes; not those it adds or removes."""
     return [
         (path, before, after)

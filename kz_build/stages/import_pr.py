@@ -106,7 +106,7 @@ def _commits(project: Project, held: Carried, base: str, patches: Sequence[Patch
     repo = held.repository
     files: dict[str, Blob | None] = {}
     with repo.objects() as objects:
-        at = git.read_ids(objects, [base], {f.path for p in patches for f in p.files})[0]
+        at = git.read_ids(objects, [base], {path for p in patches for path in p.reads})[0]
         contents = read_blobs(repo, objects, {a[1] for a in at.values() if a})
     files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     done = []

@@ -17,7 +17,7 @@ from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
 from kz_build.stages.carried import Carried
 
-RULES = "3"
+RULES = "4"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]
@@ -121,5 +121,5 @@ def followed(held: Carried, commit: str, judgement: Judgement) -> Judgement:
 
 
 def _moved(patch: Patch, old: str, new: str) -> Patch:
-    """What the patch does to one file, at another path."""
-    return replace(patch, files=tuple(replace(f, path=new) for f in patch.files if f.path == old))
+    there = [f for f in patch.files if f.origin == old]
+    return replace(patch, files=tuple(replace(f, source=new) if f.source else replace(f, path=new) for f in there))

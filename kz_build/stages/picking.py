@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from kz_build.adapters import fastimport, git, history, mails, store
@@ -12,7 +12,7 @@ from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session
-from kz_build.model.stack import Applied, Blob, Stack, attempt
+from kz_build.model.stack import Applied, Blob, Stack, attempt, overlaid
 from kz_build.model.verdict import Verdict, judge
 from kz_build.stages.carried import Carried
 from kz_build.stages.history import lines_changed
@@ -55,7 +55,7 @@ def _patches(repository: git.Repository, session: Session) -> dict[str, Patch]:
 
 def _pick(project: Project, held: Carried, session: Session, patches: dict[str, Patch]) -> Picked:
     todo = list(session.todo)
-    paths = {f.path for commit in todo for f in patches[commit].files}
+    paths = {path for commit in todo for path in patches[commit].reads}
     overlay: dict[str, Blob | None] = {}
     done: list[Applied] = []
     notes: list[str] = []
@@ -66,7 +66,7 @@ def _pick(project: Project, held: Carried, session: Session, patches: dict[str, 
     files: dict[str, Blob | None] = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     while todo:
         patch = patches[todo[0]]
-        outcome = attempt(patch, lambda path: overlay.get(path, files.get(path)))
+        outcome = attempt(patch, overlaid(files.get, overlay))
         if isinstance(outcome, Applied):
             done.append(outcome)
             overlay.update(outcome.files)
@@ -95,7 +95,7 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
     """Begin the patch in the worktree, and say what is to be done there."""
     session = opened.session
     tree = opened.worktree(held.repository)
-    lay(held, tree, session.tip, {f.path for f in patch.files})
+    lay(held, tree, session.tip, patch.reads)
     picked = tree.git("cherry-pick", "--allow-empty", session.todo[0])
     opened = save(
         opened,
@@ -123,18 +123,18 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
     )
 
 
-def lay(held: Carried, tree: Worktree, commit: str, paths: set[str]) -> None:
+def lay(held: Carried, tree: Worktree, commit: str, paths: Collection[str]) -> None:
     """Have the worktree at a commit, with the folders of the stack and of these paths."""
     if tree.exists():
         tree.at(commit)
     else:
-        tree.add(commit, held.stack.touched | paths, held.source.list("exclude"))
+        tree.add(commit, held.stack.touched.union(paths), held.source.list("exclude"))
 
 
 def _why(held: Carried, session: Session, patch: Patch) -> str:
     stack = Stack("", "", "", (patch,), (), "")
     with held.repository.objects() as objects:
-        at = git.read_ids(objects, [session.tip], {f.path for f in patch.files})[0]
+        at = git.read_ids(objects, [session.tip], patch.reads)[0]
         contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
     files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     found = judge(stack, files.get, {}, lambda *_: None, {})[0]
@@ -158,7 +158,7 @@ def _culprits(held: Carried, session: Session, patch: Patch) -> list[str]:
         (session.old_base, False, "  it stands on lines that are not there yet, from:"),
     ):
         rows = []
-        for commit in history.log(held.repository, parted, tip, {f.path for f in patch.files}):
+        for commit in history.log(held.repository, parted, tip, patch.reads):
             if said := lines_changed(held, patch, commit, later=later):
                 rows += [f"  {commit.shown}", *(f"    {line}" for line in said.split("\n"))]
         found += [lead, *rows] if rows else []

@@ -101,7 +101,7 @@ def _bare(project: Project, held: Carried, patch: Patch, parent: str, commit: st
     with repo.objects() as objects:
         from kz_build.adapters.git import read_paths
 
-        before = read_paths(objects, parent, {f.path for f in patch.files})
+        before = read_paths(objects, parent, patch.reads)
     done = [outcome for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]
     with store.locked(project.store, repo.path.name):
         return repo.fast_import(fastimport.commits_stream(parent, done, "refs/kz/upstream/patch")).decode().split()[-1]

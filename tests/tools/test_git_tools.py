@@ -12,12 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kz_build.adapters.git import Repository
 from kz_build.adapters.project import load_stack
 from kz_build.model.intent import evaluate
 from kz_build.model.mail import parse_patch
-from kz_build.model.patch import HunkFailure, apply_hunks
-from kz_build.model.stack import Applied, Blob, apply_stack
+from kz_build.model.patch import HunkFailure, Patch, apply_hunks
+from kz_build.model.stack import FOLDER, Applied, Blob, Stack, apply_stack
+from kz_build.stages.apply import apply_to
 from tests.conftest import SAMPLE, Kz
+from tests.gitapply import HEAD
 
 STACK = SAMPLE / "patches" / "sample-0.1" / "minirt"
 ENV = {
@@ -101,6 +104,93 @@ def test_the_commit_is_the_patchs_own_whatever_the_users_git_says(kz: Kz, tmp_pa
     said = sh("git", f"--git-dir={bare}", "log", "-1", "--format=%an %ae %aI|%cn %ce %cI", tree["commit"], cwd=tmp_path)
     author, committer = said.split("|")
     assert author == committer and "T" in author
+
+
+@pytest.mark.parametrize("form", ["--no-renames", "-M", "-C"])
+def test_all_that_a_commit_can_do_gives_git_ams_tree(tmp_path: Path, form: str) -> None:
+    """Added, deleted, moved, copied, of another mode or type, binary, with odd names and ends."""
+    work = tmp_path / "work"
+    sh("git", "init", "-q", work, cwd=tmp_path)
+    for name, data in {"moved": 20, "copied": 21, "gone": 22, "mode": 23, "link": 24, "under": 25, "end": 26}.items():
+        (work / name).write_text("".join(f"{name} {n}\n" for n in range(data)))
+    (work / "folder" / "deep").mkdir(parents=True)
+    (work / "folder" / "deep" / "a").write_text("a\n")
+    (work / "folder" / "b").write_text("b\n")
+    (work / "binary").write_bytes(bytes(range(256)) * 8)
+    sh("git", "add", "-A", cwd=work)
+    sh("git", "commit", "-q", "-m", "base", cwd=work)
+    base = sh("git", "rev-parse", "HEAD", cwd=work)
+
+    (work / "d").mkdir()
+    (work / "moved").rename(work / "d" / "moved \u00fc")
+    shutil.copy(work / "copied", work / 'co"py')
+    (work / "copied").write_text("changed\n" + (work / "copied").read_text())
+    (work / "gone").unlink()
+    (work / "mode").chmod(0o755)
+    (work / "link").unlink()
+    (work / "link").symlink_to("d/moved")
+    (work / "under").unlink()
+    (work / "under").mkdir()
+    (work / "under" / "new").write_text("")
+    (work / "end").write_text((work / "end").read_text() + "no newline")
+    shutil.rmtree(work / "folder")
+    (work / "folder").write_text("now a file\n")
+    (work / "binary").write_bytes(bytes(range(256)) * 7 + b"\0end")
+    sh("git", "add", "-A", cwd=work)
+    sh("git", "commit", "-q", "-m", "all of it", cwd=work)
+    mail = sh("git", "format-patch", "--stdout", "--full-index", "--binary", form, "-1", cwd=work) + "\n"
+    sh("git", "clone", "-q", "--bare", work, tmp_path / "store" / "git" / "u.git", cwd=tmp_path)
+
+    stack = Stack("l", "s", "f", (parse_patch("0001-all.patch", mail.encode()),), (), "d")
+    tree, problems = apply_to(Repository(tmp_path / "store" / "git" / "u.git"), base, stack, None)
+    assert tree is not None, problems
+    assert tree.tree == sh("git", "rev-parse", "HEAD^{tree}", cwd=work)
+    again, problems = apply_to(Repository(tmp_path / "store" / "git" / "u.git"), tree.commit, stack, None)
+    assert again is None and "folder" not in sh("git", "ls-tree", "-d", "--name-only", tree.tree, cwd=work).split()
+
+
+def test_a_patch_sees_where_those_before_it_put_folders_and_files() -> None:
+    """One patch takes a file away, the next puts a folder there, the third a file again."""
+    there = {"x": Blob("100644", b"x\n"), "x/y": Blob(FOLDER, b"")}
+
+    def patch(*parts: str) -> Patch:
+        return parse_patch("p", HEAD + "".join(parts).encode())
+
+    def new(path: str) -> str:
+        return f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+
+    def gone(path: str) -> str:
+        return (
+            f"diff --git a/{path} b/{path}\ndeleted file mode 100644\n--- a/{path}\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+        )
+
+    def applies(*patches: Patch) -> list[bool]:
+        return [isinstance(o, Applied) for o in apply_stack(patches, there.get)]
+
+    assert applies(patch(gone("x")), patch(new("x/y")), patch(gone("x/y")), patch(new("x"))) == [True] * 4
+    assert applies(patch(new("x/y")), patch(gone("x"), new("x/y")), patch(new("x"))) == [False, True, False]
+
+
+def test_what_is_not_in_the_patch_is_never_replaced(tmp_path: Path) -> None:
+    """A file that would take the place of a folder or a submodule, or needs a folder where a file is, is refused."""
+    work = tmp_path / "work"
+    sh("git", "init", "-q", work, cwd=tmp_path)
+    (work / "folder").mkdir()
+    (work / "folder" / "a").write_text("a\n")
+    (work / "file").write_text("x\n")
+    sh("git", "add", "-A", cwd=work)
+    sh("git", "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},sub", cwd=work)
+    sh("git", "commit", "-q", "-m", "base", cwd=work)
+    base = sh("git", "rev-parse", "HEAD", cwd=work)
+    sh("git", "clone", "-q", "--bare", work, tmp_path / "store" / "git" / "u.git", cwd=tmp_path)
+    repository = Repository(tmp_path / "store" / "git" / "u.git")
+    for path in ("folder", "sub", "sub/x", "file/x", "file/x/y"):
+        diff = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n"
+        patch = parse_patch("0001-p.patch", HEAD + diff.encode())
+        tree, problems = apply_to(repository, base, Stack("l", "s", "f", (patch,), (), path), None)
+        assert tree is None and path in str(problems[0]), path
+        (tmp_path / "p").write_text(diff)
+        assert subprocess.run(["git", "apply", "--cached", tmp_path / "p"], cwd=work, env=ENV).returncode
 
 
 def test_format_patch_writes_the_same_files_again(upstream: Path, tmp_path: Path) -> None:

@@ -107,7 +107,6 @@ def test_created_deleted_and_mode() -> None:
             ".git",
         ),
         (b"diff --git a/d/.GIT/x b/d/.GIT/x\n--- a/d/.GIT/x\n+++ b/d/.GIT/x\n@@ -1 +1 @@\n-a\n+b\n", ".git"),
-        (b"diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n", "renames"),
         (b"diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 3\n", "binary"),
         (b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+c\n", "ends before"),
         (b"diff --git x x\n--- x\n+++ x\n@@ -1 +1 @@\n-a\n+b\n", "prefixes"),
