@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from kz_build.model.patch import LINK
-from kz_build.model.stack import FOLDER, Blob
+from kz_build.model.modes import FOLDER, LINK
+from kz_build.model.stack import Blob
 
 Files = dict[str, Blob]
 

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,8 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that a reader or a crash sees the old bytes or the new ones, never half."""
+    import tempfile  # reading does not need it
+
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -54,6 +55,8 @@ def write_atomic(path: Path, data: bytes) -> None:
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder that appears at `path` only when the block ends well; what was there before stays until then."""
+    import tempfile
+
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))

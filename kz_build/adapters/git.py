@@ -9,15 +9,17 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
 from kz_build.adapters.process import Process, checked, conversation, run
 from kz_build.model.errors import CommandError, ConfigError, KzError
-from kz_build.model.stack import FOLDER, Blob
+from kz_build.model.modes import FOLDER, SUBMODULE
+
+if TYPE_CHECKING:
+    from kz_build.model.stack import Blob
 
 NO_ROOM = (FOLDER, "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """Where a path stands whose folder is a file or a submodule: git's empty tree, which is in every repository."""
@@ -30,8 +32,7 @@ class ObjectsMissing(KzError):
     name = "missing"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One file or submodule of a tree."""
 
     mode: str
@@ -69,8 +70,7 @@ def contents_path(store: Path) -> Path:
     return store / "git" / "contents.git"
 
 
-@dataclass(frozen=True)
-class Repository:
+class Repository(NamedTuple):
     """A bare repository in the store."""
 
     path: Path
@@ -233,20 +233,36 @@ class Repository:
 
 
 class Objects:
-    """Requests to a running `cat-file --batch`, one answered before the next is asked: pipes never fill up."""
+    """Requests to a running `cat-file --batch`. Pipes never fill up: no more is asked ahead than any pipe holds."""
+
+    AHEAD = 64
 
     def __init__(self, start: Callable[[], Process]) -> None:
         self.start = start
         self.process = start()
 
-    def get(self, name: str) -> tuple[str, str, bytes] | None:
+    def get(self, name: str) -> Found | None:
         """(id, type, content) of an object by any name git knows; None where there is none."""
-        assert self.process.stdin and self.process.stdout
+        return next(self.get_many([name]))
+
+    def get_many(self, names: Sequence[str]) -> Iterator[Found | None]:
+        """As `get`, for each name in turn: git looks for the next ones while these are used. Read it to its end."""
+        for start in range(0, len(names), self.AHEAD):
+            part = names[start : start + self.AHEAD]
+            self._ask(part)
+            for name in part:
+                yield self._answer(name)
+
+    def _ask(self, names: Sequence[str]) -> None:
+        assert self.process.stdin
         try:
-            self.process.stdin.write(os.fsencode(name) + b"\n")
+            self.process.stdin.write(b"".join(os.fsencode(name) + b"\n" for name in names))
             self.process.stdin.flush()
         except BrokenPipeError:
-            raise self._gone(name) from None
+            raise self._gone(names[0]) from None
+
+    def _answer(self, name: str) -> Found | None:
+        assert self.process.stdout
         header = self.process.stdout.readline().split()
         if not header:
             raise self._gone(name)
@@ -273,14 +289,19 @@ class Objects:
             tree = rest[20:]
 
     def commit(self, name: str) -> tuple[str, str] | None:
-        """(id, committer's date as YYYY-MM-DD) of what a tag, branch or id names here; None where it names nothing."""
-        if "\n" in name:  # would be two questions
-            return None
-        for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
-            if got := self.get(f"{ref}^{{commit}}"):
-                stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
-                return got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
-        return None
+        """As `commits`, for one."""
+        return self.commits([name])[0]
+
+    def commits(self, names: Sequence[str]) -> list[tuple[str, str] | None]:
+        """(id, committer's date as YYYY-MM-DD) of what tags, branches or ids name here; None where one names nothing."""
+        found: dict[str, tuple[str, str]] = {}
+        for form in ("refs/tags/{}", "refs/heads/{}", "{}"):
+            left = [name for name in names if name not in found and "\n" not in name]
+            for name, got in zip(left, self.get_many([form.format(n) + "^{commit}" for n in left]), strict=True):
+                if got:
+                    stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
+                    found[name] = got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
+        return [found.get(name) for name in names]
 
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
@@ -291,49 +312,72 @@ class Objects:
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
+Found = tuple[str, str, bytes]
+"""(id, type, content) of an object."""
+
 At = tuple[str, str]
 """(mode, id) of a file in a tree; FOLDER and the id of a tree where something else takes the path."""
 
 
 def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> list[dict[str, At | None]]:
     """Where files stand in each commit; None for what is not there. A folder that commits share is read once."""
-    wanted: dict[bytes, Any] = {}  # folders in folders; b"" has the path where one ends
+    top: Folder = {}
     for path in paths:
-        folder = wanted
+        folder = top
         for part in os.fsencode(path).split(b"/"):
             folder = folder.setdefault(part, {})
         folder[b""] = path
-    seen: dict[tuple[int, str], list[tuple[str, At | None]]] = {}
-
-    def listing(oid: str, data: bytes | None, folder: dict[bytes, Any]) -> list[tuple[str, At | None]]:
-        if (id(folder), oid) not in seen:
-            if data is None:
-                got = objects.get(oid)
-                data = got[2] if got else b""
-            found: list[tuple[str, At | None]] = []
-            for name, below in folder.items():
-                if not name:
-                    continue
-                at = _entry(data, name)
-                if b"" in below:
-                    found.append((below[b""], NO_ROOM if at and at[0] == "160000" else at))
-                if at and at[0] == FOLDER:
-                    found += listing(at[1], None, below)
-                else:
-                    found += [(path, NO_ROOM if at else None) for path in _inside(below)]
-            seen[id(folder), oid] = found
-        return seen[id(folder), oid]
-
-    states = []
-    for commit in commits:
-        got = objects.get(f"{commit}^{{tree}}")
+    asked = list(commits)
+    listed: dict[tuple[int, str], Listing] = {}
+    roots = []
+    for commit, got in zip(asked, objects.get_many([f"{commit}^{{tree}}" for commit in asked]), strict=True):
         if got is None:
             raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
-        states.append(dict(listing(got[0], got[2], wanted)))
-    return states
+        roots.append(got[0])
+        if (id(top), got[0]) not in listed:
+            listed[id(top), got[0]] = _listing(got[2], top)
+    level = [(id(top), oid) for oid in set(roots)]
+    while level:  # one level of folders after the other: all of it is asked for at once
+        below = {
+            (id(f), at[1]): f for key in level for f, at in listed[key] if at and at[0] == FOLDER and set(f) != {b""}
+        }
+        level = [key for key in below if key not in listed]
+        for key, got in zip(level, objects.get_many([oid for _, oid in level]), strict=True):
+            listed[key] = _listing(got[2] if got else b"", below[key])
+    known: dict[tuple[int, str], dict[str, At | None]] = {}
+    return [dict(_files(top, root, listed, known)) for root in roots]
 
 
-def _inside(folder: dict[bytes, Any]) -> Iterator[str]:
+Folder = dict[bytes, Any]
+"""The paths one looks for, as folders in folders; b"" has the whole path where one ends."""
+Listing = list[tuple[Folder, At | None]]
+"""What stands for each name of a Folder in one tree; None where there is no such thing."""
+
+
+def _listing(tree: bytes, folder: Folder) -> Listing:
+    return [(below, _entry(tree, name)) for name, below in folder.items() if name]
+
+
+def _files(
+    folder: Folder,
+    tree: str,
+    listed: dict[tuple[int, str], Listing],
+    known: dict[tuple[int, str], dict[str, At | None]],
+) -> dict[str, At | None]:
+    key = (id(folder), tree)
+    if key not in known:
+        found = known[key] = {}
+        for below, at in listed[key]:
+            if b"" in below:
+                found[below[b""]] = NO_ROOM if at and at[0] == SUBMODULE else at
+            if at and at[0] == FOLDER:
+                found.update(_files(below, at[1], listed, known) if set(below) != {b""} else {})
+            else:
+                found.update((path, NO_ROOM if at else None) for path in _inside(below))
+    return known[key]
+
+
+def _inside(folder: Folder) -> Iterator[str]:
     for name, below in folder.items():
         if name:
             yield from (below[b""],) if b"" in below else ()
@@ -355,6 +399,8 @@ def _entry(tree: bytes, name: bytes) -> At | None:
 
 def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
     """Files of a commit; None for what is not there."""
+    from kz_build.model.stack import Blob  # with the patch engine 6 ms that a look at ids does not need
+
     found: dict[str, Blob | None] = {}
     for path, at in read_ids(objects, [commit], paths)[0].items():
         found[path] = Blob(at[0], objects.content(at[1])) if at else None

@@ -7,10 +7,11 @@ import re
 import tempfile
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.git import Repository, local_environment, reachable
-from kz_build.adapters.process import checked, run
+from kz_build.adapters.process import checked, run, side_by_side
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.model.history import Commit
 
@@ -127,6 +128,15 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
             run(repository.argv(*words), env=local_environment())
 
 
+_LIST = (
+    "-c",
+    "versionsort.suffix=-",
+    "for-each-ref",
+    "--sort=version:refname",
+    "--format=%(refname) %(objectname) %(*objectname)",
+)
+
+
 def _asked(repository: Repository, *words: str, stdin: bytes = b"") -> bytes:
     """What git says of upstream. Raises MissingError where it does not get there, CommandError where it is refused."""
     try:
@@ -141,14 +151,10 @@ def _asked(repository: Repository, *words: str, stdin: bytes = b"") -> bytes:
 
 def refs(repository: Repository, *patterns: str) -> dict[str, str]:
     """Name -> commit of the references under `patterns` (refs/tags, say), in git's order of versions."""
-    said = repository.git(
-        "-c",
-        "versionsort.suffix=-",
-        "for-each-ref",
-        "--sort=version:refname",
-        "--format=%(refname) %(objectname) %(*objectname)",
-        *patterns,
-    )
+    return _listed(repository.git(*_LIST, *patterns))
+
+
+def _listed(said: bytes) -> dict[str, str]:
     rows = (line.split(" ") for line in said.decode("utf-8", "replace").splitlines())
     return {name: peeled or commit for name, commit, peeled in rows}
 
@@ -160,14 +166,9 @@ def tags(repository: Repository) -> frozenset[str]:
 
 def commit_of(repository: Repository, name: str) -> str:
     """Commit that a tag, branch, pull request or id names in the clone, '' where it knows none."""
-    for ref in (f"refs/tags/{name}", f"refs/heads/{name}", name):
-        done = run(
-            repository.argv("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"),
-            env=local_environment(),
-        )
-        if done.code == 0:
-            return done.stdout.decode().strip()
-    return ""
+    with repository.objects() as objects:
+        found = objects.commit(name)
+    return found[0] if found else ""
 
 
 def known_or_fetched(repository: Repository, name: str) -> str:
@@ -228,20 +229,51 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
 
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
     """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
-    said = repository.git(
-        "log",
-        "--first-parent",
+    return _commits(repository.git(*_log(f"{base}..{tip}" if base else tip, paths)))
+
+
+class Walk(NamedTuple):
+    """base..tip along first parents: how many commits, those that touch the paths, and what the releases hold of it."""
+
+    total: int
+    commits: tuple[Commit, ...]
+    above: bytes
+    tags: bytes
+
+    def first_tags(self, commits: Collection[str]) -> dict[str, str]:
+        """The first release that has each commit: the lowest version without a suffix like -rc1, or with one if there is
+        no other; '' where none has it."""
+        return _first_tags(self.above, self.tags, commits)
+
+
+def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> Walk:
+    """All that a history asks of git, at the same time."""
+    span = f"{base}..{tip}"
+    count = repository.argv("rev-list", "--count", "--first-parent", span)
+    words = [*_above(repository, base), count, repository.argv(*_log(span, paths))]
+    above, tags, total, said = side_by_side(words, env=local_environment())
+    return Walk(int(total), _commits(said), above, tags)
+
+
+def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
+    """As Walk's; `since` is a revision that has none of the commits."""
+    above, tags = side_by_side(_above(repository, since), env=local_environment())
+    return _first_tags(above, tags, commits)
+
+
+def _log(span: str, paths: Iterable[str]) -> tuple[str, ...]:
+    form = (
         "--diff-merges=first-parent",
-        "--reverse",
         "--raw",
         "--no-abbrev",
         "--no-renames",
         "-z",
         "--format=%x01%H%x00%cI%x00%s%x00",
-        f"{base}..{tip}" if base else tip,
-        "--",
-        *(f":(literal){path}" for path in sorted(paths)),
     )
+    return ("log", "--first-parent", "--reverse", *form, span, "--", *(f":(literal){path}" for path in sorted(paths)))
+
+
+def _commits(said: bytes) -> tuple[Commit, ...]:
     found = []
     for record in said.split(b"\1")[1:]:
         commit, date, subject, *rest = record.split(b"\0")
@@ -254,30 +286,31 @@ def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tu
     return tuple(found)
 
 
-def count(repository: Repository, base: str, tip: str) -> int:
-    """How many commits base..tip has along first parents."""
-    return int(repository.git("rev-list", "--count", "--first-parent", f"{base}..{tip}"))
-
-
 def releases(repository: Repository) -> tuple[str, ...]:
     """Tags that name a release, in git's order of versions: no folder in them, no suffix like -rc1."""
     names = (ref.removeprefix("refs/tags/") for ref in refs(repository, "refs/tags"))
     return tuple(name for name in names if "/" not in name and "-" not in name)
 
 
-def first_tag(repository: Repository, commit: str) -> str:
-    """The first release that has a commit: the lowest version without a suffix like -rc1, or with one if there is no other."""
-    said = repository.git(
-        "-c",
-        "versionsort.suffix=-",
-        "for-each-ref",
-        f"--contains={commit}",
-        "--sort=version:refname",
-        "--format=%(refname:strip=2)",
-        "refs/tags",
-    )
-    tags = [tag for tag in said.decode("utf-8", "replace").split() if "/" not in tag]
-    return next((tag for tag in tags if "-" not in tag), tags[0] if tags else "")
+def _above(repository: Repository, since: str) -> list[list[str]]:
+    """Every commit that a tag has and `since` has not, with its parents; then the tags in git's order of versions."""
+    return [
+        repository.argv("rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", f"^{since}"),
+        repository.argv(*_LIST, "refs/tags/*"),
+    ]
+
+
+def _first_tags(above: bytes, tags: bytes, commits: Collection[str]) -> dict[str, str]:
+    holds: dict[str, frozenset[str]] = {}
+    for row in reversed(above.decode().splitlines()):
+        commit, *parents = row.split(" ")
+        own = frozenset((commit,) if commit in commits else ())
+        holds[commit] = own.union(*(holds.get(parent, own) for parent in parents))
+    named = [(ref.removeprefix("refs/tags/"), at) for ref, at in _listed(tags).items()]
+    named.sort(
+        key=lambda tag: "-" in tag[0]
+    )  # the order of versions stays, and those with a suffix come after the others
+    return {commit: next((tag for tag, at in named if commit in holds.get(at, ())), "") for commit in commits}
 
 
 def diff_blobs(repository: Repository, before: str, after: str) -> bytes:

@@ -12,8 +12,8 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.adapters.environment import plain
 from kz_build.model.errors import CommandError
@@ -24,8 +24,7 @@ STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(NamedTuple):
     """What a short command said."""
 
     code: int
@@ -74,6 +73,20 @@ def checked(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = 
         said = done.stderr.decode("utf-8", "replace").strip()
         raise CommandError(f"`{shlex.join(argv)}` ended with {done.code}\n{said}")
     return done.stdout
+
+
+def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
+    """Run short commands at the same time; gives their output in order. Raises CommandError for the first that failed."""
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(conversation(argv, env)) for argv in argvs]
+        said = []
+        for argv, process in zip(argvs, running, strict=True):
+            out, err = process.communicate()
+            if process.returncode != 0:
+                text = err.decode("utf-8", "replace").strip()
+                raise CommandError(f"`{shlex.join(argv)}` ended with {process.returncode}\n{text}")
+            said.append(out)
+        return said
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -66,10 +65,14 @@ def _read(path: Path) -> bytes | None:
 
 
 def _packed(data: bytes | None) -> str | None:
+    import base64  # every command looks for a record, few find one
+
     return None if data is None else base64.b64encode(data).decode()
 
 
 def _unpacked(text: str | None) -> bytes | None:
+    import base64
+
     return None if text is None else base64.b64decode(text)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from pathlib import Path
 from typing import Any
 
 from kz_build.model.errors import ConfigError, Problem
@@ -11,16 +10,15 @@ from kz_build.model.errors import ConfigError, Problem
 Place = tuple[str | int, ...]
 
 
-def load(path: Path, shown: str) -> tuple[Any, dict[Place, int]]:
-    """Plain value of a YAML file and the line (from 1) of each of its paths.
+def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
+    """Plain value of YAML text and the line (from 1) of each of its paths.
 
     Raises ConfigError for what is not YAML, and for a key that stands twice in one mapping.
     """
     import yaml
 
     try:
-        text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, yaml.SafeLoader)
+        node = yaml.compose(data.decode("utf-8"), yaml.SafeLoader)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{shown} is not UTF-8 text", (Problem(shown, 0, str(error)),)) from error
     except yaml.MarkedYAMLError as error:
@@ -56,7 +54,7 @@ def load(path: Path, shown: str) -> tuple[Any, dict[Place, int]]:
             return [build(item, (*place, i)) for i, item in enumerate(node.value)]
         return loader.construct_object(node, deep=True)
 
-    data = build(node, ()) if node is not None else None
+    value = build(node, ()) if node is not None else None
     if twice:
         raise ConfigError(f"{shown} has keys twice", tuple(twice))
-    return data, lines
+    return value, lines

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kz_build.model.verdict import Judgement, Verdict
+from kz_build.model.judgement import Judgement, Verdict
 
 State = Mapping[str, tuple[str, str] | None]
 """path -> (mode, blob id); None where there is no such file."""

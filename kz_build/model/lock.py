@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kz_build.model.errors import LockError
 
 VERSION = 1
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(NamedTuple):
     """The parsed file: `lines[line][source]` is an entry (docs/lock.md)."""
 
     lines: Mapping[str, Mapping[str, Any]]

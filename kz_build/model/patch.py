@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # few patches have binaries
     from kz_build.model.binary import Binary
 
-FILE, LINK = "100644", "120000"
-"""Git's modes of a file and of a symbolic link, whose content is where it points."""
 NOT_THERE = "its lines are not there"
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kz_build.model.errors import ConfigError
 
@@ -15,8 +15,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """What a line, a source or a target may be called: it becomes a folder."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Something upstream that we build from. `kind` is git, wheel, archive or folder; `options` as in pins.yaml."""
 
     name: str
@@ -37,8 +36,7 @@ class Override:
     value: str
 
 
-@dataclass(frozen=True)
-class Pins:
+class Pins(NamedTuple):
     """All of pins.yaml with pins.local.yaml over it, validated. `digest` covers both files."""
 
     data: Mapping[str, Any]

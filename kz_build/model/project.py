@@ -37,6 +37,11 @@ class Project:
         local = "://" not in url and not (":" in url and not url.startswith((".", "/")))
         return str((self.root / url).resolve()) if local else url
 
+    def stack_folder(self, line: str, source: str) -> str:
+        """Where the stack of a source lies in the project."""
+        named = str(self.pins.source(source).options.get("patches") or "")
+        return named.replace("{line}", line) if named else f"patches/{line}/{source}"
+
     def locked(self, line: str, source: str) -> dict[str, object]:
         """The lock's entry of a source. ConfigError when the line does not have that source at all, LockError when the
         pin was never locked or has changed since."""

@@ -42,6 +42,9 @@ class GitSource(Strict):
         default=[], description="paths of the submodules that a build needs; nested ones follow"
     )
     exclude: list[Text] = Field(default=[], description="never downloaded: `*.gif` (any folder) or `folder/`")
+    patches: str = Field(
+        default="", description="folder of a quilt stack in the project, with {line} if it has one each"
+    )
 
 
 class WheelSource(Strict):
@@ -49,6 +52,9 @@ class WheelSource(Strict):
     index: str = Field(default="", description="index to use instead of PIP_INDEX_URL or PyPI")
     tag: str = Field(default="*-none-any", description="pattern on python-abi-platform that one file must match")
     only: list[Text] = Field(default=[], description="folders or files of it to unpack; all where empty")
+    patches: str = Field(
+        default="", description="folder of a quilt stack in the project, with {line} if it has one each"
+    )
 
 
 class ArchiveSource(Strict):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kz_build.model.intent import Check
-from kz_build.model.patch import FILE, LINK, FileChange, HunkFailure, Patch, apply_hunks, blob_id
-
-FOLDER = "40000"
-"""Mode of what is no file but takes its place: a folder (its data the paths below it, joined by NUL), a submodule, or
-a file above that leaves no room for a folder (both without data)."""
+from kz_build.model.modes import FILE, FOLDER, LINK
+from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks, blob_id
 
 
 @dataclass(frozen=True)
@@ -72,15 +68,6 @@ class Refused:
     reason: str
     patch_line: int
     upstreamed: bool
-
-
-def stack_digest(files: Mapping[str, bytes]) -> str:
-    """sha256 over a stack's files, by name and content."""
-    digest = hashlib.sha256()
-    for name in sorted(files):
-        digest.update(f"{name}\0{len(files[name])}\0".encode())
-        digest.update(files[name])
-    return digest.hexdigest()
 
 
 def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:

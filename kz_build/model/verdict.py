@@ -1,76 +1,16 @@
-"""What becomes of a stack on another version of its files: a verdict per patch, and why."""
+"""What becomes of a stack on another version of its files: every patch judged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 from kz_build.model.intent import evaluate
-from kz_build.model.patch import LINK, NOT_THERE, FileChange, Hunk, Patch, split_lines
-from kz_build.model.stack import (
-    Applied,
-    Blob,
-    Read,
-    Refused,
-    Stack,
-    apply_patch,
-    attempt,
-    content,
-    overlaid,
-)
-
-
-class Verdict(Enum):
-    """From best to worst; the first three need nobody's attention at once."""
-
-    CLEAN = "clean"
-    OFFSET = "offset"
-    UPSTREAMED = "upstreamed"
-    MERGED = "merged"
-    CONTEXT = "context"
-    CONTENT = "content"
-    MISSING = "missing"
-
-    @property
-    def rank(self) -> int:
-        """0 where the patch holds; the higher, the more is lost."""
-        return max(0, list(Verdict).index(self) - 2)
-
-    @property
-    def holds(self) -> bool:
-        """Whether the patch applies, or is no longer needed."""
-        return self.rank == 0
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One patch on one version of its files. `line` is the hunk's in the patch file; `offset` the widest, in lines.
-
-    `without` names earlier patches that failed and change the same files: this one was judged without them.
-    `intents` has a sentence for each intent check that does not hold on the patched result.
-    """
-
-    patch: str
-    verdict: Verdict
-    path: str = ""
-    line: int = 0
-    offset: int = 0
-    reason: str = ""
-    without: tuple[str, ...] = ()
-    intents: tuple[str, ...] = ()
-
-    @property
-    def holds(self) -> bool:
-        """Whether the patch applies or is there already, and does what it is for."""
-        return self.verdict.holds and not self.intents
-
-    @property
-    def rank(self) -> int:
-        """Of the verdict; a broken intent counts as lost content."""
-        return max(self.verdict.rank, Verdict.CONTENT.rank if self.intents else 0)
-
+from kz_build.model.judgement import Judgement, Verdict
+from kz_build.model.modes import LINK
+from kz_build.model.patch import NOT_THERE, FileChange, Hunk, Patch, split_lines
+from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, content, overlaid
 
 Merge = Callable[[bytes, bytes, bytes], bytes | None]
 """git's three-way merge of (ours, base, theirs); None where it conflicts."""

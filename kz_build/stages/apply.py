@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import fastimport, git
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
 from kz_build.model.project import Project
@@ -22,7 +22,7 @@ ENGINE = "2"
 def apply(project: Project, line: str, progress: Any = None, only: Sequence[str] | None = None) -> tuple[Tree, ...]:
     """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all patches and checks that fail, LockError for other trees."""
     project.pins.line(line)
-    names = stack_sources(project.root, line)
+    names = stack_sources(project, line)
     return _proved(project, line, [name for name in names if only is None or name in only], progress)
 
 

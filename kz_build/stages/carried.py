@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kz_build.adapters import git
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.series import StackFiles, read_stack
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
-from kz_build.model.stack import Stack
+
+if TYPE_CHECKING:
+    from kz_build.model.stack import Stack
 
 T = TypeVar("T")
 
@@ -23,12 +26,21 @@ class Carried:
     `locked` is the tree that pins.lock has for the stack, None where an override makes it one that no lock knows.
     """
 
-    stack: Stack
+    files: StackFiles
     source: Source
     version: str
     repository: git.Repository
     base: str
     locked: str | None
+
+    @cached_property
+    def stack(self) -> Stack:
+        """The stack as its files say it. Raises ConfigError naming file and line."""
+        from kz_build.adapters.stacks import (
+            parse_stack,  # with the patch engine 10 ms; what is remembered needs neither
+        )
+
+        return parse_stack(self.files)
 
 
 def carried(project: Project, line: str, name: str, *, new: bool = False) -> Carried:
@@ -36,14 +48,14 @@ def carried(project: Project, line: str, name: str, *, new: bool = False) -> Car
 
     Raises ConfigError where there is none, LockError where the pin is not locked.
     """
-    stack = load_stack(project.root, line, name)
-    if stack is None and new:
+    files = read_stack(project, line, name)
+    if files is None and new:
         if name not in project.pins.line(line):
             raise ConfigError(
                 f"line {line} pins no source {name}", hint=f"it has: {', '.join(sorted(project.pins.line(line)))}"
             )
-        stack = Stack(line, name, f"patches/{line}/{name}", (), (), "")
-    if stack is None:
+        files = StackFiles(line, name, f"patches/{line}/{name}", (), {}, "")
+    if files is None:
         raise ConfigError(f"{name} has no stack on line {line}", hint=f"patches/{line}/{name}/series would be it")
     overridden = project.pins.overridden(line, name)
     entry: Any = project.lock.entry(line, name) if overridden else project.locked(line, name)
@@ -55,7 +67,7 @@ def carried(project: Project, line: str, name: str, *, new: bool = False) -> Car
     )
     base = "" if overridden else str(entry.get("commit") or "")
     locked = str(((entry or {}).get("patched") or {}).get("tree") or "")
-    return Carried(stack, source, project.pins.line(line)[name], git.Repository(path), base, locked)
+    return Carried(files, source, project.pins.line(line)[name], git.Repository(path), base, locked)
 
 
 def reading(project: Project, held: Carried, progress: Any, do: Callable[[Carried], T]) -> T:

@@ -10,17 +10,17 @@ from typing import Any
 
 from kz_build.adapters import git, history, mails, record, worktree
 from kz_build.adapters.files import remove
-from kz_build.adapters.project import LOCK, PINS, load_stack
+from kz_build.adapters.project import LOCK, PINS
+from kz_build.adapters.series import StackFiles, read_files
 from kz_build.adapters.yamledit import with_copy, with_value, without_keys
 from kz_build.model.errors import ConfigError, ConflictError, LockError
 from kz_build.model.history import Commit
+from kz_build.model.judgement import Judgement
 from kz_build.model.lock import Lock
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session
-from kz_build.model.stack import Stack
-from kz_build.model.verdict import Judgement
 from kz_build.stages.apply import apply_to
 from kz_build.stages.carried import Carried
 from kz_build.stages.judging import judged
@@ -50,16 +50,21 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     """
     session = opened.session
     files, dropped = _files(project, held, opened)
-    own = session.into != session.line or held.stack.folder == _own(session.line, session.source)
-    folder = _own(session.into, session.source) if own else held.stack.folder
-    stack = _stack(opened, folder, files)
+    folder = project.stack_folder(session.into, session.source)
+    fresh = replace(
+        held,
+        files=_read(opened, folder, files, foreign=held.files.foreign),
+        version=session.version,
+        base=session.base,
+        locked=None,
+    )
+    stack = fresh.stack
     tree, problems = apply_to(held.repository, session.base, stack, None)
     if tree is None:
         raise _broken(held, opened, [str(p) for p in problems])
     assert tree.tree == held.repository.tree_id(session.tip), "the files give another tree than the commits"
     with held.repository.objects() as objects:
         states = git.read_ids(objects, [session.base], stack.touched)
-        fresh = Carried(stack, held.source, session.version, held.repository, session.base, None)
         rows = judged(fresh, project.store, objects, states)[0]
     compared = worktree.range_diff(held.repository, (held.base, session.stack_tip), (session.base, session.tip))
     changes = _changes(project, held, session, folder, files, _entry(project, held, session, tree.commit, tree.tree))
@@ -84,10 +89,6 @@ def unchanged(held: Carried, session: Session) -> None:
     )
 
 
-def _own(line: str, source: str) -> str:
-    return f"patches/{line}/{source}"
-
-
 def _files(project: Project, held: Carried, opened: Open) -> tuple[dict[str, bytes], list[str]]:
     """The stack's files as they will be, and the patches whose checks go with them.
 
@@ -99,7 +100,6 @@ def _files(project: Project, held: Carried, opened: Open) -> tuple[dict[str, byt
         return {}, []
     made = mails.format_mails(held.repository, session.base, session.tip)
     old = _old(project, held, session)
-    numbered = session.into != session.line or held.stack.folder == _own(session.line, session.source)
     files: dict[str, bytes] = {}
     was: dict[str, Old] = {}
     for number, (commit, (slug, mail)) in enumerate(zip(commits, made, strict=True), 1):
@@ -109,7 +109,7 @@ def _files(project: Project, held: Carried, opened: Open) -> tuple[dict[str, byt
         alike = same or next((o for o in left if o.patch.subject == patch.subject), None)
         alike = alike or next((o for o in left if o.commit.changes == commit.changes), None)
         name = f"{number:04d}-{alike.patch.slug if alike else slug}.patch"
-        if not numbered:
+        if held.files.foreign:
             name = alike.patch.name if alike else f"{slug}.patch"
         files[name] = same.data if same else mail
         if alike:
@@ -130,23 +130,30 @@ def _slug(name: str) -> str:
 
 @dataclass(frozen=True)
 class Old:
-    """A patch of the stack as it was: its commit, and its file."""
+    """A patch of the stack as it was: its commit, the mail that git makes of that, and its file."""
 
     patch: Patch
     commit: Commit
+    mail: Patch
     data: bytes
 
 
 def _old(project: Project, held: Carried, session: Session) -> list[Old]:
     """The stack as it was, on its own base."""
+    if not held.stack.patches:
+        return []
     folder = project.root / held.stack.folder
     commits = history.log(held.repository, held.base, session.stack_tip, ())
-    return [Old(p, c, (folder / p.name).read_bytes()) for p, c in zip(held.stack.patches, commits, strict=True)]
+    made = mails.format_mails(held.repository, held.base, session.stack_tip)
+    return [
+        Old(patch, commit, parse_patch(patch.name, mail), (folder / patch.name).read_bytes())
+        for patch, commit, (_, mail) in zip(held.stack.patches, commits, made, strict=True)
+    ]
 
 
 def _same(old: Old, commit: Commit, patch: Patch) -> bool:
-    mails_are = [(p.author, p.date, p.message) for p in (old.patch, patch)]
-    return old.commit.changes == commit.changes and mails_are[0] == mails_are[1]
+    said = [(p.author, p.date, p.message) for p in (old.mail, patch)]
+    return old.commit.changes == commit.changes and said[0] == said[1]
 
 
 def _series(repository: git.Repository, session: Session) -> tuple[Commit, ...]:
@@ -189,7 +196,7 @@ def _series_text(text: str, files: Mapping[str, bytes], was: Mapping[str, Old]) 
     return "".join(f"{row}\n" for row in (*made, *comments)).encode()
 
 
-def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
+def _read(opened: Open, folder: str, files: Mapping[str, bytes], *, foreign: bool) -> StackFiles:
     """The stack that these files are, read as every stack is."""
     root = opened.folder / "new"
     remove(root)
@@ -198,7 +205,8 @@ def _stack(opened: Open, folder: str, files: Mapping[str, bytes]) -> Stack:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     into, source = opened.session.into, opened.session.source
-    return load_stack(root, into, source) or Stack(into, source, folder, (), (), "")
+    found = read_files(root, into, source, folder, foreign=foreign)
+    return found or StackFiles(into, source, folder, (), {}, "", foreign)
 
 
 def _broken(held: Carried, opened: Open, problems: Sequence[str]) -> ConflictError:

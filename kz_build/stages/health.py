@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import history as upstream
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.history import Story
 from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading
@@ -33,7 +33,7 @@ def health(project: Project, *, fetch: bool = False, progress: Any = None) -> tu
     """Judge every stack of every line: on all releases and upstream's branch, a wheel's on its own pin."""
     found = []
     for line in project.pins.lines:
-        for name in stack_sources(project.root, line):
+        for name in stack_sources(project, line):
             held = carried(project, line, name)
             found.append(reading(project, held, progress, lambda c: _health(project, c, fetch)))
     return tuple(found)

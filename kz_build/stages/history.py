@@ -8,14 +8,15 @@ from typing import Any
 
 from kz_build.adapters import git
 from kz_build.adapters import history as upstream
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.history import Commit, Story, fold, stories
+from kz_build.model.judgement import Verdict
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.why import concerned, turned
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import followed, judged, read_blobs
+from kz_build.stages.judging import judged, read_blobs
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def history(
     """The history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError where there is none."""
     project.pins.line(line)
     found = []
-    for name in stack_sources(project.root, line):
+    for name in stack_sources(project, line):
         held = carried(project, line, name)
         if held.source.kind == "git":
             if fetch and held.repository.exists():
@@ -58,14 +59,14 @@ def walked(project: Project, held: Carried, to: str) -> History:
     parted = upstream.merge_base(held.repository, held.base, tip)
     if not parted:
         raise ConfigError(f"{held.version} and {to} have no common history")
-    commits = upstream.log(held.repository, parted, tip, held.stack.touched)
+    way = upstream.walk(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
         ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
         dated = objects.commit(tip) or ("", "")
-        rows = judged(held, project.store, objects, [*ends, *fold(ends[1], commits)])
-    told = tuple(_followed(held, tip, story) for story in stories(rows[0], rows[1], commits, rows[2:]))
+        rows = judged(held, project.store, objects, [*ends, *fold(ends[1], way.commits)])
+    told = tuple(_followed(held, tip, story) for story in stories(rows[0], rows[1], way.commits, rows[2:]))
     named = {s.commit.id for story in told for s in (story.broke, story.taken, story.since) if s}
-    tags = {commit: upstream.first_tag(held.repository, commit) for commit in sorted(named)}
+    tags = way.first_tags(sorted(named))
     return History(
         held.stack.line,
         held.stack.source,
@@ -74,8 +75,8 @@ def walked(project: Project, held: Carried, to: str) -> History:
         tip,
         dated[1],
         parted,
-        upstream.count(held.repository, parted, tip),
-        len(commits),
+        way.total,
+        len(way.commits),
         told,
         tags,
     )
@@ -83,6 +84,10 @@ def walked(project: Project, held: Carried, to: str) -> History:
 
 def _followed(held: Carried, tip: str, story: Story) -> Story:
     """The story with the names that missing files went to."""
+    if not any(j.verdict is Verdict.MISSING for j in (story.now, *(s.judgement for s in story.steps))):
+        return story
+    from kz_build.stages.following import followed
+
     steps = tuple(replace(s, judgement=followed(held, s.commit.id, s.judgement)) for s in story.steps)
     return replace(story, steps=steps, now=followed(held, tip, story.now))
 

@@ -5,22 +5,42 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import git
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.history import merge_file, renamed
-from kz_build.model.history import State
-from kz_build.model.patch import Patch
-from kz_build.model.stack import Applied, Blob, apply_patch
-from kz_build.model.verdict import Judgement, Seen, Verdict, images, judge
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.stages.carried import Carried
+
+if TYPE_CHECKING:
+    from kz_build.model.history import State
+    from kz_build.model.stack import Blob
+    from kz_build.model.verdict import Seen
 
 RULES = "4"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]
+
+
+def judged_at(
+    held: Carried, store: Path, objects: git.Objects, commits: Sequence[str], told: Callable[[str, Row], Row]
+) -> list[Row]:
+    """Judge the whole stack on each commit. A commit does not change: one that was judged before is not even read.
+
+    `told` completes a commit's new row with what its content alone does not say; that is remembered with it.
+    """
+    memory = _Memory(store, held)
+    new = [commit for commit in dict.fromkeys(commits) if commit not in memory]
+    if new:
+        states = git.read_ids(objects, new, held.stack.touched)
+        _learn(memory, held, objects, states, lambda oid: None)
+        for commit, state in zip(new, states, strict=True):
+            memory.rows[commit] = told(commit, memory[_key(state)])
+        memory.write()
+    return [memory[commit] for commit in commits]
 
 
 def judged(
@@ -35,26 +55,38 @@ def judged(
     `made` gives the content of a blob that no commit has, by id.
     """
     memory = _Memory(store, held)
-    keys = [_key(state) for state in states]
-    unknown = {key: state for key, state in zip(keys, states, strict=True) if key not in memory.rows}
-    if unknown:
-        paths = held.stack.touched
-        origin = git.read_ids(objects, [held.base], paths)[0]
-        wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
-        own = {oid: data for oid in wanted if (data := made(oid)) is not None}
-        contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
-        blobs: dict[git.At, Blob] = {}
-        seen: Seen = {}
-
-        def reader(state: State) -> Mapping[str, Blob | None]:
-            blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
-            return {path: blobs[at] if at else None for path, at in state.items()}
-
-        pinned = images(held.stack.patches, reader(origin).get)
-        for key, state in unknown.items():
-            memory.rows[key] = judge(held.stack, reader(state).get, pinned, merge_file, seen)
+    if _learn(memory, held, objects, states, made):
         memory.write()
-    return [memory.rows[key] for key in keys]
+    return [memory[_key(state)] for state in states]
+
+
+def _learn(
+    memory: _Memory, held: Carried, objects: git.Objects, states: Sequence[State], made: Callable[[str], bytes | None]
+) -> bool:
+    """Judge what is not remembered yet; gives whether there was any."""
+    unknown = {key: state for state in states if (key := _key(state)) not in memory}
+    if not unknown:
+        return False
+    from kz_build.adapters.history import merge_file
+    from kz_build.model.stack import Blob
+    from kz_build.model.verdict import images, judge
+
+    paths = held.stack.touched
+    origin = git.read_ids(objects, [held.base], paths)[0]
+    wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
+    own = {oid: data for oid in wanted if (data := made(oid)) is not None}
+    contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
+    blobs: dict[git.At, Blob] = {}
+    seen: Seen = {}
+
+    def reader(state: State) -> Mapping[str, Blob | None]:
+        blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
+        return {path: blobs[at] if at else None for path, at in state.items()}
+
+    pinned = images(held.stack.patches, reader(origin).get)
+    for key, state in unknown.items():
+        memory.rows[key] = judge(held.stack, reader(state).get, pinned, merge_file, seen)
+    return True
 
 
 def _key(state: State) -> str:
@@ -74,18 +106,36 @@ def read_blobs(repository: git.Repository, objects: git.Objects, ids: Collection
 
 
 class _Memory:
-    """What was judged before of one stack on one base."""
+    """What was judged before of one stack on one base: a row by its state's key, or by the id of a commit.
+
+    Thousands of rows have few different judgements; those are kept once, and made again only for rows one asks for.
+    """
 
     def __init__(self, store: Path, held: Carried) -> None:
-        self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.stack.digest[:32]}.json"
+        self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.files.digest[:32]}.json"
         try:
             kept = json.loads(self.file.read_bytes())
-        except (FileNotFoundError, ValueError):
-            kept = {}
-        self.rows: dict[str, Row] = {key: tuple(_judgement(j) for j in row) for key, row in kept.items()}
+            self.judgements, self.numbers = kept["judgements"], kept["rows"]
+        except (FileNotFoundError, ValueError, KeyError):
+            self.judgements, self.numbers = [], {}
+        self.rows: dict[str, Row] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.rows or key in self.numbers
+
+    def __getitem__(self, key: str) -> Row:
+        if key not in self.rows:
+            self.rows[key] = tuple(_judgement(self.judgements[i]) for i in self.numbers[key])
+        return self.rows[key]
 
     def write(self) -> None:
-        plain = {key: [_plain(j) for j in row] for key, row in self.rows.items()}
+        """Keep all rows, the old ones too."""
+        places: dict[Judgement, int] = {}
+        rows = {
+            key: [places.setdefault(judgement, len(places)) for judgement in self[key]]
+            for key in (*self.numbers, *self.rows)
+        }
+        plain = {"judgements": [_plain(judgement) for judgement in places], "rows": rows}
         write_atomic(self.file, json.dumps(plain, separators=(",", ":")).encode())
 
 
@@ -96,30 +146,3 @@ def _plain(judgement: Judgement) -> dict[str, object]:
 def _judgement(plain: dict[str, object]) -> Judgement:
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     return Judgement(**{**fields, "verdict": Verdict(plain["verdict"])})  # type: ignore[arg-type]
-
-
-def followed(held: Carried, commit: str, judgement: Judgement) -> Judgement:
-    """Say where a file that is missing at a commit went, and whether the patch would fit there."""
-    if judgement.verdict is not Verdict.MISSING:
-        return judgement
-    went = renamed(held.repository, held.base, commit, judgement.path)
-    if went is None:
-        return judgement
-    by, path = went
-    if not path:
-        return replace(judgement, reason=f"removed by {by.shown}")
-    with held.repository.objects() as objects:
-        there = git.read_ids(objects, [commit], [path])[0][path]
-        blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
-    patch = next(p for p in held.stack.patches if p.name == judgement.patch)
-    fits = (
-        "fits"
-        if isinstance(apply_patch(_moved(patch, judgement.path, path), {path: blob}.get), Applied)
-        else "does not fit"
-    )
-    return replace(judgement, reason=f"renamed to {path} by {by.shown}; the patch {fits} there")
-
-
-def _moved(patch: Patch, old: str, new: str) -> Patch:
-    there = [f for f in patch.files if f.origin == old]
-    return replace(patch, files=tuple(replace(f, source=new) if f.source else replace(f, path=new) for f in there))

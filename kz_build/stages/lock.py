@@ -8,7 +8,8 @@ from typing import Any
 
 from kz_build.adapters import clones, git, store
 from kz_build.adapters.environment import index_url
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.series import read_stack
+from kz_build.adapters.stacks import parse_stack
 from kz_build.model.errors import CommandError, ConfigError, ConflictError
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Source
@@ -161,9 +162,10 @@ def _stacked(
     project: Project, line: str, source: Source, entry: dict[str, Any], progress: Progress = quiet
 ) -> dict[str, Any]:
     """Add what the stack gives on this source."""
-    stack = load_stack(project.root, line, source.name)
-    if stack is None:
+    files = read_stack(project, line, source.name)
+    if files is None:
         return entry
+    stack = parse_stack(files)
     if source.kind == "git":
         repo = clones.clone(project.store, source.name, project.git_url(source))
         clones.fill(project.store, repo, entry["commit"], (), stack.touched)
@@ -171,8 +173,8 @@ def _stacked(
     else:
         if not store.stored_file(project.store, entry["sha256"]).exists():
             fetch.download(project, line, source, progress, entry["sha256"])
-        files = store.wheel_files(store.stored_file(project.store, entry["sha256"]))
-        base = clones.import_files(project.store, "", files, f"sha256 {entry['sha256']}")
+        content = store.wheel_files(store.stored_file(project.store, entry["sha256"]))
+        base = clones.import_files(project.store, "", content, f"sha256 {entry['sha256']}")
         entry = {**entry, "commit": base.commit, "tree": base.tree}
     tree, problems = apply_to(git.Repository(base.repository), base.commit, stack, "")
     if tree is None:

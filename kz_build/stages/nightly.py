@@ -11,7 +11,7 @@ from typing import Any
 from kz_build.adapters import github
 from kz_build.adapters import history as upstream
 from kz_build.adapters.environment import variable
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError, Missing, MissingError
 from kz_build.model.github import Issue
 from kz_build.model.history import Story
@@ -71,7 +71,7 @@ def nightly(project: Project, body: Any, progress: Any = None) -> Nightly:
 
 def _newest(project: Project) -> tuple[str, str]:
     for line in reversed(project.pins.lines):
-        for name in stack_sources(project.root, line):
+        for name in stack_sources(project, line):
             if project.pins.source(name).kind == "git":
                 return line, name
     raise ConfigError("no line has a stack on a git source")

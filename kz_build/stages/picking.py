@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from kz_build.adapters import fastimport, git, history, mails, store
 from kz_build.adapters.worktree import Worktree
 from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.model.judgement import Verdict
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session
 from kz_build.model.stack import Applied, Blob, Stack, attempt, overlaid
-from kz_build.model.verdict import Verdict, judge
+from kz_build.model.verdict import judge
 from kz_build.stages.carried import Carried
 from kz_build.stages.history import lines_changed
 from kz_build.stages.judging import read_blobs

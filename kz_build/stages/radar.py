@@ -15,12 +15,12 @@ from typing import Any
 from kz_build.adapters import git
 from kz_build.adapters import history as upstream
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import Pull, slug_of
 from kz_build.model.history import Commit, State, Story
+from kz_build.model.judgement import Judgement
 from kz_build.model.project import Project
-from kz_build.model.verdict import Judgement
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.history import walked
 from kz_build.stages.judging import judged
@@ -92,7 +92,7 @@ def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progres
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
     found = []
-    for name in stack_sources(project.root, line):
+    for name in stack_sources(project, line):
         held = carried(project, line, name)
         if held.source.kind == "git":
             found.append(reading(project, held, progress, lambda c: _radar(project, c, wanted, to)))

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from kz_build.adapters import history
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import NAME
 from kz_build.model.project import Project
@@ -21,7 +21,7 @@ from kz_build.stages.picking import proceed, skipped
 def git_source(project: Project, line: str, source: str) -> str:
     """The source that a verb means: the one named, or the only git source of the line that has a stack."""
     project.pins.line(line)
-    found = [name for name in stack_sources(project.root, line) if project.pins.source(name).kind == "git"]
+    found = [name for name in stack_sources(project, line) if project.pins.source(name).kind == "git"]
     if not source and len(found) != 1:
         raise ConfigError(f"line {line} has {len(found)} stacks on git sources", hint="say which: --source S")
     if (kind := project.pins.source(source or found[0]).kind) != "git":
@@ -46,6 +46,11 @@ def rebase(project: Project, line: str, source: str, onto: str, into: str = "", 
     if into and into in project.pins.lines:
         raise ConfigError(
             f"pins.yaml has a line {into} already", hint=f"rebase that one: kz rebase --line {into} --onto {onto}"
+        )
+    if into and project.stack_folder(into, name) == held.files.folder:
+        raise ConfigError(
+            f"{into} would share {held.files.folder} with {line}",
+            hint=f"put {{line}} into `patches` of {name} in pins.yaml",
         )
     return reading(project, held, progress, lambda c: _begun(project, c, onto, into or line, progress))
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kz_build.adapters import git, history, worktree
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import KzError
 from kz_build.model.github import Pull, slug_of
 from kz_build.model.history import Commit
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.trailers import pull_of, trailer
-from kz_build.model.verdict import Judgement, Verdict
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import judged
 
@@ -51,7 +51,7 @@ def status(project: Project, lines: Sequence[str], *, fetch: bool = False, progr
     found = []
     for line in lines:
         project.pins.line(line)
-        for name in stack_sources(project.root, line):
+        for name in stack_sources(project, line):
             held = carried(project, line, name)
             if held.source.kind == "git":
                 found.append(reading(project, held, progress, lambda c: _status(project, c, fetch)))
@@ -110,7 +110,7 @@ def _facts(
     """What became of a patch's pull request: where it landed, whether it is closed, how it moved since it was taken."""
     rows = []
     if landed:
-        tag = history.first_tag(held.repository, landed.id)
+        tag = history.first_tags(held.repository, [landed.id], f"{landed.id}^@")[landed.id]
         rows.append(f"#{number} landed as {landed.shown}" + (f", first in {tag}" if tag else ", in no tag yet"))
     elif asked:
         rows.append(f"#{number} is {asked.state}, last changed {asked.updated[:10]}")

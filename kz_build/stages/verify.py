@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from kz_build.adapters import git, history
-from kz_build.adapters.project import stack_sources
+from kz_build.adapters import git
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.project import Project
-from kz_build.model.verdict import Judgement
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import followed, judged
+from kz_build.stages.judging import Row, judged_at
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A version to try the stack on. `name` as it was asked for; `date` is the commit's, '' for what has none of its own."""
 
     name: str
@@ -25,8 +23,7 @@ class Target:
     date: str
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(NamedTuple):
     """One stack against its targets: `rows[i][k]` is patch k on target i."""
 
     line: str
@@ -59,11 +56,13 @@ def verify(
     found: list[Verified] = []
     for line in lines:
         project.pins.line(line)
-        for name in stack_sources(project.root, line):
+        for name in stack_sources(project, line):
             held = carried(project, line, name)
             if held.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
+                from kz_build.adapters import history
+
                 history.fetch_names(held.repository)
             found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
     if not found and (onto or tags is not None):
@@ -80,6 +79,8 @@ def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | N
         targets = _targets(held, objects, names, pinned=pinned)
         if None not in targets:
             return _judge(project, held, objects, [t for t in targets if t])
+    from kz_build.adapters import history  # a name that the clone knows needs no more than its objects
+
     for name, target in zip(names, targets, strict=True):
         if target is None:
             history.known_or_fetched(held.repository, name)
@@ -90,6 +91,8 @@ def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | N
 
 def _tags(repository: git.Repository, pattern: str) -> list[str]:
     """Tags that match, in git's order of versions; upstream is asked where the clone has none."""
+    from kz_build.adapters import history
+
     for known in (True, False):
         if not known:
             history.fetch_names(repository)
@@ -106,15 +109,17 @@ def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinne
         if own is None:
             raise git.ObjectsMissing(f"the commit {held.base} is not in the partial clone")
         return [Target(held.version, own[0], own[1] if held.source.kind == "git" else "")]
-    found = [(name, objects.commit(name)) for name in names]
-    return [Target(name, *at) if at else None for name, at in found]
+    return [Target(name, *at) if at else None for name, at in zip(names, objects.commits(names), strict=True)]
 
 
 def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
-    states = git.read_ids(objects, [target.commit for target in targets], held.stack.touched)
-    rows = [
-        tuple(followed(held, target.commit, j) for j in row)
-        for target, row in zip(targets, judged(held, project.store, objects, states), strict=True)
-    ]
-    names = tuple(p.name for p in held.stack.patches)
-    return Verified(held.stack.line, held.stack.source, held.stack.folder, names, tuple(targets), tuple(rows))
+    def told(commit: str, row: Row) -> Row:
+        if not any(j.verdict is Verdict.MISSING for j in row):
+            return row
+        from kz_build.stages.following import followed
+
+        return tuple(followed(held, commit, j) for j in row)
+
+    rows = judged_at(held, project.store, objects, [target.commit for target in targets], told)
+    files = held.files
+    return Verified(files.line, files.source, files.folder, files.patches, tuple(targets), tuple(rows))

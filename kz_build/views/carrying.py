@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kz_build.model.checks import CheckResult
+from kz_build.model.judgement import Judgement
 from kz_build.model.session import Session
-from kz_build.model.verdict import Judgement
 from kz_build.views.patches import explained
 
 

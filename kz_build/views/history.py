@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kz_build.model.history import Commit, Step, Story
-from kz_build.model.verdict import Judgement, Verdict
+from kz_build.model.judgement import Judgement, Verdict
 from kz_build.views.patches import cell, without, wrapped
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from kz_build.model.verdict import Judgement, Verdict
+from kz_build.model.judgement import Judgement, Verdict
 
 WIDTH = 80
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kz_build.model.history import Commit
-from kz_build.model.verdict import Judgement
+from kz_build.model.judgement import Judgement
 from kz_build.views.history import commit
 from kz_build.views.patches import cell, explained, wrapped
 

@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 from kz_build.adapters import git, history
-from kz_build.adapters.project import load_project, stack_sources
+from kz_build.adapters.project import load_project
+from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.history import fold
 from kz_build.model.mail import parse_patch
+from kz_build.model.modes import FOLDER
 from kz_build.model.patch import Patch
-from kz_build.model.stack import FOLDER, Applied, Blob, apply_patch
+from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import read_blobs
 from tests.conftest import ROOT
@@ -91,7 +93,7 @@ def test_every_touching_commit_and_patch(
     """Each patch of each line, forward and back, on its files as each commit since its pin left them."""
     project = load_project(ROOT)
     for line in project.pins.lines:
-        if "executorch" not in stack_sources(ROOT, line):
+        if "executorch" not in stack_sources(load_project(ROOT), line):
             continue
         carried_ = held(line)
         repository, patches = carried_.repository, carried_.stack.patches

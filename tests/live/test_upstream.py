@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.stacks import load_stack
 from tests.conftest import ROOT, Kz
 from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
 

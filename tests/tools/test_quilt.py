@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kz_build.adapters.project import load_stack
+from kz_build.adapters.stacks import load_stack
 from kz_build.model.errors import ConfigError
-from kz_build.model.patch import FILE
+from kz_build.model.modes import FILE
 from kz_build.model.quilt import Entry, parse_foreign
 from kz_build.model.stack import Applied, Blob, apply_patch, apply_stack
 from tests.gitapply import Files, files_in, reader, write

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters.project import load_project, load_stack
+from kz_build.adapters.project import load_project
+from kz_build.adapters.stacks import load_stack
 from kz_build.model.errors import ConfigError
 from tests.conftest import ROOT, SAMPLE
 

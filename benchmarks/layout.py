@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kz_build.adapters.files import remove
 from kz_build.adapters.git import Repository, local_environment
-from kz_build.adapters.project import load_project, stack_sources
+from kz_build.adapters.project import load_project
+from kz_build.adapters.series import stack_sources
 from kz_build.stages.apply import apply_source
 
 ENV = {
@@ -48,7 +49,7 @@ def main(root: Path, runs: int) -> None:
     """Measure the default line of a project."""
     project = load_project(root, local=False)
     line = project.pins.default
-    name = next(n for n in stack_sources(project.root, line) if project.pins.source(n).kind == "git")
+    name = next(n for n in stack_sources(project, line) if project.pins.source(n).kind == "git")
     tree, path = apply_source(project, line, name)
     repository = Repository(path)
     entries = tuple(

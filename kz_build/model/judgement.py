@@ -1,0 +1,56 @@
+"""What is said about a patch: a verdict, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Verdict(Enum):
+    """From best to worst; the first three need nobody's attention at once."""
+
+    CLEAN = "clean"
+    OFFSET = "offset"
+    UPSTREAMED = "upstreamed"
+    MERGED = "merged"
+    CONTEXT = "context"
+    CONTENT = "content"
+    MISSING = "missing"
+
+    @property
+    def rank(self) -> int:
+        """0 where the patch holds; the higher, the more is lost."""
+        return max(0, list(Verdict).index(self) - 2)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the patch applies, or is no longer needed."""
+        return self.rank == 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One patch on one version of its files. `line` is the hunk's in the patch file; `offset` the widest, in lines.
+
+    `without` names earlier patches that failed and change the same files: this one was judged without them.
+    `intents` has a sentence for each intent check that does not hold on the patched result.
+    """
+
+    patch: str
+    verdict: Verdict
+    path: str = ""
+    line: int = 0
+    offset: int = 0
+    reason: str = ""
+    without: tuple[str, ...] = ()
+    intents: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the patch applies or is there already, and does what it is for."""
+        return self.verdict.holds and not self.intents
+
+    @property
+    def rank(self) -> int:
+        """Of the verdict; a broken intent counts as lost content."""
+        return max(self.verdict.rank, Verdict.CONTENT.rank if self.intents else 0)
