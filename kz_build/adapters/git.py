@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -160,8 +160,11 @@ class Repository(NamedTuple):
             self.index_packs()
 
     def index_packs(self) -> None:
-        """One index over all packs: every fetch leaves one more, and git opens them all for any read."""
-        self.git("multi-pack-index", "write", "--no-progress")
+        """One index over all packs: every fetch leaves one more, and git opens them all for any read.
+
+        It only makes reading faster, so that where it cannot be written (a killed git's lock, say) nothing is said.
+        """
+        run(self.argv("multi-pack-index", "write", "--no-progress"), env=local_environment())
 
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
         """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
@@ -185,8 +188,9 @@ class Repository(NamedTuple):
     @contextlib.contextmanager
     def objects(self) -> Iterator[Objects]:
         """One `cat-file --batch` to read many objects."""
-        with conversation(self.argv("cat-file", "--batch"), local_environment()) as process:
-            yield Objects(process)
+        with contextlib.ExitStack() as stack:
+            argv = self.argv("cat-file", "--batch")
+            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())))
 
     def fast_import(self, stream: bytes) -> bytes:
         """Feed `git fast-import`; gives what it prints."""
@@ -233,8 +237,9 @@ class Objects:
 
     AHEAD = 64
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    def __init__(self, start: Callable[[], Process]) -> None:
+        self.start = start
+        self.process = start()
 
     def get(self, name: str) -> Found | None:
         """(id, type, content) of an object by any name git knows; None where there is none."""
@@ -301,6 +306,9 @@ class Objects:
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
         said = self.process.stderr.read().decode("utf-8", "replace").strip()
+        self.process = (
+            self.start()
+        )  # git ends at an object that a partial clone lacks; the next question is another one
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 

@@ -17,13 +17,15 @@ from kz_build.model.history import Commit
 
 
 def fetch_names(repository: Repository) -> None:
-    """Bring upstream's branch of the same name as its HEAD, and all tags; index the commits for fast walks."""
-    said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD").decode()
-    branch = next((line.split()[1].removeprefix("refs/heads/") for line in said.splitlines() if line[:4] == "ref:"), "")
-    wanted = [f"+refs/heads/{branch}:refs/heads/{branch}"] if branch else []
-    _fetch(repository, [*wanted, "+refs/tags/*:refs/tags/*"])
-    if branch:
-        repository.git("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+    """Bring upstream's branch of the same name as its HEAD, the branches that were brought by name, and all tags."""
+    own = refs(repository, "refs/heads")
+    said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD", *own).decode()
+    rows = [line.split() for line in said.splitlines()]
+    trunks = [words[1] for words in rows if words[0] == "ref:"]
+    there = {*trunks, *(words[1] for words in rows if words[1] in own)}
+    _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(there)), "+refs/tags/*:refs/tags/*"])
+    if trunks:
+        repository.git("symbolic-ref", "HEAD", trunks[0])
 
 
 def trunk(repository: Repository) -> str:
@@ -111,15 +113,19 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
 
 
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
-    _asked(
-        repository,
-        *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
-        stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
-    )
-    repository.index_packs()
-    repository.git("pack-refs", "--all")  # twenty thousand files are slow to list
-    # Which paths a commit changes is then known without its trees: a log over thousands of commits takes milliseconds.
-    repository.git("commit-graph", "write", "--reachable", "--changed-paths")
+    from kz_build.adapters import store  # file locks are needed only where something is written
+
+    with store.locked(repository.path.parent.parent, repository.path.name):
+        _asked(
+            repository,
+            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
+            stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
+        )
+        # All only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
+        # known without its trees. Where a killed git has left its lock behind, it is slower.
+        repository.index_packs()
+        for words in (("pack-refs", "--all"), ("commit-graph", "write", "--reachable", "--changed-paths")):
+            run(repository.argv(*words), env=local_environment())
 
 
 _LIST = (

@@ -209,7 +209,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "verify",
         "patching",
         _verify,
-        "judge every patch on its pin or on other revisions of upstream, without a checkout",
+        "judge every patch on its pin or other revisions of upstream, without a checkout",
         "--tags 'v1.[34].?' --onto main",
     ),
     (

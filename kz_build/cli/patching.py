@@ -29,7 +29,7 @@ def verify(arguments: argparse.Namespace) -> int:
     if not all(f.holds for f in found):
         raise ConflictError(
             patches.conclusion(found),
-            hint="kz history says which commit broke them, kz rebase --onto REV carries the stack over",
+            hint="kz history says who broke them; kz rebase --onto REV carries them over",
         )
     return 0
 

@@ -58,20 +58,14 @@ class Story:
     @property
     def broke(self) -> Step | None:
         """The first commit that broke the patch while it held."""
-        return self._first(1)
+        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        return next((s for s, before in zip(self.steps, held, strict=False) if before and not s.judgement.holds), None)
 
     @property
     def taken(self) -> Step | None:
         """The first commit that took lines which the patch stands on."""
-        return self._first(Verdict.CONTENT.rank)
-
-    def _first(self, rank: int) -> Step | None:
-        before = self.start.rank
-        for step in self.steps:
-            if before < rank <= step.judgement.rank:
-                return step
-            before = step.judgement.rank
-        return None
+        lost = [_lost(self.start), *(_lost(s.judgement) for s in self.steps)]
+        return next((s for s, before in zip(self.steps, lost, strict=False) if _lost(s.judgement) and not before), None)
 
     @property
     def since(self) -> Step | None:
@@ -86,6 +80,10 @@ class Story:
         """How often the patch held again after it had not."""
         held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
         return sum(not a and b for a, b in zip(held, held[1:], strict=False))
+
+
+def _lost(judgement: Judgement) -> bool:
+    return judgement.verdict.rank >= Verdict.CONTENT.rank
 
 
 def fold(start: State, commits: Sequence[Commit]) -> list[State]:

@@ -1,4 +1,4 @@
-"""Intent checks: what a patch is for, asked of the patched files. Exactly six kinds (docs/checks.md)."""
+"""Intent checks: what a patch is for, asked of the patched files. Exactly six kinds (docs/patches.md)."""
 
 from __future__ import annotations
 

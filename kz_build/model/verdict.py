@@ -99,30 +99,29 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
             patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, "what it changes is there already"
         )
     # Every file is asked by itself: a patch is as bad off as the worst of its files.
-    worst: Judgement | None = None
     failed = []
     for change in patch.files:
-        outcome = apply_patch(replace(patch, files=(change,)), current)
+        part = replace(patch, files=(change,))
+        outcome = apply_patch(part, current)
         if isinstance(outcome, Applied):
             continue
-        failed.append(change)
         verdict, reason = _why(change, outcome, current(change.origin))
-        if worst is None or verdict.rank > worst.rank:
-            path = change.origin if verdict is Verdict.MISSING else outcome.path
-            worst = Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason)
-    if worst is None:  # each goes by itself, together they do not
-        return Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
-    if (
-        worst.verdict is not Verdict.MISSING
-        and origin
-        and all(_merges(change, current, origin, merge) for change in failed)
-    ):
-        return replace(
-            worst,
-            verdict=Verdict.MERGED,
-            reason=f"{worst.reason}; a three-way merge finds a result, which kz rebase shows",
-        )
-    return worst
+        alone = attempt(part, current)
+        if isinstance(alone, Refused) and alone.upstreamed:
+            verdict, reason = Verdict.CONTENT, _PART
+        path = change.origin if verdict is Verdict.MISSING else outcome.path
+        failed.append((change, Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason)))
+    # Where each goes by itself, together they do not.
+    whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
+    worst = max((j for _, j in failed), key=lambda j: (j.verdict.rank, j.reason != _PART), default=whole)
+    merged = origin and failed and all(_merges(change, current, origin, merge) for change, _ in failed)
+    if worst.verdict is Verdict.MISSING or not merged:
+        return worst
+    reason = f"{worst.reason}; a three-way merge finds a result, which kz rebase shows"
+    return replace(worst, verdict=Verdict.MERGED, reason=reason)
+
+
+_PART = "upstream has this part of the patch already"
 
 
 def _why(change: FileChange, refused: Refused, there: Blob | None) -> tuple[Verdict, str]:

@@ -88,7 +88,7 @@ def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progres
     project.pins.line(line)
     if wanted.since is not None:
         try:
-            datetime.date.fromisoformat(wanted.since)
+            wanted = replace(wanted, since=datetime.date.fromisoformat(wanted.since).isoformat())
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
     found = []
@@ -109,7 +109,10 @@ def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
     tip, told = found.commit, found.stories
     paths = sorted(held.stack.touched)
     states = _states(project.store, held.repository, sorted(set(heads.values())), paths)
-    near = dict(heads) if wanted.pulls else _near(held, tip, heads, states, paths)
+    # Among all that there ever were, those whose files upstream has had are taken as landed. Of those that somebody
+    # names, one may land again what was taken back.
+    named = wanted.pulls or wanted.open or wanted.since
+    near = dict(heads) if named else _near(held, tip, heads, states, paths)
     bases = _bases(held.repository, tip, near.values(), paths)
     changing = {
         number: head

@@ -121,4 +121,6 @@ def _step(found: History, story: Story, step: Step) -> list[str]:
     rows = wrapped(said, " " * 6, " " * 33)
     if step.judgement.verdict is Verdict.MISSING:
         rows += wrapped(step.judgement.reason, " " * 28)
+    for intent in step.judgement.intents:
+        rows += wrapped(f"intent: {intent}", " " * 28)
     return rows + wrapped("; ".join(marks), " " * 28, "")

@@ -157,7 +157,8 @@ def conclusion(found: Sequence[Verified]) -> str:
         if not j.holds
     ]
     patches = len({row[:3] for row in failed})
-    where = ", ".join(dict.fromkeys(row[3] for row in failed))
+    names = list(dict.fromkeys(row[3] for row in failed))
+    where = ", ".join(names) if len(names) <= 6 else f"{names[0]} … {names[-1]}, {len(names)} revisions"
     return f"{patches} patch{'es do' if patches > 1 else ' does'} not hold on {where}"
 
 

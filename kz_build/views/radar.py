@@ -83,7 +83,7 @@ def text(found: Radar) -> str:
         rows += wrapped(f"#{number} {hurt[0].title}", "  ", " " * 4)
         if landed := hurt[0].landed:
             rows.append(f"      landed as {landed.id[:10]} {landed.date[:10]}")
-        if hurt[0].conflicts:
+        elif hurt[0].conflicts:
             rows.append("      no longer merges by itself; judged as it stands")
         for threat in hurt:
             name = threat.patch.removesuffix(".patch")

@@ -135,6 +135,21 @@ def test_why_shows_what_happened_to_the_patchs_lines_and_to_no_others(tmp_path: 
     assert "why" not in told(ours)["steps"][0]
 
 
+def test_a_patch_that_stops_doing_what_it_is_for_is_broken_by_the_file_that_its_check_reads(
+    tmp_path: Path, kz: Kz
+) -> None:
+    upstream = started(tmp_path)
+    checks = "ours:\n  - absent: {file: other.txt, text: bad}\n"
+    ours = project(tmp_path, kz, upstream, [("ours", {"a.txt": OURS})], checks)
+    broke = upstream.commit("Be bad (#7)", {"other.txt": "bad\n"})
+    taken = upstream.commit("Take it (#8)", {"a.txt": CONTENT})
+    story = told(ours)
+    assert (story["broke"], story["taken"], story["since"]) == (broke, taken, broke)
+    shown = ours.kz("history").stdout
+    assert f"{broke[:10]} intent     Be bad (#7)\n" in shown and "intent: absent (patches/l/up/checks.yaml:2)" in shown
+    assert shown.count("first to take its lines") == 1
+
+
 def test_a_patch_judged_without_an_earlier_one_says_so(tmp_path: Path, kz: Kz) -> None:
     upstream = started(tmp_path)
     ours = project(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +92,11 @@ def test_a_pull_request_is_merged_into_main_as_it_is_now(ours: Project) -> None:
     up.pull(13, {"a.txt": put(put(text(), 16, "pull's"), 10, "pull's")}, base="v1")
     found = seen(ours, "--fetch")
     assert set(found) == {12, 13} and found[13]["conflicts"] and not found[12]["conflicts"]
-    assert "no longer merges by itself; judged as it stands" in ours.kz("radar").stdout
+    shown = ours.kz("radar").stdout
+    assert "no longer merges by itself; judged as it stands" in shown
+    # In a store that has nothing yet, contents come while they are asked for.
+    fresh = ours.kz("radar", KZ_CACHE=str(ours.root.parent / "fresh"))
+    assert (fresh.returncode, fresh.stdout) == (0, shown), fresh.stderr
 
 
 def test_numbers_are_brought_when_they_are_asked_for(ours: Project) -> None:
@@ -104,10 +110,20 @@ def test_numbers_are_brought_when_they_are_asked_for(ours: Project) -> None:
     assert seen(ours, "--pr", "11", "--fetch") == {}
 
 
+def test_one_that_lands_again_what_was_taken_back_is_seen(ours: Project) -> None:
+    up = ours.upstream
+    up.commit("Take the lines of a (#7)", {"a.txt": THEIRS})
+    up.commit("Back out (#8)", {"a.txt": text()})
+    up.pull(11, {"a.txt": THEIRS}, subject="Land it again")
+    assert set(seen(ours, "--since", "2026-01-01", "--fetch")) == set(seen(ours, "--pr", "11")) == {11}
+
+
 def test_since_takes_the_heads_of_that_day_and_later(ours: Project) -> None:
     for number in (11, 12, 13):  # of 3, 4 and 5 January
         ours.upstream.pull(number, {"a.txt": put(THEIRS, 1, str(number))})
     assert set(seen(ours, "--since", "2026-01-04")) == {12, 13}
+    if sys.version_info >= (3, 11):  # which reads more ways of writing a date
+        assert set(seen(ours, "--since", "20260104")) == {12, 13}
     # No network is asked because there are none.
     ours.upstream.folder.rename(ours.root.parent / "gone")
     assert ours.json("radar", "--since", "2026-02-01")[0]["heads"] == 0
@@ -139,6 +155,26 @@ def test_open_ones_are_githubs_with_its_titles(ours: Project, make_api: Callable
     assert [a.headers.get("If-None-Match") for a in api.asked] == [None, None, '"1"', '"2"']
     api.tell(PULLS, Answer(200, []))
     assert ours.json("radar", "--open", **env)[0]["heads"] == 0
+
+
+def test_many_at_once_wait_for_each_other(ours: Project) -> None:
+    for number in range(11, 40):
+        ours.upstream.pull(number, {"a.txt": put(THEIRS, 1, str(number))})
+        ours.upstream.git("tag", f"v1.{number}", f"refs/pull/{number}/head")
+    asked = [("radar", "--fetch"), ("verify", "--tags", "v1.*", "--fetch")] * 2
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda argv: ours.kz(*argv), asked))
+    assert [d.returncode for d in done] == [0, 4, 0, 4], [d.stderr for d in done]
+    assert "2 patches do not hold on v1.11 … v1.39, 29 revisions" in done[1].stderr
+
+
+def test_a_lock_that_a_killed_git_left_stops_nobody(ours: Project) -> None:
+    (clone,) = (ours.root.parent / "store" / "git").glob("up-*.git")
+    (clone / "objects/info").mkdir(exist_ok=True)
+    (clone / "objects/info/commit-graph.lock").touch()
+    (clone / "objects/pack/multi-pack-index.lock").touch()
+    ours.upstream.pull(11, {"a.txt": THEIRS})
+    assert set(seen(ours, "--fetch")) == {11}
 
 
 def test_radar_writes_nothing_into_the_project_and_needs_no_network_twice(ours: Project, tmp_path: Path) -> None:

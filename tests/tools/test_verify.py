@@ -57,6 +57,41 @@ def test_verdicts(tmp_path: Path, kz: Kz, files: Files, verdict: str, code: int,
     assert re.search(rf"^  0001-ours +{re.escape(cell)}$", shown.stdout, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "verdict", "reason"),
+    [
+        ({"new.txt": "ours\n"}, {"new.txt": "ours\n"}, "upstreamed", "there already"),
+        ({"new.txt": "ours\n"}, {"new.txt": "theirs\n"}, "content", "the file it creates is there already"),
+        ({"a.txt": None}, {"a.txt": None}, "upstreamed", "there already"),
+        ({"a.txt": None}, {"a.txt": put(text(), 2, "theirs")}, "content", ""),
+        # A hunk that only inserts applies twice.
+        ({"a.txt": before(text(), 10, "ours")}, {"a.txt": before(text(), 10, "ours")}, "upstreamed", "there already"),
+        ({"a.txt": before(text(), 10, "ours")}, {"a.txt": before(text(), 10, "theirs")}, "content", "no longer together"),
+        ({"a.txt": OURS}, {"a.txt": put(text(), 10, "  line 10")}, "content", "`line 10`, which has other white space now"),
+        ({"a.txt": OURS}, {"a.txt": text().replace("\n", "\r\n")}, "content", "`line 10`, which has other white space now"),
+        ({"a.txt": OURS}, {"a.txt": ""}, "content", "`line 10`, which is gone"),
+        # One file of two: the worst of them counts, and it is named.
+        ({"a.txt": OURS, "b.txt": OURS}, {"b.txt": put(text(), 10, "theirs")}, "content", "`line 10`"),
+        ({"a.txt": OURS, "b.txt": OURS}, {"a.txt": put(text(), 10, "theirs"), "b.txt": None}, "missing", "removed by"),
+        ({"a.txt": OURS, "b.txt": OURS}, {"b.txt": OURS}, "merged", "upstream has this part of the patch already"),
+        ({"a.txt": OURS, "b.txt": OURS}, {"a.txt": OURS, "b.txt": put(text(), 10, "theirs")}, "content", "`line 10`"),
+        ({"a.txt": OURS, "b.txt": OURS}, {"b.txt": put(OURS, 15, "theirs"), "a.txt": put(text(), 10, "x")}, "content", "`line 10`"),
+    ],
+)  # fmt: skip
+def test_verdicts_on_files_that_come_go_or_change_in_part(
+    tmp_path: Path, kz: Kz, ours: Files, theirs: Files, verdict: str, reason: str
+) -> None:
+    upstream = started(tmp_path)
+    made = project(tmp_path, kz, upstream, [("ours", ours)])
+    upstream.commit("Theirs", theirs)
+    found = judged(made.json("verify", "--onto", "main", code=0 if verdict == "upstreamed" else 4), "main")
+    assert (found["verdict"], reason in found["reason"]) == (verdict, True), found
+    assert (
+        found["path"] == min(theirs, key=lambda path: (theirs[path] is not None, theirs[path] == ours.get(path), path))
+        or verdict == "upstreamed"
+    )
+
+
 def test_a_renamed_file_is_followed_over_two_renames_and_says_where_the_patch_fits(tmp_path: Path, kz: Kz) -> None:
     upstream = started(tmp_path)
     ours = project(tmp_path, kz, upstream, [("both", {"a.txt": OURS, "b.txt": OURS})])
@@ -194,6 +229,19 @@ def test_new_commits_are_asked_for_only_with_fetch(checked: Project) -> None:
     assert checked.kz("verify", "--onto", "main", "--fetch").returncode == 4
 
 
+def test_a_branch_is_brought_by_name_and_renewed_with_the_others(checked: Project) -> None:
+    up = checked.upstream
+    for name in ("release/1", "release/2"):
+        up.git("branch", name, "v1")
+    assert checked.kz("verify", "--onto", "release/1", "release/2").returncode == 0
+    up.git("checkout", "-q", "release/1")
+    up.commit("Break (#9)", {"a.txt": put(text(), 10, "theirs")})
+    up.git("branch", "-D", "release/2")
+    assert checked.kz("verify", "--onto", "release/1", "release/2").returncode == 0
+    found = checked.json("verify", "--onto", "release/1", "main", "--fetch", code=4)
+    assert [judged(found, name)["verdict"] for name in ("release/1", "main")] == ["content", "upstreamed"]
+
+
 def test_a_commit_that_no_branch_has_is_brought_by_its_full_id(checked: Project) -> None:
     head = checked.upstream.pull(5, {"a.txt": put(text(), 10, "theirs")}, base="v1")
     found = checked.json("verify", "--onto", head, code=4)
@@ -234,6 +282,19 @@ def test_without_a_network_it_says_so(checked: Project, tmp_path: Path, argv: li
     done = checked.kz("verify", *argv)
     assert (done.returncode, last(done)) == (6, "kz: exit 6 (missing)"), done.stderr
     assert "https://github.com/up/stream" in done.stderr and "insteadOf" in done.stderr
+
+
+def test_what_this_machine_overrides_is_judged(checked: Project, tmp_path: Path) -> None:
+    local = checked.root / "pins.local.yaml"
+    local.write_text("lines: {l: {up: v2}}\n")
+    assert judged(checked.json("verify", code=4), "v2")["intents"]
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "a.txt").write_text(before(text(), 1, "one", "two"))
+    (folder / "other.txt").write_text("good\n")
+    local.write_text(f"sources: {{up: {{folder: {folder}}}}}\n")
+    found = checked.json("verify")
+    assert found[0]["rows"][0][0]["offset"] == 2
 
 
 def test_without_a_network_or_a_clone_it_says_so(checked: Project, tmp_path: Path) -> None:

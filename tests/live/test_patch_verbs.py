@@ -1,0 +1,66 @@
+"""verify, history and radar on the real upstream, where what happened is known: needs a network that reaches GitHub."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conftest import Kz
+
+pytestmark = pytest.mark.live
+
+
+def result(kz: Kz, *argv: str, code: int = 0) -> Any:
+    done = kz(*argv, "--json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def by_patch(rows: list[dict[str, Any]], part: str) -> dict[str, Any]:
+    return next(row for row in rows if part in row["patch"])
+
+
+def test_every_line_holds_on_its_pin(kz: Kz) -> None:
+    for found in result(kz, "verify", "--all-lines"):
+        assert {j["verdict"] for j in found["rows"][0]} == {"clean"}, found
+
+
+def test_which_release_broke_the_stack_of_et_1_2(kz: Kz) -> None:
+    (found,) = result(kz, "verify", "--line", "et-1.2", "--onto", "v1.2.0", "v1.3.1", "v1.4.1", code=4)
+    at = {t["name"]: row for t, row in zip(found["targets"], found["rows"], strict=True)}
+    assert {j["verdict"] for j in at["v1.2.0"]} == {"clean"}
+    assert by_patch(at["v1.3.1"], "KV-width")["verdict"] == "content"
+    assert by_patch(at["v1.3.1"], "register-qwen3-4b")["offset"] == 45
+    assert by_patch(at["v1.3.1"], "Python-adaptor")["offset"] == 8
+    assert by_patch(at["v1.4.1"], "Python-adaptor")["verdict"] == "content"
+
+
+def test_who_broke_the_jni_and_the_cmake_patches_of_et_1_2(kz: Kz) -> None:
+    (found,) = result(kz, "history", "--line", "et-1.2", "--to", "v1.4.1", "--why")
+    jni = by_patch(found["patches"], "KV-width")
+    steps = {s["commit"]["id"]: s for s in jni["steps"]}
+    assert (steps[jni["broke"]]["commit"]["pull"], steps[jni["broke"]]["commit"]["tag"]) == (18398, "v1.3.0")
+    assert (steps[jni["taken"]]["commit"]["pull"], steps[jni["taken"]]["commit"]["tag"]) == (18732, "v1.3.0")
+    assert "-      runner_ = std::make_unique<example::Runner<uint16_t>>( // QNN runner" in steps[jni["taken"]]["why"]
+    cmake = by_patch(found["patches"], "Python-adaptor")
+    (broke,) = cmake["steps"]
+    assert (broke["commit"]["pull"], broke["commit"]["tag"]) == (20052, "v1.4.0") and cmake["since"] == cmake["broke"]
+    assert by_patch(found["patches"], "register-qwen3-4b")["holds"]
+
+
+def test_on_et_1_2_the_jni_patches_are_broken_already_since_18398(kz: Kz) -> None:
+    (found,) = result(kz, "radar", "--line", "et-1.2", "--pr", "19146")
+    since = {b["patch"]: b["since"]["pull"] for b in found["broken"] if "-jni-" in b["patch"]}
+    assert set(since.values()) == {18398} and len(since) == 2
+    assert not [t for p in found["pulls"] for t in p["patches"] if "-jni-" in t["patch"]]
+    assert kz("radar", "--line", "et-1.2", "--pr", "19146").stdout.count("already broken since 24d1337bef") == 2
+
+
+def test_19146_hurts_the_jni_patch_made_for_v1_3_1(kz: Kz) -> None:
+    (found,) = result(kz, "radar", "--line", "et-1.3", "--pr", "19146")
+    (pull,) = found["pulls"]
+    hurt = by_patch(pull["patches"], "jni-run-qwen3")
+    assert (hurt["before"]["verdict"], hurt["after"]["verdict"]) == ("clean", "content")
+    assert pull["landed"]["id"].startswith("5fc929fa88")
