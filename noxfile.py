@@ -88,3 +88,11 @@ def typecheck(session: nox.Session) -> None:
     """mypy --strict."""
     install(session, "dev")
     session.run("mypy")
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Ratios against git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` for one of them."""
+    install(session, "dev")
+    for name in session.posargs or ("verify", "history", "radar", "scaling", "layout"):
+        session.run("python", f"benchmarks/{name}.py")

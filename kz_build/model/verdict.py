@@ -41,11 +41,37 @@ Seen = dict[tuple[object, ...], Any]
 """What was found before, by the blobs it was found on: many commits share them."""
 
 
+Parts = tuple[bytes, bytes, bytes]
+"""(ours, base, theirs)"""
+Open = tuple[Judgement, tuple[Parts, ...]]
+"""A judgement, and what must merge for it to be MERGED; nothing where that is out of the question."""
+
+
 def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, seen: Seen) -> tuple[Judgement, ...]:
     """Judge every patch in order; a patch that does not hold is left out for those after it."""
+    return settled(judge_open(stack, read, origin, seen), merge)
+
+
+def settled(row: Sequence[Open], merge: Merge) -> tuple[Judgement, ...]:
+    """The judgements with what the merges found."""
+    return tuple(
+        replace(
+            judgement,
+            verdict=Verdict.MERGED,
+            reason=f"{judgement.reason}; a three-way merge finds a result, which kz rebase shows",
+        )
+        if parts and all(merge(*three) is not None for three in parts)
+        else judgement
+        for judgement, parts in row
+    )
+
+
+def judge_open(stack: Stack, read: Read, origin: Mapping[str, Image], seen: Seen) -> tuple[Open, ...]:
+    """As `judge`, before any merge: no patch's fate hangs on another's, so that all of them can be tried at once."""
     overlay: dict[str, Blob | None] = {}
     current = overlaid(read, overlay)
     found: list[Judgement] = []
+    merges: list[tuple[Parts, ...]] = []
     lost: dict[str, frozenset[str]] = {}
     for patch in stack.patches:
         paths = patch.reads
@@ -53,16 +79,18 @@ def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, s
         if key not in seen:
             outcome = attempt(patch, current)
             if isinstance(outcome, Applied):
-                seen[key] = (_applied(outcome), outcome.files)
+                seen[key] = (_applied(outcome), outcome.files, ())
             else:
-                seen[key] = (_refused(outcome, current, origin.get(patch.name), merge), {})
-        judgement, files = seen[key]
+                judgement, parts = _refused(outcome, current, origin.get(patch.name))
+                seen[key] = (judgement, {}, parts)
+        judgement, files, parts = seen[key]
+        merges.append(parts)
         overlay.update(files)
         without = tuple(name for name, theirs in lost.items() if theirs & paths)
         found.append(replace(judgement, without=() if judgement.verdict is Verdict.UPSTREAMED else without))
         if not judgement.verdict.holds:
             lost[patch.name] = paths
-    return _with_intents(stack, found, current, seen)
+    return tuple(zip(_with_intents(stack, found, current, seen), merges, strict=True))
 
 
 def _key(blob: Blob | None) -> tuple[str, str]:
@@ -92,12 +120,11 @@ def _applied(outcome: Applied) -> Judgement:
     return Judgement(outcome.patch.name, Verdict.OFFSET, path, line, offset)
 
 
-def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge) -> Judgement:
+def _refused(refused: Refused, current: Read, origin: Image | None) -> Open:
     patch = refused.patch
     if refused.upstreamed:
-        return Judgement(
-            patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, "what it changes is there already"
-        )
+        said = "what it changes is there already"
+        return Judgement(patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, said), ()
     # Every file is asked by itself: a patch is as bad off as the worst of its files.
     worst: Judgement | None = None
     failed = []
@@ -111,18 +138,11 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
             path = change.origin if verdict is Verdict.MISSING else outcome.path
             worst = Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason)
     if worst is None:  # each goes by itself, together they do not
-        return Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
-    if (
-        worst.verdict is not Verdict.MISSING
-        and origin
-        and all(_merges(change, current, origin, merge) for change in failed)
-    ):
-        return replace(
-            worst,
-            verdict=Verdict.MERGED,
-            reason=f"{worst.reason}; a three-way merge finds a result, which kz rebase shows",
-        )
-    return worst
+        return Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason), ()
+    if worst.verdict is Verdict.MISSING or origin is None:
+        return worst, ()
+    parts = [_parts(change, current, origin) for change in failed]
+    return worst, tuple(three for three in parts if three) if all(parts) else ()
 
 
 def _why(change: FileChange, refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
@@ -177,10 +197,10 @@ def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
     return "the lines that it stands on are no longer together"
 
 
-def _merges(change: FileChange, current: Read, origin: Image, merge: Merge) -> bool:
+def _parts(change: FileChange, current: Read, origin: Image) -> Parts | None:
     blobs = (current(change.origin), origin.before.get(change.origin), origin.after.get(change.path))
     parts = [content(blob) for blob in blobs if blob and blob.mode != LINK]
     ours, base, theirs = parts if len(parts) == 3 else (None, None, None)
     if ours is None or base is None or theirs is None:
-        return False
-    return merge(ours, base, theirs) is not None
+        return None
+    return ours, base, theirs
