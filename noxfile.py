@@ -57,7 +57,7 @@ def verify_patches(session: nox.Session) -> None:
     """Judge every patch of every line: `kz verify --all-lines`, on the pins, where trees must be the lock's, or after `--` on others."""
     install(session, "run")
     kz(session, "verify", *([] if "--line" in session.posargs else ["--all-lines"]))
-    if not {"--line", "--onto", "--tags"} & set(session.posargs):
+    if session.posargs[:1] in ([], ["-C"]) and len(session.posargs) in (0, 2):
         kz(session, "apply", "--all-lines")
 
 
@@ -88,3 +88,11 @@ def typecheck(session: nox.Session) -> None:
     """mypy --strict."""
     install(session, "dev")
     session.run("mypy")
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Ratios against git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` for one of them."""
+    install(session, "dev")
+    for name in session.posargs or ("verify", "history", "radar", "scaling", "layout"):
+        session.run("python", f"benchmarks/{name}.py")

@@ -22,8 +22,8 @@ LINES = (467, 128)
 
 def stories(found: Trial, to: str) -> dict[str, Any]:
     """Patch -> what kz says of it."""
-    said = json.loads(found.kz("history", "--to", to, "--json"))[0]["history"]
-    steps: dict[str, Any] = {s["patch"]: s for s in said["stories"]}
+    said = json.loads(found.kz("history", "--to", to, "--json"))[0]
+    steps: dict[str, Any] = {s["patch"]: s for s in said["patches"]}
     return {**steps, "": said}
 
 

@@ -36,7 +36,7 @@ def main() -> None:
         said = json.loads(found.kz("radar", "--json"))[0]
         table(
             f"radar: {said['heads']:,} pull requests, {said['near']} change the stack's files, "
-            f"{len({t['pull'] for t in said['threats']})} would hurt; medians of {runs} rounds",
+            f"{len(said['pulls'])} would hurt; medians of {runs} rounds",
             ("contender", "ms", "ms beyond kz --version"),
             [
                 (

@@ -44,7 +44,7 @@ def by_commits(found: Trial, runs: int) -> None:
     rows = []
     for count in COMMITS:
         to = way[count - 1]
-        said = json.loads(found.kz("history", "--to", to, "--json"))[0]["history"]
+        said = json.loads(found.kz("history", "--to", to, "--json"))[0]
         touching = upstream.log(found.repository, parted, to, found.stack().touched)
         blobs = distinct(found, [parted, *(commit.id for commit in touching)])
         rows.append((f"{said['commits']:,}", len(touching), blobs, *timed(found, runs, "history", "--to", to)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.git import Repository, local_environment, reachable
-from kz_build.adapters.process import checked, run, side_by_side
+from kz_build.adapters.process import all_checked, checked, run, side_by_side
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.model.history import Commit
 
@@ -251,13 +251,13 @@ def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> W
     span = f"{base}..{tip}"
     count = repository.argv("rev-list", "--count", "--first-parent", span)
     words = [*_above(repository, base), count, repository.argv(*_log(span, paths))]
-    above, tags, total, said = side_by_side(words, env=local_environment())
+    above, tags, total, said = all_checked(words, env=local_environment())
     return Walk(int(total), _commits(said), above, tags)
 
 
 def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
     """As Walk's; `since` is a revision that has none of the commits."""
-    above, tags = side_by_side(_above(repository, since), env=local_environment())
+    above, tags = all_checked(_above(repository, since), env=local_environment())
     return _first_tags(above, tags, commits)
 
 
@@ -336,13 +336,27 @@ def changed_blobs(repository: Repository, base: str, tip: str, paths: Sequence[s
 
 def merge_file(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
     """git's three-way merge of file contents; None where it conflicts."""
-    with tempfile.TemporaryDirectory(prefix="kz-merge-") as folder:
-        names = []
-        for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
-            (Path(folder) / name).write_bytes(data)
-            names.append(str(Path(folder) / name))
-        done = run(["git", "merge-file", "-p", "-q", *names], env=local_environment())
-    return done.stdout if done.code == 0 else None
+    return merge_files([(ours, base, theirs)])[0]
+
+
+def merge_files(asked: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | None]:
+    """As `merge_file`, for each (ours, base, theirs), several at the same time."""
+    found: list[bytes | None] = []
+    for start in range(0, len(asked), MERGES):
+        with tempfile.TemporaryDirectory(prefix="kz-merge-") as folder:
+            argvs = []
+            for number, parts in enumerate(asked[start : start + MERGES]):
+                files = [Path(folder, f"{number}-{name}") for name in ("ours", "base", "theirs")]
+                for file, data in zip(files, parts, strict=True):
+                    file.write_bytes(data)
+                argvs.append(["git", "merge-file", "-p", "-q", *map(str, files)])
+            done = side_by_side(argvs, env=local_environment())
+        found += [one.stdout if one.code == 0 else None for one in done]
+    return found
+
+
+MERGES = 16
+"""How many merges of files run at the same time."""
 
 
 def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Commit, str] | None:

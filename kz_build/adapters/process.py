@@ -69,24 +69,30 @@ def run(
 def checked(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None) -> bytes:
     """Run a short command and give its standard output. Raises CommandError with what it said when it fails."""
     done = run(argv, env=env, stdin=stdin, cwd=cwd)
-    if done.code != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise CommandError(f"`{shlex.join(argv)}` ended with {done.code}\n{said}")
+    _require(argv, done)
     return done.stdout
 
 
-def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
-    """Run short commands at the same time; gives their output in order. Raises CommandError for the first that failed."""
+def _require(argv: Argv, done: Output) -> None:
+    if done.code != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise CommandError(f"`{shlex.join(argv)}` ended with {done.code}\n{said}")
+
+
+def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
+    """Run short commands at the same time; gives what each said, in order, whatever its exit code."""
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(conversation(argv, env)) for argv in argvs]
-        said = []
-        for argv, process in zip(argvs, running, strict=True):
-            out, err = process.communicate()
-            if process.returncode != 0:
-                text = err.decode("utf-8", "replace").strip()
-                raise CommandError(f"`{shlex.join(argv)}` ended with {process.returncode}\n{text}")
-            said.append(out)
-        return said
+        said = [process.communicate() for process in running]
+        return [Output(process.returncode, *texts) for process, texts in zip(running, said, strict=True)]
+
+
+def all_checked(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
+    """As `side_by_side`, their output alone. Raises CommandError with what the first that failed said."""
+    found = side_by_side(argvs, env=env)
+    for argv, done in zip(argvs, found, strict=True):
+        _require(argv, done)
+    return [done.stdout for done in found]
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
             tuple(sorted(set(problems), key=lambda p: (p.file, p.line))),
             hint="docs/pins.md describes every key; `kz schema` prints the schema for your editor",
         )
-    return {"pins": plain, "overrides": [o.__dict__ for o in overrides]}
+    return {"pins": plain, "overrides": [o._asdict() for o in overrides]}
 
 
 def _local_only(data: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:

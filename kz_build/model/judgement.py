@@ -33,7 +33,8 @@ class Judgement:
     """One patch on one version of its files. `line` is the hunk's in the patch file; `offset` the widest, in lines.
 
     `without` names earlier patches that failed and change the same files: this one was judged without them.
-    `intents` has a sentence for each intent check that does not hold on the patched result.
+    `intents` has a sentence for each intent check that does not hold on the patched result. `merged` is what a three-way
+    merge would change there, as a diff, where that is the verdict.
     """
 
     patch: str
@@ -44,6 +45,7 @@ class Judgement:
     reason: str = ""
     without: tuple[str, ...] = ()
     intents: tuple[str, ...] = ()
+    merged: str = ""
 
     @property
     def holds(self) -> bool:

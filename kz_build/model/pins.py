@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kz_build.model.errors import ConfigError
@@ -28,8 +27,7 @@ class Source(NamedTuple):
         return tuple(self.options.get(key) or ())
 
 
-@dataclass(frozen=True)
-class Override:
+class Override(NamedTuple):
     """One value that pins.local.yaml changed, as a dotted path."""
 
     where: str

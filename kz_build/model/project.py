@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.model.errors import ConfigError, LockError
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Pins, Source
 
 
-@dataclass(frozen=True)
-class Project:
+class Project(NamedTuple):
     """`root` is the project's folder, `store` the folder of the content-addressed store."""
 
     root: Path

@@ -41,11 +41,48 @@ Seen = dict[tuple[object, ...], Any]
 """What was found before, by the blobs it was found on: many commits share them."""
 
 
+Parts = tuple[bytes, bytes, bytes]
+"""(ours, base, theirs)"""
+Merges = tuple[tuple[str, Parts], ...]
+"""(path, what must merge there)"""
+Open = tuple[Judgement, Merges]
+"""A judgement, and what must merge for it to be MERGED; nothing where that is out of the question."""
+
+
 def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, seen: Seen) -> tuple[Judgement, ...]:
     """Judge every patch in order; a patch that does not hold is left out for those after it."""
+    return settled(judge_open(stack, read, origin, seen), merge)
+
+
+def settled(row: Sequence[Open], merge: Merge) -> tuple[Judgement, ...]:
+    """The judgements with what the merges found."""
+    return tuple(
+        _settled(judgement, [(path, three, merge(*three)) for path, three in merges]) for judgement, merges in row
+    )
+
+
+def _settled(judgement: Judgement, merges: Sequence[tuple[str, Parts, bytes | None]]) -> Judgement:
+    results = [(path, three[0], result) for path, three, result in merges if result is not None]
+    if not merges or len(results) < len(merges):
+        return judgement
+    said = f"{judgement.reason}; only a three-way merge finds a result"
+    diffs = "\n".join(_diff(path, before, after) for path, before, after in results)
+    return replace(judgement, verdict=Verdict.MERGED, reason=said, merged=diffs)
+
+
+def _diff(path: str, before: bytes, after: bytes) -> str:
+    from difflib import unified_diff
+
+    old, new = (data.decode("utf-8", "replace").splitlines() for data in (before, after))
+    return "\n".join(unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm=""))
+
+
+def judge_open(stack: Stack, read: Read, origin: Mapping[str, Image], seen: Seen) -> tuple[Open, ...]:
+    """As `judge`, before any merge: no patch's fate hangs on another's, so that all of them can be tried at once."""
     overlay: dict[str, Blob | None] = {}
     current = overlaid(read, overlay)
     found: list[Judgement] = []
+    merges: list[Merges] = []
     lost: dict[str, frozenset[str]] = {}
     for patch in stack.patches:
         paths = patch.reads
@@ -53,16 +90,18 @@ def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, s
         if key not in seen:
             outcome = attempt(patch, current)
             if isinstance(outcome, Applied):
-                seen[key] = (_applied(outcome), outcome.files)
+                seen[key] = (_applied(outcome), outcome.files, ())
             else:
-                seen[key] = (_refused(outcome, current, origin.get(patch.name), merge), {})
-        judgement, files = seen[key]
+                judgement, parts = _refused(outcome, current, origin.get(patch.name))
+                seen[key] = (judgement, {}, parts)
+        judgement, files, parts = seen[key]
+        merges.append(parts)
         overlay.update(files)
         without = tuple(name for name, theirs in lost.items() if theirs & paths)
         found.append(replace(judgement, without=() if judgement.verdict is Verdict.UPSTREAMED else without))
         if not judgement.verdict.holds:
             lost[patch.name] = paths
-    return _with_intents(stack, found, current, seen)
+    return tuple(zip(_with_intents(stack, found, current, seen), merges, strict=True))
 
 
 def _key(blob: Blob | None) -> tuple[str, str]:
@@ -92,12 +131,11 @@ def _applied(outcome: Applied) -> Judgement:
     return Judgement(outcome.patch.name, Verdict.OFFSET, path, line, offset)
 
 
-def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge) -> Judgement:
+def _refused(refused: Refused, current: Read, origin: Image | None) -> Open:
     patch = refused.patch
     if refused.upstreamed:
-        return Judgement(
-            patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, "what it changes is there already"
-        )
+        said = "what it changes is there already"
+        return Judgement(patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, said), ()
     # Every file is asked by itself: a patch is as bad off as the worst of its files.
     failed = []
     for change in patch.files:
@@ -114,11 +152,11 @@ def _refused(refused: Refused, current: Read, origin: Image | None, merge: Merge
     # Where each goes by itself, together they do not.
     whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
     worst = max((j for _, j in failed), key=lambda j: (j.verdict.rank, j.reason != _PART), default=whole)
-    merged = origin and failed and all(_merges(change, current, origin, merge) for change, _ in failed)
-    if worst.verdict is Verdict.MISSING or not merged:
-        return worst
-    reason = f"{worst.reason}; a three-way merge finds a result, which kz rebase shows"
-    return replace(worst, verdict=Verdict.MERGED, reason=reason)
+    if worst.verdict is Verdict.MISSING or origin is None:
+        return worst, ()
+    merges = [(change.path, _parts(change, current, origin)) for change, _ in failed]
+    found = tuple((path, three) for path, three in merges if three)
+    return worst, found if len(found) == len(failed) else ()
 
 
 _PART = "upstream has this part of the patch already"
@@ -176,10 +214,10 @@ def _first_gone(hunk: Hunk, lines: Sequence[bytes]) -> str:
     return "the lines that it stands on are no longer together"
 
 
-def _merges(change: FileChange, current: Read, origin: Image, merge: Merge) -> bool:
+def _parts(change: FileChange, current: Read, origin: Image) -> Parts | None:
     blobs = (current(change.origin), origin.before.get(change.origin), origin.after.get(change.path))
     parts = [content(blob) for blob in blobs if blob and blob.mode != LINK]
     ours, base, theirs = parts if len(parts) == 3 else (None, None, None)
     if ours is None or base is None or theirs is None:
-        return False
-    return merge(ours, base, theirs) is not None
+        return None
+    return ours, base, theirs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +172,7 @@ def sources_facts(sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project
             for t in trees
         ],
         "canonical": project.canonical and not any(s.note for s in sources),
-        "overrides": [asdict(o) for o in project.pins.overrides]
+        "overrides": [o._asdict() for o in project.pins.overrides]
         + [{"where": s.name, "value": s.note} for s in sources if s.note],
     }
 

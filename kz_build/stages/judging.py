@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kz_build.model.stack import Blob
     from kz_build.model.verdict import Seen
 
-RULES = "4"
+RULES = "5"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]
@@ -67,9 +67,9 @@ def _learn(
     unknown = {key: state for state in states if (key := _key(state)) not in memory}
     if not unknown:
         return False
-    from kz_build.adapters.history import merge_file
+    from kz_build.adapters.history import merge_files
     from kz_build.model.stack import Blob
-    from kz_build.model.verdict import images, judge
+    from kz_build.model.verdict import images, judge_open, settled
 
     paths = held.stack.touched
     origin = git.read_ids(objects, [held.base], paths)[0]
@@ -84,8 +84,10 @@ def _learn(
         return {path: blobs[at] if at else None for path, at in state.items()}
 
     pinned = images(held.stack.patches, reader(origin).get)
-    for key, state in unknown.items():
-        memory.rows[key] = judge(held.stack, reader(state).get, pinned, merge_file, seen)
+    rows = {key: judge_open(held.stack, reader(state).get, pinned, seen) for key, state in unknown.items()}
+    parts = list({three for row in rows.values() for _, merges in row for _, three in merges})
+    merged = dict(zip(parts, merge_files(parts), strict=True))
+    memory.rows.update({key: settled(row, lambda *three: merged[three]) for key, row in rows.items()})
     return True
 
 

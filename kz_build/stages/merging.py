@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kz_build.adapters import git
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.history import merge_file
+from kz_build.adapters.history import merge_file, merge_files
 from kz_build.model.history import State
 from kz_build.model.stack import Blob
 from kz_build.stages.judging import read_blobs
@@ -45,8 +45,8 @@ class Merges:
 
     def _merge(self, triples: Sequence[str]) -> None:
         blobs = read_blobs(self.repository, self.objects, {oid for triple in triples for oid in triple.split(" ")})
-        for triple in triples:
-            data = merge_file(*(blobs[oid] for oid in triple.split(" ")))
+        parts = [(blobs[ours], blobs[base], blobs[theirs]) for ours, base, theirs in map(str.split, triples)]
+        for triple, data in zip(triples, merge_files(parts), strict=True):
             made = "" if data is None else Blob("", data).id
             self.known[triple] = made
             if made:

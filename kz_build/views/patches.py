@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -102,7 +103,8 @@ def notes(found: Verified) -> list[tuple[str, Judgement, list[str]]]:
             j = row[k]
             if j.verdict in (Verdict.CLEAN, Verdict.OFFSET) and not j.intents:
                 continue
-            key = (name, j.verdict, j.path, j.reason, j.without, j.intents)
+            merged = re.sub(r"^@@.*", "", j.merged, flags=re.MULTILINE)  # the same result some lines away is the same
+            key = (name, j.verdict, j.path, j.reason, j.without, j.intents, merged)
             said.setdefault(key, (name, j, []))[2].append(_name(target))
     return list(said.values())
 
@@ -132,6 +134,7 @@ def _notes(found: Verified) -> list[str]:
     for name, judgement, targets in notes(found):
         rows += wrapped(f"{name.removesuffix('.patch')}: {cell(judgement)} at {', '.join(targets)}", "  ")
         rows += [row for text in explained(judgement) for row in wrapped(text, "      ")]
+        rows += [f"        {line}" for line in judgement.merged.splitlines()]
     return rows
 
 
@@ -176,6 +179,8 @@ def markdown(found: Verified) -> str:
     for name, judgement, targets in notes(found):
         listed.append(f"- `{name.removesuffix('.patch')}`: {cell(judgement)} at {', '.join(targets)}")
         listed += [f"  - {text}" for text in explained(judgement)]
+        if judgement.merged:
+            listed += ["", "  ```diff", *(f"  {line}" for line in judgement.merged.splitlines()), "  ```"]
     return "\n".join([*rows, "", *listed]) + "\n"
 
 

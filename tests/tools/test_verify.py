@@ -55,6 +55,8 @@ def test_verdicts(tmp_path: Path, kz: Kz, files: Files, verdict: str, code: int,
     shown = ours.kz("verify", "--onto", "main")
     cell = f"{offset:+d}" if offset else verdict
     assert re.search(rf"^  0001-ours +{re.escape(cell)}$", shown.stdout, re.MULTILINE)
+    # A merge is shown for what it would do, and nothing else is.
+    assert ("        -line 10\n        +ours\n" in shown.stdout) == (verdict == "merged")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,7 @@ def test_the_key_is_of_content_not_of_places_or_cores(project: Project) -> None:
 
 
 def test_a_folder_that_upstream_breaks_at_is_refused_before_the_build(project: Project) -> None:
-    there = replace(project, root=Path("/home/me/my app"))
+    there = project._replace(root=Path("/home/me/my app"))
     with pytest.raises(ConfigError, match="has a space in it"):
         made(there, "android-arm64-xnnpack")
 
