@@ -12,11 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kz_build.adapters.fastimport import folder_stream
+from kz_build.adapters.git import Repository, read_paths
 from kz_build.adapters.project import load_stack
 from kz_build.model.errors import ConfigError
 from kz_build.model.patch import FILE
 from kz_build.model.quilt import Entry, parse_foreign
 from kz_build.model.stack import Applied, Blob, apply_patch, apply_stack
+from kz_build.stages.apply import apply_to
 from tests.gitapply import Files, files_in, reader, write
 from tests.tools.test_against_git import edited, texts
 
@@ -110,6 +113,22 @@ def test_a_debian_stack(tmp_path: Path) -> None:
     assert (third.author, third.date, third.subject) == ("unknown <unknown>", "Thu, 01 Jan 1970 00:00:00 +0000", "p2")
     assert (fourth.author, fourth.subject) == ("J\u00f6rg <j@x>", "take it back")
     assert read.patches[5].subject == "## DP: free text"
+
+    repository = Repository(tmp_path / "store" / "git" / "u.git")
+    repository.create()
+    base = repository.fast_import(folder_stream(files, "base", "refs/heads/main")).decode().strip()
+    tree, problems = apply_to(repository, base, read, None)
+    assert tree is not None, problems
+    said = (
+        repository.git("log", "--reverse", "--format=%an <%ae> %aI %s", f"{base}..{tree.commit}").decode().splitlines()
+    )
+    assert said[0] == "Jane Doe <jane@example.org> 2024-05-06T00:00:00+00:00 Fix the fifth" and len(said) == len(names)
+    with repository.objects() as objects:
+        made = read_paths(objects, tree.commit, read.touched)
+    assert {path: blob for path, blob in made.items() if blob} == {
+        "f": Blob(FILE, text(changed(5, 15, 30))),
+        "d/new": Blob(FILE, b"new\n"),
+    }
 
 
 def test_one_that_fails_in_the_middle_ends_it_for_quilt_and_not_for_us(tmp_path: Path) -> None:
