@@ -21,6 +21,8 @@ _DIFFER = re.compile(rb"(?:Binary files|Files) .* differ", re.DOTALL)
 _END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
 _EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
+_INDEX = re.compile(rb"[0-9a-f]+\.\.[0-9a-f]+(?: (.*))?")
 _TOGETHER = (
     *((b"old mode", b"new mode"), (b"rename from", b"rename to"), (b"copy from", b"copy to"), (b"---", b"+++")),
 )
@@ -148,15 +150,17 @@ class DiffReader:
             old = new = paths[-1] if paths else self._path(header[: len(header) // 2], line)
         if paths and (paths[0], paths[-1]) != (old, new):
             raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is no rename of these", line)
-        index = facts.get(b"index", b"").split(b" ")
-        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1] if len(index) > 1 else b""))
-        after = facts.get(b"new file mode", facts.get(b"new mode", b""))
+        index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
+        if not index:
+            raise self.fail("its index line is damaged", line)
+        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1]))
+        after = facts.get(b"new file mode", facts.get(b"new mode"))
         mode, old_mode = self._mode(after, line), self._mode(before, line)
         source_path = old if old != new else ""
         return FileChange(new, (), mode, creates, deletes, source_path, b"copy from" in facts, old_mode, line=line)
 
-    def _mode(self, text: bytes, line: int) -> str:
-        if not text:
+    def _mode(self, text: bytes | None, line: int) -> str:
+        if text is None:
             return ""
         bits = int(text, 8) if re.fullmatch(rb"[0-7]{1,6}", text) else 0
         if bits >> 12 == 0o12:
@@ -169,11 +173,10 @@ class DiffReader:
         name = raw.rstrip(b"\t")
         if self.gnu and not name.startswith(b'"'):
             name = name.split(b"\t")[0]
-        if len(name) > 1 and name.startswith(b'"') and name.endswith(b'"'):
-            try:  # git quotes as C does
-                name = name[1:-1].decode("unicode_escape").encode("latin-1")
-            except ValueError:
-                raise self.fail("the quoting of a path is damaged", line) from None
+        if name.startswith(b'"'):
+            if not _QUOTED.fullmatch(name):
+                raise self.fail("the quoting of a path is damaged", line)
+            name = name[1:-1].decode("unicode_escape").encode("latin-1")
         count = max(self.strip if strip is None else strip, 0)
         if self.gnu:
             name = re.sub(rb"/+", b"/", name)
