@@ -22,7 +22,7 @@ _END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
 _EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
-_INDEX = re.compile(rb"[0-9a-f]+\.\.[0-9a-f]+(?: (.*))?")
+_INDEX = re.compile(rb"[0-9a-f]+\.\.[0-9a-f]+(?: ([0-7]{6}))?")
 _TOGETHER = (
     *((b"old mode", b"new mode"), (b"rename from", b"rename to"), (b"copy from", b"copy to"), (b"---", b"+++")),
 )
@@ -151,9 +151,9 @@ class DiffReader:
         if paths and (paths[0], paths[-1]) != (old, new):
             raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is no rename of these", line)
         index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
-        if not index:
+        if not index and not self.gnu:
             raise self.fail("its index line is damaged", line)
-        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1]))
+        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1] if index else None))
         after = facts.get(b"new file mode", facts.get(b"new mode"))
         mode, old_mode = self._mode(after, line), self._mode(before, line)
         source_path = old if old != new else ""

@@ -15,7 +15,7 @@ from kz_build.model.project import Project
 from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.model.verdict import Judgement, Verdict
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged
+from kz_build.stages.judging import judged, read_blobs
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _followed(held: Carried, target: Target, judgement: Judgement) -> Judgement:
         return replace(judgement, reason=f"removed by {commit.shown}")
     with held.repository.objects() as objects:
         there = git.read_ids(objects, [target.commit], [path])[0][path]
-        blob = Blob(there[0], objects.content(there[1])) if there else None
+        blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
     patch = next(p for p in held.stack.patches if p.name == judgement.patch)
     fits = (
         "fits"
