@@ -64,6 +64,10 @@ class DiffReader:
         if line.startswith(b"diff --git "):
             return True
         after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else b""
+        if self.gnu and line.startswith(b"*** ") and after.startswith(b"--- "):
+            raise self.fail("a context diff is not taken: `quilt refresh -u` makes it a unified one")
+        if line.startswith(b"@@ -"):
+            raise self.fail("a hunk of no file")
         return self.gnu and line.startswith(b"--- ") and after.startswith(b"+++ ")
 
     def files(self) -> tuple[FileChange, ...]:
@@ -75,7 +79,7 @@ class DiffReader:
                 # GNU patch passes over a binary change that git left out.
                 if not (self.gnu and change.binary and not change.binary.forward):
                     found.append(change)
-            elif not self.gnu and (self.peek().startswith(b"@@ -") or (found and self.peek().strip())):
+            elif not self.gnu and found and self.peek().strip():
                 break
             else:
                 self.at += 1
@@ -147,8 +151,8 @@ class DiffReader:
             old, new = (self._path(p, line, self.strip - 1) for p in (source, target))
         else:
             # A change of mode alone, or an empty file, has no ---/+++: both halves of the header are then the same path.
-            old = new = paths[-1] if paths else self._path(header[: len(header) // 2], line)
-        if paths and (paths[0], paths[-1]) != (old, new):
+            old = new = _likely(paths) if paths else self._path(header[: len(header) // 2], line)
+        if not self.gnu and paths and (paths[0], paths[-1]) != (old, new):
             raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is no rename of these", line)
         index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
         if not index and not self.gnu:
@@ -209,9 +213,7 @@ class DiffReader:
             raise self.fail("there are no hunks in it", start)
         creates = none_before and hunks[0].old_start == 0 and not hunks[0].before
         deletes = none_after and hunks[0].new_start == 0 and not hunks[0].after
-        # GNU patch's choice: fewest folders, then the shortest names, then the first.
-        path = min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
-        return FileChange(path, hunks, "", creates, deletes, line=start)
+        return FileChange(_likely(paths), hunks, "", creates, deletes, line=start)
 
     def _binary(self, facts: dict[bytes, bytes]) -> Binary:
         from kz_build.model.binary import Binary, BinaryError, read_binary  # few patches need it
@@ -275,6 +277,11 @@ class DiffReader:
         leading = len(kinds) - len(kinds.lstrip(b" "))
         trailing = len(kinds) - len(kinds.rstrip(b" "))
         return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line)
+
+
+def _likely(paths: list[str]) -> str:
+    """Of two names for one file, GNU patch's choice: fewest folders, then the shortest names, then the first."""
+    return min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
 
 
 def _is_epoch(stamp: bytes) -> bool:

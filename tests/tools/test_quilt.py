@@ -195,6 +195,7 @@ def test_windows_line_ends(tmp_path: Path, headers: str, body: str, file: str, g
         (b"--- a/f 2024-01-02 03:04:05\n+++ b/f 2024-01-02 03:04:06\n@@ -1 +1 @@\n-x\n+y\n", {"f": b"x\n"}),
         (b"--- a/sp ace\t2024-01-02\n+++ b/sp ace\t2024-01-02\n@@ -1 +1 @@\n-x\n+y\n", {"sp ace": b"x\n"}),
         (b"--- a//d//f\n+++ b//d//f\n@@ -1 +1 @@\n-x\n+y\n", {"d/f": b"x\n"}),
+        (b"diff --git a/f.orig b/f\n--- a/f.orig\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n", {"f": b"x\n"}),
         (b"--- a/longer.c.orig\n+++ b/longer.c\n@@ -1 +1 @@\n-x\n+y\n", {"longer.c": b"x\n"}),
     ],
 )  # fmt: skip
@@ -210,12 +211,23 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
         (b"p.patch\np.patch\n", "stands twice"),
         (b"../p.patch\n", "leads out"),
         (b"q.patch\n", "no such file"),
+        (b"context.patch\n", "context.patch:2: a context diff is not taken"),
+        (b"hunk.patch\n", "hunk.patch:1: a hunk of no file"),
+        (b"text.patch\n", "text.patch:1: there is no diff in it"),
     ],
 )
 def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     (tmp_path / FOLDER / "series").write_bytes(series)
-    (tmp_path / FOLDER / "p.patch").write_bytes(b"")
+    whole = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n"
+    context = b"\n*** a/f\n--- b/f\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n"
+    for name, data in {
+        "p": b"",
+        "context": context + whole,
+        "hunk": b"@@ -1 +1 @@\n-x\n+y\n",
+        "text": b"text\n",
+    }.items():
+        (tmp_path / FOLDER / f"{name}.patch").write_bytes(data)
     with pytest.raises(ConfigError, match=said):
         load_stack(tmp_path, "l", "s", FOLDER)
 
