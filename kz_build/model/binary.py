@@ -75,7 +75,7 @@ def _decoded(line: bytes) -> bytes:
     count = code - 64 if 65 <= code <= 90 else code - 70 if 97 <= code <= 122 else 0
     room = len(coded) // 5 * 4
     try:
-        if line.endswith(b"\n") and len(coded) % 5 == 0 and room - 4 < count <= room:
+        if line.endswith(b"\n") and len(coded) % 5 == 0 and max(room - 4, 0) < count <= room:
             return base64.b85decode(coded)[:count]
     except ValueError:
         pass
