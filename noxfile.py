@@ -76,6 +76,21 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def differential(session: nox.Session) -> None:
+    """The engine against `git apply` and GNU patch: upstream's whole history, and 20,000 generated examples of each."""
+    install(session, "dev")
+    session.run("pytest", "-m", "live", "tests/live/test_differential.py", *session.posargs)
+    session.run(
+        "pytest",
+        "tests/tools",
+        "-k",
+        "are_gits or damaged or gnu_patch",
+        *session.posargs,
+        env={"KZ_EXAMPLES": "20000"},
+    )
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
     install(session, "dev")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from kz_build.model.patch import blob_id
 
 _METHOD = re.compile(rb"(literal|delta) (\d{1,12})\n")
+_ID = re.compile(r"[0-9a-f]{40}")
 _NULL = "0" * 40
 
 
@@ -40,7 +41,7 @@ class Binary:
 
     def apply(self, data: bytes | None) -> bytes | str:
         """The new content of a file (None: it is created), or why there is none. The ids must be those that the patch names."""
-        if len(self.old) != 40 or len(self.new) != 40:
+        if not (_ID.fullmatch(self.old) and _ID.fullmatch(self.new)):
             return "the patch does not name the binaries' ids in full"
         if data is not None and blob_id(data) != self.old:
             return "it is another binary than the one that the patch was made for"
@@ -74,7 +75,7 @@ def _decoded(line: bytes) -> bytes:
     count = code - 64 if 65 <= code <= 90 else code - 70 if 97 <= code <= 122 else 0
     room = len(coded) // 5 * 4
     try:
-        if line.endswith(b"\n") and len(coded) % 5 == 0 and room - 4 < count <= room:
+        if line.endswith(b"\n") and len(coded) % 5 == 0 and max(room - 4, 0) < count <= room:
             return base64.b85decode(coded)[:count]
     except ValueError:
         pass

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from kz_build.model.binary import Binary
 
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_OCTAL = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_ESCAPES = {
-    b"n": b"\n",
-    b"t": b"\t",
-    b"r": b"\r",
-    b'"': b'"',
-    b"\\": b"\\",
-    b"a": b"\a",
-    b"b": b"\b",
-    b"f": b"\f",
-    b"v": b"\v",
-}
 _FACT = re.compile(
     rb"((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)|(?:dis)?similarity index|index|---|\+\+\+) (.*)",
     re.DOTALL,
@@ -34,13 +22,11 @@ _DIFFER = re.compile(rb"(?:Binary files|Files) .* differ", re.DOTALL)
 _END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
 _EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
-
-
-def unquote(raw: bytes) -> bytes:
-    """Undo git's C-style quoting of a path."""
-    if not (raw.startswith(b'"') and raw.endswith(b'"') and len(raw) > 1):
-        return raw
-    return _OCTAL.sub(lambda m: _ESCAPES.get(m[1]) or bytes([int(m[1], 8) & 255]), raw[1:-1])
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
+_INDEX = re.compile(rb"[0-9a-f]+\.\.[0-9a-f]+(?: ([0-7]{6}))?")
+_TOGETHER = (
+    *((b"old mode", b"new mode"), (b"rename from", b"rename to"), (b"copy from", b"copy to"), (b"---", b"+++")),
+)
 
 
 def unsafe_path(path: str) -> str:
@@ -79,6 +65,10 @@ class DiffReader:
         if line.startswith(b"diff --git "):
             return True
         after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else b""
+        if self.gnu and line.startswith(b"*** ") and after.startswith(b"--- "):
+            raise self.fail("a context diff is not taken: `quilt refresh -u` makes it a unified one")
+        if line.startswith(b"@@ -"):
+            raise self.fail("a hunk of no file")
         return self.gnu and line.startswith(b"--- ") and after.startswith(b"+++ ")
 
     def files(self) -> tuple[FileChange, ...]:
@@ -90,10 +80,15 @@ class DiffReader:
                 # GNU patch passes over a binary change that git left out.
                 if not (self.gnu and change.binary and not change.binary.forward):
                     found.append(change)
-            elif self.peek() in (b"-- \n", b"--\n") and not self.gnu:
+            elif not self.gnu and found and self.peek().strip():
                 break
             else:
                 self.at += 1
+        if self.peek() and self.peek() not in (b"-- \n", b"--\n"):
+            raise self.fail("is no part of a diff")
+        for number, line in enumerate(self.lines[self.at :], self.at + 1):  # a mail's signature
+            if line.startswith((b"diff --git ", b"--- ", b"@@ -")):
+                raise self.fail("there is a diff after the mail's end", number)
         return tuple(found)
 
     def _git(self) -> FileChange:
@@ -104,6 +99,8 @@ class DiffReader:
         while self.at < len(self.lines) and not self.peek().startswith(_END):
             line = self.peek().rstrip(b"\r\n" if self.gnu else b"\n")
             fact = _FACT.fullmatch(line)
+            if fact and not self.gnu and (fact[1] in facts or not self.peek().endswith(b"\n")):
+                raise self.fail("stands twice" if fact[1] in facts else "is cut off")
             if fact:
                 facts[fact[1]] = fact[2]
                 self.crlf = self.peek().endswith(b"\r\n")
@@ -115,36 +112,62 @@ class DiffReader:
                 break
             self.at += 1
         change = self._change(header, facts, start)
-        if b"binary" in facts or self.peek().startswith(b"GIT binary patch"):
-            return replace(change, binary=self._binary(facts))
-        return replace(change, hunks=self._hunks())
+        if b"binary" in facts or self.peek() == b"GIT binary patch\n":
+            change = replace(change, binary=self._binary(facts))
+        else:
+            change = replace(change, hunks=self._hunks())
+        if not self.gnu and (said := self._damage(header, facts, change)):
+            raise self.fail(said, start)
+        return change
+
+    def _damage(self, header: bytes, facts: dict[bytes, bytes], change: FileChange) -> str:
+        """Why a diff of git's is none: where git might still make something of it, nobody should."""
+        for one, other in _TOGETHER:
+            if (one in facts) != (other in facts):
+                return f"its header has only one of {one.decode()!r} and {other.decode()!r}"
+        if len(facts.keys() & {b"new file mode", b"deleted file mode", b"rename from", b"copy from"}) > 1:
+            return "its header contradicts itself"
+        half = header[: len(header) // 2]
+        twice = half + b" " + half.replace(b"a/", b"b/", 1)
+        if not change.source and (header != twice or self._path(half, change.line) != change.path):
+            return "its first line names other paths"
+        if b"---" in facts:
+            nothing = [facts[key].rstrip(b"\t") == _NOTHING for key in (b"---", b"+++")]
+            if nothing != [change.creates, change.deletes]:
+                return "its header contradicts itself"
+        elif change.hunks:
+            return "its hunks have no header with --- and +++"
+        if not (change.hunks or change.binary or change.creates or change.deletes or change.source or change.mode):
+            return "it changes nothing"
+        return ""
 
     def _change(self, header: bytes, facts: dict[bytes, bytes], line: int) -> FileChange:
         """What the header says, without the content."""
         creates, deletes = b"new file mode" in facts, b"deleted file mode" in facts
         source = facts.get(b"rename from", facts.get(b"copy from", b""))
         target = facts.get(b"rename to", facts.get(b"copy to", b""))
+        named = [facts.get(key, _NOTHING) for key in (b"---", b"+++")]
+        paths = [self._path(p, line) for p in named if p.rstrip(b"\t") != _NOTHING]
         if source or target:
             old, new = (self._path(p, line, self.strip - 1) for p in (source, target))
         else:
             # A change of mode alone, or an empty file, has no ---/+++: both halves of the header are then the same path.
-            half = header[: len(header) // 2]
-            named = [facts.get(key, _NOTHING) for key in (b"---", b"+++")]
-            paths = [self._path(p, line) for p in named if p.rstrip(b"\t") != _NOTHING] or [self._path(half, line)]
-            old = new = paths[-1]
-            if paths[0] != new:
-                raise self.fail(f"it names two paths, {paths[0]!r} and {new!r}, but is no rename", line)
-        index = facts.get(b"index", b"").split(b" ")
-        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1] if len(index) > 1 else b""))
-        after = facts.get(b"new file mode", facts.get(b"new mode", b""))
+            old = new = _likely(paths) if paths else self._path(header[: len(header) // 2], line)
+        if not self.gnu and paths and (paths[0], paths[-1]) != (old, new):
+            raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is no rename of these", line)
+        index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
+        if not index and not self.gnu:
+            raise self.fail("its index line is damaged", line)
+        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1] if index else None))
+        after = facts.get(b"new file mode", facts.get(b"new mode"))
         mode, old_mode = self._mode(after, line), self._mode(before, line)
         source_path = old if old != new else ""
         return FileChange(new, (), mode, creates, deletes, source_path, b"copy from" in facts, old_mode, line=line)
 
-    def _mode(self, text: bytes, line: int) -> str:
-        if not text:
+    def _mode(self, text: bytes | None, line: int) -> str:
+        if text is None:
             return ""
-        bits = int(text, 8) if text.strip().isdigit() else 0
+        bits = int(text, 8) if re.fullmatch(rb"[0-7]{1,6}", text) else 0
         if bits >> 12 == 0o12:
             return LINK
         if bits >> 12 != 0o10:
@@ -155,7 +178,10 @@ class DiffReader:
         name = raw.rstrip(b"\t")
         if self.gnu and not name.startswith(b'"'):
             name = name.split(b"\t")[0]
-        name = unquote(name)
+        if name.startswith(b'"'):
+            if not _QUOTED.fullmatch(name):
+                raise self.fail("the quoting of a path is damaged", line)
+            name = name[1:-1].decode("unicode_escape").encode("latin-1")
         count = max(self.strip if strip is None else strip, 0)
         if self.gnu:
             name = re.sub(rb"/+", b"/", name)
@@ -188,9 +214,7 @@ class DiffReader:
             raise self.fail("there are no hunks in it", start)
         creates = none_before and hunks[0].old_start == 0 and not hunks[0].before
         deletes = none_after and hunks[0].new_start == 0 and not hunks[0].after
-        # GNU patch's choice: fewest folders, then the shortest names, then the first.
-        path = min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
-        return FileChange(path, hunks, "", creates, deletes, line=start)
+        return FileChange(_likely(paths), hunks, "", creates, deletes, line=start)
 
     def _binary(self, facts: dict[bytes, bytes]) -> Binary:
         from kz_build.model.binary import Binary, BinaryError, read_binary  # few patches need it
@@ -228,6 +252,8 @@ class DiffReader:
             text = self.peek()
             if self.crlf and self.gnu and text.endswith(b"\r\n"):  # as in the header: GNU patch takes it off
                 text = text[:-2] + b"\n"
+            if not text.endswith(b"\n"):
+                raise self.fail("the hunk ends before the lines its header counts")
             kind = text[:1]
             if kind == b"\n":  # some mailers strip the blank of an empty context line
                 kind, text = b" ", b" \n"
@@ -235,7 +261,7 @@ class DiffReader:
                 raise self.fail("the hunk ends before the lines its header counts")
             body = text[1:]
             self.at += 1
-            if self.peek().startswith(b"\\ "):
+            if self.peek().startswith(b"\\ ") and len(self.peek()) > 12:  # in any language
                 body = body.rstrip(b"\n")
                 self.at += 1
             if kind != b"+":
@@ -252,6 +278,11 @@ class DiffReader:
         leading = len(kinds) - len(kinds.lstrip(b" "))
         trailing = len(kinds) - len(kinds.rstrip(b" "))
         return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line)
+
+
+def _likely(paths: list[str]) -> str:
+    """Of two names for one file, GNU patch's choice: fewest folders, then the shortest names, then the first."""
+    return min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
 
 
 def _is_epoch(stamp: bytes) -> bool:

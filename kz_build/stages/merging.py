@@ -10,6 +10,7 @@ from kz_build.adapters import git
 from kz_build.adapters.files import write_atomic
 from kz_build.adapters.history import merge_file, merge_files
 from kz_build.model.history import State
+from kz_build.model.modes import FOLDER
 from kz_build.model.stack import Blob
 from kz_build.stages.judging import read_blobs
 
@@ -60,7 +61,8 @@ class Merges:
         conflicts = False
         for path, oid in theirs.items():
             own, old = ours.get(path), base.get(path)
-            mode = (own or old or ("100644", ""))[0]  # a change of mode alone hurts no patch
+            # A change of mode alone hurts no patch.
+            mode = next((at[0] for at in (own, old) if at and at[0] != FOLDER), "100644")
             if triple := _triple(ask, path):
                 made = self.known[triple]
                 conflicts |= not made
@@ -75,6 +77,6 @@ class Merges:
 def _triple(ask: Ask, path: str) -> str:
     """`ours base theirs` where both sides changed a file that all three have, '' where nothing needs a merge."""
     own, old, oid = ask[0].get(path), ask[1].get(path), ask[2][path]
-    if not (own and old and oid) or oid in (own[1], old[1]) or own[1] == old[1]:
+    if not (own and old and oid) or FOLDER in (own[0], old[0]) or oid in (own[1], old[1]) or own[1] == old[1]:
         return ""
     return f"{own[1]} {old[1]} {oid}"

@@ -5,6 +5,7 @@ KZ_EXAMPLES sets how many are tried.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -14,8 +15,10 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from kz_build.adapters.fastimport import folder_stream
+from kz_build.model.errors import ConfigError
 from kz_build.model.mail import parse_patch
 from kz_build.model.modes import FILE, LINK
+from kz_build.model.quilt import Entry, parse_foreign
 from kz_build.model.stack import Applied, Blob, apply_patch
 from tests.gitapply import HEAD, Files, environment, reader
 
@@ -141,3 +144,41 @@ def test_verdict_and_bytes_are_gits(repository: Path, data: st.DataObject) -> No
         if way:  # git takes a mode back that the patch only mentions
             made, theirs = ({path: ("", at[1]) for path, at in found.items()} for found in (made, theirs))
         assert made == theirs
+
+
+JUNK = (b"\n", b" ", b"-", b"+", b"\\ No newline at end of file\n", b"\r", b"\0", b"9", b"@@ -1 +1 @@\n", b'"', b"a/")
+
+
+@st.composite
+def damaged(draw: st.DrawFn, diff: bytes) -> bytes:
+    """Bytes or lines lost, doubled, changed or added."""
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(diff) - 1))
+        end = draw(st.sampled_from([at, at + 1, at + 4, diff.find(b"\n", at) + 1 or len(diff)]))
+        diff = diff[:at] + draw(st.sampled_from([b"", diff[at:end] * 2, *JUNK])) + diff[end:] or b"\n"
+    return diff
+
+
+@settings(
+    max_examples=int(os.environ.get("KZ_EXAMPLES", "150")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+@given(st.data())
+def test_of_a_damaged_patch_we_make_what_git_makes_or_nothing(repository: Path, data: st.DataObject) -> None:
+    before = data.draw(trees(), "before")
+    commit(repository, before=before, after=data.draw(changed(before), "after"), onto=before)
+    whole = git(repository, "diff", "--binary", data.draw(st.sampled_from(["-M", "--no-renames"])), "before", "after")
+    if not whole:
+        return
+    diff = data.draw(damaged(whole), "diff")
+    with contextlib.suppress(ConfigError):
+        parse_foreign(Entry("p"), "p", diff)
+    try:
+        outcome = apply_patch(parse_patch("p", HEAD + diff), lambda path: reader(before, path))
+    except ConfigError:
+        return
+    theirs = git_apply(repository, diff)
+    assert isinstance(outcome, Applied) == isinstance(theirs, dict), theirs
+    if isinstance(outcome, Applied):
+        assert theirs == {path: (blob.mode, blob.id) for path, blob in {**before, **outcome.files}.items() if blob}

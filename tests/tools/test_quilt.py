@@ -12,11 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kz_build.adapters.fastimport import folder_stream
+from kz_build.adapters.git import Repository, read_paths
 from kz_build.adapters.stacks import load_stack
 from kz_build.model.errors import ConfigError
 from kz_build.model.modes import FILE
 from kz_build.model.quilt import Entry, parse_foreign
 from kz_build.model.stack import Applied, Blob, apply_patch, apply_stack
+from kz_build.stages.apply import apply_to
 from tests.gitapply import Files, files_in, reader, write
 from tests.tools.test_against_git import edited, texts
 
@@ -111,6 +114,22 @@ def test_a_debian_stack(tmp_path: Path) -> None:
     assert (fourth.author, fourth.subject) == ("J\u00f6rg <j@x>", "take it back")
     assert read.patches[5].subject == "## DP: free text"
 
+    repository = Repository(tmp_path / "store" / "git" / "u.git")
+    repository.create()
+    base = repository.fast_import(folder_stream(files, "base", "refs/heads/main")).decode().strip()
+    tree, problems = apply_to(repository, base, read, None)
+    assert tree is not None, problems
+    said = (
+        repository.git("log", "--reverse", "--format=%an <%ae> %aI %s", f"{base}..{tree.commit}").decode().splitlines()
+    )
+    assert said[0] == "Jane Doe <jane@example.org> 2024-05-06T00:00:00+00:00 Fix the fifth" and len(said) == len(names)
+    with repository.objects() as objects:
+        made = read_paths(objects, tree.commit, read.touched)
+    assert {path: blob for path, blob in made.items() if blob} == {
+        "f": Blob(FILE, text(changed(5, 15, 30))),
+        "d/new": Blob(FILE, b"new\n"),
+    }
+
 
 def test_one_that_fails_in_the_middle_ends_it_for_quilt_and_not_for_us(tmp_path: Path) -> None:
     stack = {
@@ -176,6 +195,7 @@ def test_windows_line_ends(tmp_path: Path, headers: str, body: str, file: str, g
         (b"--- a/f 2024-01-02 03:04:05\n+++ b/f 2024-01-02 03:04:06\n@@ -1 +1 @@\n-x\n+y\n", {"f": b"x\n"}),
         (b"--- a/sp ace\t2024-01-02\n+++ b/sp ace\t2024-01-02\n@@ -1 +1 @@\n-x\n+y\n", {"sp ace": b"x\n"}),
         (b"--- a//d//f\n+++ b//d//f\n@@ -1 +1 @@\n-x\n+y\n", {"d/f": b"x\n"}),
+        (b"diff --git a/f.orig b/f\n--- a/f.orig\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n", {"f": b"x\n"}),
         (b"--- a/longer.c.orig\n+++ b/longer.c\n@@ -1 +1 @@\n-x\n+y\n", {"longer.c": b"x\n"}),
     ],
 )  # fmt: skip
@@ -191,12 +211,23 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
         (b"p.patch\np.patch\n", "stands twice"),
         (b"../p.patch\n", "leads out"),
         (b"q.patch\n", "no such file"),
+        (b"context.patch\n", "context.patch:2: a context diff is not taken"),
+        (b"hunk.patch\n", "hunk.patch:1: a hunk of no file"),
+        (b"text.patch\n", "text.patch:1: there is no diff in it"),
     ],
 )
 def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     (tmp_path / FOLDER / "series").write_bytes(series)
-    (tmp_path / FOLDER / "p.patch").write_bytes(b"")
+    whole = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n"
+    context = b"\n*** a/f\n--- b/f\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n"
+    for name, data in {
+        "p": b"",
+        "context": context + whole,
+        "hunk": b"@@ -1 +1 @@\n-x\n+y\n",
+        "text": b"text\n",
+    }.items():
+        (tmp_path / FOLDER / f"{name}.patch").write_bytes(data)
     with pytest.raises(ConfigError, match=said):
         load_stack(tmp_path, "l", "s", FOLDER)
 

@@ -7,7 +7,8 @@ import pytest
 from kz_build.model.errors import ConfigError
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import HunkFailure, apply_hunks
-from kz_build.model.stack import Applied, Blob, Refused, apply_stack
+from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_stack
+from kz_build.model.verdict import Verdict, judge
 
 HEAD = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\nFrom: A B <a@b>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\n"
 
@@ -122,3 +123,35 @@ def test_what_is_not_taken_is_named_with_its_line(body: bytes, said: str) -> Non
 def test_a_bare_diff_is_no_mail() -> None:
     with pytest.raises(ConfigError, match="not a mail"):
         parse_patch("0001-x.patch", diff("f", LINES, CHANGED))
+
+
+RENAME = b"diff --git a/f b/g\nrename from f\nrename to g\n--- a/f\n+++ b/g\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
+MODE = b"diff --git a/f b/f\nold mode 100644\nnew mode 100755\n"
+LINK = b"diff --git a/l b/l\nindex 1..2 120000\n--- a/l\n+++ b/l\n@@ -1 +1 @@\n-to\n\\ No newline at end of file\n+at\n\\ No newline at end of file\n"
+BINARY = b"diff --git a/f b/f\nindex " + b"1" * 40 + b".." + b"2" * 40 + b"\nBinary files a/f and b/f differ\n"
+ABC, FOLDER_THERE = Blob("100644", b"a\nb\nc\n"), Blob("40000", b"x")
+
+
+@pytest.mark.parametrize(
+    ("body", "there", "verdict", "path"),
+    [
+        (RENAME, {"f": ABC}, Verdict.CLEAN, ""),
+        (RENAME, {}, Verdict.MISSING, "f"),
+        (RENAME, {"f": ABC, "g": ABC}, Verdict.CONTENT, "g"),
+        (RENAME, {"g": Blob("100644", b"a\nB\nc\n")}, Verdict.UPSTREAMED, "g"),
+        (RENAME, {"f": Blob("100644", b"a\nx\nc\n")}, Verdict.CONTENT, "g"),
+        (RENAME, {"f": FOLDER_THERE}, Verdict.MISSING, "f"),
+        (RENAME, {"f": ABC, "g": FOLDER_THERE}, Verdict.CONTENT, "g"),
+        (MODE, {"f": ABC}, Verdict.CLEAN, ""),
+        (MODE, {"f": Blob("100755", b"")}, Verdict.UPSTREAMED, "f"),
+        (MODE, {"f": Blob("120000", b"x")}, Verdict.CONTENT, "f"),
+        (LINK, {"l": Blob("120000", b"to")}, Verdict.CLEAN, ""),
+        (LINK, {"l": Blob("120000", b"at")}, Verdict.UPSTREAMED, "l"),
+        (LINK, {"l": Blob("100644", b"to")}, Verdict.CONTENT, "l"),
+        (BINARY, {"f": ABC}, Verdict.CONTENT, "f"),
+    ],
+)
+def test_the_verdict_on_what_is_no_hunk(body: bytes, there: dict[str, Blob], verdict: Verdict, path: str) -> None:
+    stack = Stack("l", "s", "f", (one(body),), (), "")
+    found = judge(stack, there.get, {}, lambda *_: None, {})[0]
+    assert (found.verdict, found.path) == (verdict, path), found
