@@ -83,9 +83,9 @@ def submodules_of(
     return found
 
 
-def links(root: Path, repo: git.Repository, commit: str) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of a commit's own submodules, by .gitmodules and gitlinks."""
-    gitlinks = {e.path: e.id for e in repo.entries(commit) if e.submodule}
+def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = ()) -> list[tuple[str, str, str]]:
+    """(path, url, commit) of a commit's own submodules, or of those among `only`, by .gitmodules and gitlinks."""
+    gitlinks = {e.path: e.id for e in repo.entries(commit, only=only) if e.submodule}
     if not gitlinks:
         return []
     try:

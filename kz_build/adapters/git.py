@@ -121,10 +121,10 @@ class Repository(NamedTuple):
         """Tree id of a commit."""
         return self.git("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
 
-    def entries(self, revision: str, exclude: Sequence[str] = ()) -> tuple[Entry, ...]:
-        """Files and submodules of a tree without the excluded ones, in git's order."""
+    def entries(self, revision: str, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> tuple[Entry, ...]:
+        """Files and submodules of a tree, or those among `only`, without the excluded ones, in git's order."""
         found = []
-        for row in self.git("ls-tree", "-r", "-z", "--full-tree", revision).split(b"\0"):
+        for row in self.git("ls-tree", "-r", "-z", "--full-tree", revision, "--", *only).split(b"\0"):
             if row:
                 facts, path = row.split(b"\t", 1)
                 mode, _, oid = facts.decode().split(" ")

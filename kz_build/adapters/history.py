@@ -159,9 +159,10 @@ def _listed(said: bytes) -> dict[str, str]:
     return {name: peeled or commit for name, commit, peeled in rows}
 
 
-def tags(repository: Repository) -> frozenset[str]:
-    """Names of all tags in the clone."""
-    return frozenset(ref.removeprefix("refs/tags/") for ref in refs(repository, "refs/tags"))
+def is_tag(repository: Repository, name: str) -> bool:
+    """Whether the clone has a tag of that name."""
+    words = ("show-ref", "--verify", "--quiet", f"refs/tags/{name}")
+    return run(repository.argv(*words), env=local_environment()).code == 0
 
 
 def commit_of(repository: Repository, name: str) -> str:

@@ -103,7 +103,7 @@ class Worktree:
             done = run(self.repository.argv("worktree", "remove", "--force", str(self.path)), env=local_environment())
             if done.code:
                 remove(self.path)
-        self.repository.git("worktree", "prune")
+            self.repository.git("worktree", "prune")
 
 
 def _environment() -> dict[str, str]:

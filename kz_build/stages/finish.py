@@ -130,7 +130,7 @@ def _slug(name: str) -> str:
 
 @dataclass(frozen=True)
 class Old:
-    """A patch of the stack as it was: its commit, the mail that git makes of that, and its file."""
+    """A patch of the stack as it was: its commit, what that says as a mail, and its file."""
 
     patch: Patch
     commit: Commit
@@ -144,10 +144,13 @@ def _old(project: Project, held: Carried, session: Session) -> list[Old]:
         return []
     folder = project.root / held.stack.folder
     commits = history.log(held.repository, held.base, session.stack_tip, ())
-    made = mails.format_mails(held.repository, held.base, session.stack_tip)
+    said = held.stack.patches
+    if held.files.foreign:  # others' headers are not yet what git makes of them
+        made = mails.format_mails(held.repository, held.base, session.stack_tip)
+        said = tuple(parse_patch(slug, mail) for slug, mail in made)
     return [
-        Old(patch, commit, parse_patch(patch.name, mail), (folder / patch.name).read_bytes())
-        for patch, commit, (_, mail) in zip(held.stack.patches, commits, made, strict=True)
+        Old(patch, commit, mail, (folder / patch.name).read_bytes())
+        for patch, commit, mail in zip(held.stack.patches, commits, said, strict=True)
     ]
 
 

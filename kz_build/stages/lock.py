@@ -116,8 +116,9 @@ def submodules_at(
     kept, the rest is null until `kz lock --write`."""
     known: dict[str, Any] = old.get("submodules") or {}
     found: dict[str, Any] = {}
-    for path, url, link in clones.links(project.store, repository, commit):
-        if path not in source.list("submodules") or git.excluded(path, source.list("exclude")):
+    wanted = source.list("submodules")
+    for path, url, link in clones.links(project.store, repository, commit, wanted) if wanted else ():
+        if git.excluded(path, source.list("exclude")):
             continue
         if known.get(path, {}).get("commit") == link:
             found.update({p: entry for p, entry in known.items() if p == path or p.startswith(f"{path}/")})

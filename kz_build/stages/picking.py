@@ -37,7 +37,7 @@ def proceed(project: Project, held: Carried, opened: Open) -> Open:
     if session.picking:
         opened = _settled(held, opened)
         session = opened.session
-    patches = _patches(held.repository, session)
+    patches = _patches(held, session)
     picked = _pick(project, held, session, patches)
     opened = save(opened, replace(session, tip=picked.tip, todo=picked.left, notes=(*session.notes, *picked.notes)))
     if picked.stopped is None:
@@ -45,12 +45,16 @@ def proceed(project: Project, held: Carried, opened: Open) -> Open:
     raise _stop(held, opened, picked.stopped)
 
 
-def _patches(repository: git.Repository, session: Session) -> dict[str, Patch]:
+def _patches(held: Carried, session: Session) -> dict[str, Patch]:
     """The patches to pick, by the commits that hold them."""
     if not session.todo:
         return {}
-    commits = repository.git("rev-list", "--reverse", f"{session.old_base}..{session.old_tip}").decode().split()
-    made = mails.format_mails(repository, session.old_base, session.old_tip)
+    if session.verb == "rebase" and not held.files.foreign:
+        # The last ones of the stack; what was dropped or resolved comes before them.
+        return dict(zip(session.todo, held.stack.patches[-len(session.todo) :], strict=True))
+    base, tip = session.old_base, session.old_tip
+    commits = held.repository.git("rev-list", "--reverse", f"{base}..{tip}").decode().split()
+    made = mails.format_mails(held.repository, base, tip)
     return {commit: parse_patch(slug, mail) for commit, (slug, mail) in zip(commits, made, strict=True)}
 
 

@@ -60,7 +60,7 @@ def _begun(project: Project, held: Carried, onto: str, into: str, progress: Any)
     base = history.known_or_fetched(held.repository, onto)
     tree, _ = apply_source(project, line, name, progress)
     # A branch moves: the pin is then the commit.
-    version = onto if onto in history.tags(held.repository) else base
+    version = onto if history.is_tag(held.repository, onto) else base
     commits = held.repository.git("rev-list", "--reverse", f"{held.base}..{tree.commit}").decode().split()
     session = Session(
         "rebase",
