@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from kz_build.views.patches import wrapped
+
 
 class Claim(Protocol):
     """One patch's trailers against upstream."""
@@ -43,10 +45,14 @@ class Status(Protocol):
 def text(found: Status) -> str:
     """A paragraph a patch; what is wrong is marked with `!`."""
     against = f" against {found.trunk} {found.commit[:10]} {found.date}" if found.trunk else ""
-    rows = [f"{found.line} {found.source}{against}", *(f"  ! {note}" for note in found.notes)]
+    rows = [f"{found.line} {found.source}{against}"]
+    rows += [row for note in found.notes for row in wrapped(note, "  ! ")]
     for claim in found.claims:
         pull = f" (#{claim.pull})" if claim.pull else ""
-        rows.append(f"  {claim.patch.removesuffix('.patch')}: {claim.status or 'no status'}{pull}")
-        rows += [f"      {fact}" for fact in claim.facts]
-        rows += [f"    ! {text}" for text in claim.wrong]
+        rows += wrapped(f"{claim.patch.removesuffix('.patch')}: {claim.status or 'no status'}{pull}", "  ")
+        # A range-diff is indented already and keeps its form.
+        rows += [
+            row for fact in claim.facts for row in ([f"    {fact}"] if fact[:1] == " " else wrapped(fact, "      "))
+        ]
+        rows += [row for text in claim.wrong for row in wrapped(text, "    ! ")]
     return "\n".join(rows)
