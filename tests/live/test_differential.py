@@ -169,7 +169,7 @@ def _diffs(
     repository: git.Repository, base: str, tip: str, omitted: list[str]
 ) -> tuple[list[tuple[str, Patch, bytes]], Counter[str]]:
     """(commit, patch, diff) of each file that each commit changes, and what was left out."""
-    words = ["--first-parent", "--diff-merges=first-parent", "--reverse", "--full-index", "--no-renames"]
+    words = ["--first-parent", "--diff-merges=first-parent", "--reverse", "--full-index", "--no-abbrev", "--no-renames"]
     names = [f":(exclude,glob){p}**" if p.endswith("/") else f":(exclude,glob)**/{p}" for p in omitted]
     ends = [f"{base}..{tip}", "--", ".", *names]
     rows = re.findall(rb"^:(\d+) (\d+) (\w+) (\w+) ", repository.git("log", *words, "--raw", *ends), re.MULTILINE)
