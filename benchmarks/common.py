@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.adapters import git
-from kz_build.adapters import history as upstream
+from kz_build.adapters import git, revisions
 from kz_build.adapters.environment import cache_root, networked
 from kz_build.adapters.project import load_project
 from kz_build.adapters.series import stack_sources
@@ -107,7 +106,7 @@ class Trial:
 
     def commit(self, name: str) -> str:
         """Commit of a name, from upstream where the clone has never heard of it."""
-        return upstream.known_or_fetched(self.repository, name)
+        return revisions.known_or_fetched(self.repository, name)
 
 
 def trial(project: Project, work: Path) -> Trial:
@@ -134,7 +133,7 @@ def peers_clone(project: Project, found: Trial) -> Path:
     made = git.Repository(cache_root() / "bench" / f"{found.name}.git")
     if not made.exists():
         made.create(project.git_url(project.pins.source(found.name)))
-        upstream.fetch_names(made)
+        revisions.fetch_names(made)
     return made.path
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from common import Trial, arguments, beyond, in_turn, table, trial
 
-from kz_build.adapters import git
 from kz_build.adapters import history as upstream
+from kz_build.adapters import revisions, trees
 
 COMMITS = (10, 100, 1000, 2000)
 TAGS = (1, 5, 20, 80)
@@ -32,7 +32,7 @@ def timed(found: Trial, runs: int, *words: str) -> tuple[str, str]:
 def distinct(found: Trial, commits: list[str]) -> int:
     """How many different contents the stack's files have, file by file, in these commits."""
     with found.repository.objects() as objects:
-        states = git.read_ids(objects, commits, found.stack().touched)
+        states = trees.read_ids(objects, commits, found.stack().touched)
     return len({(path, at) for state in states for path, at in state.items() if at})
 
 
@@ -81,7 +81,7 @@ def by_patches(found: Trial, runs: int) -> None:
 
 def by_tags(found: Trial, runs: int) -> None:
     """The same stack on ever more tags, newest first."""
-    tags = [ref.removeprefix("refs/tags/") for ref in upstream.refs(found.repository, "refs/tags/v*")][::-1]
+    tags = [ref.removeprefix("refs/tags/") for ref in revisions.refs(found.repository, "refs/tags/v*")][::-1]
     rows = []
     for count in sorted({min(count, len(tags)) for count in TAGS}):
         onto = tags[:count]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from kz_build.adapters import fastimport, git, store
+from kz_build.adapters import fastimport, git, store, trees
 from kz_build.model.errors import KzError
 from kz_build.model.pins import Source, digest_of
 from kz_build.model.sources import TreeAt
@@ -106,7 +106,7 @@ def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = (
 
 def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:
     with repo.objects() as objects:
-        return git.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
+        return trees.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
 
 
 def _absolute(repo: git.Repository, url: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import fastimport, git
+from kz_build.adapters import fastimport, git, trees
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
@@ -62,7 +62,7 @@ def apply_to(
     paths = stack.touched
     ref = f"refs/kz/stack/{ENGINE}-{base[:16]}-{stack.digest[:16]}"
     with repository.objects() as objects:
-        before = git.read_paths(objects, base, paths)
+        before = trees.read_paths(objects, base, paths)
         outcomes = apply_stack(stack.patches, before.get)
         problems = [_refusal(stack, o, base) for o in outcomes if isinstance(o, Refused)]
         applied = [o for o in outcomes if isinstance(o, Applied)]

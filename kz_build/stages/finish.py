@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import git, history, mails, record, worktree
+from kz_build.adapters import git, history, mails, record, trees, worktree
 from kz_build.adapters.files import remove
 from kz_build.adapters.project import LOCK, PINS
 from kz_build.adapters.series import StackFiles, read_files
@@ -64,7 +64,7 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
         raise _broken(held, opened, [str(p) for p in problems])
     assert tree.tree == held.repository.tree_id(session.tip), "the files give another tree than the commits"
     with held.repository.objects() as objects:
-        states = git.read_ids(objects, [session.base], stack.touched)
+        states = trees.read_ids(objects, [session.base], stack.touched)
         rows = judged(fresh, project.store, objects, states)[0]
     compared = worktree.range_diff(held.repository, (held.base, session.stack_tip), (session.base, session.tip))
     changes = _changes(project, held, session, folder, files, _entry(project, held, session, tree.commit, tree.tree))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kz_build.adapters import git, history
+from kz_build.adapters import history, trees
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.patch import Patch
 from kz_build.model.stack import Applied, Blob, apply_patch
@@ -23,7 +23,7 @@ def followed(held: Carried, commit: str, judgement: Judgement) -> Judgement:
     if not path:
         return replace(judgement, reason=f"removed by {by.shown}")
     with held.repository.objects() as objects:
-        there = git.read_ids(objects, [commit], [path])[0][path]
+        there = trees.read_ids(objects, [commit], [path])[0][path]
         blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
     patch = next(p for p in held.stack.patches if p.name == judgement.patch)
     fits = (

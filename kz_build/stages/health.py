@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import history as upstream
+from kz_build.adapters import revisions
 from kz_build.adapters.series import stack_sources
 from kz_build.model.history import Story
 from kz_build.model.project import Project
@@ -43,7 +43,7 @@ def _health(project: Project, held: Carried, fetch: bool) -> Health:
     if held.source.kind != "git":
         return Health(verified(project, held, ()), None)
     if fetch:
-        upstream.fetch_names(held.repository)
-    trunk = upstream.trunk(held.repository)
-    names = (*upstream.releases(held.repository), trunk)
+        revisions.fetch_names(held.repository)
+    trunk = revisions.trunk(held.repository)
+    names = (*revisions.releases(held.repository), trunk)
     return Health(verified(project, held, names), walked(project, held, trunk))

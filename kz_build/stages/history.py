@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kz_build.adapters import git
+from kz_build.adapters import contents, revisions, trees
 from kz_build.adapters import history as upstream
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
@@ -46,7 +46,7 @@ def history(
         held = carried(project, line, name)
         if held.source.kind == "git":
             if fetch and held.repository.exists():
-                upstream.fetch_names(held.repository)
+                revisions.fetch_names(held.repository)
             found.append(reading(project, held, progress, lambda c: walked(project, c, to)))
     if not found:
         raise ConfigError(f"line {line} has no stack on a git source", hint="a wheel has versions, but no commits")
@@ -55,13 +55,13 @@ def history(
 
 def walked(project: Project, held: Carried, to: str) -> History:
     """Judge the stack at its pin, where the pin's branch left upstream's, and after each commit from there to `to`."""
-    tip = upstream.known_or_fetched(held.repository, to)
+    tip = revisions.known_or_fetched(held.repository, to)
     parted = upstream.merge_base(held.repository, held.base, tip)
     if not parted:
         raise ConfigError(f"{held.version} and {to} have no common history")
     way = upstream.walk(held.repository, parted, tip, held.stack.touched)
     with held.repository.objects() as objects:
-        ends = git.read_ids(objects, (held.base, parted), held.stack.touched)
+        ends = trees.read_ids(objects, (held.base, parted), held.stack.touched)
         dated = objects.commit(tip) or ("", "")
         rows = judged(held, project.store, objects, [*ends, *fold(ends[1], way.commits)])
     told = tuple(_followed(held, tip, story) for story in stories(rows[0], rows[1], way.commits, rows[2:]))
@@ -118,7 +118,7 @@ def lines_changed(held: Carried, patch: Patch, commit: Commit, *, later: bool = 
         for path, before, after in changed(commit, patch.reads):
             old, new = (before, after) if later else (after, before)
             data = read_blobs(held.repository, objects, (before, after))[old]
-            said.append(concerned(patch, path, data, upstream.diff_blobs(held.repository, old, new)))
+            said.append(concerned(patch, path, data, contents.diff_blobs(held.repository, old, new)))
     text = "\n".join(text for text in said if text)
     return text if later else turned(text)
 

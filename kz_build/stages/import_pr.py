@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kz_build.adapters import fastimport, git, history, mails, store
+from kz_build.adapters import contents, fastimport, git, history, mails, revisions, store, trees
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import pull_url, slug_of
 from kz_build.model.history import Commit
@@ -51,8 +51,8 @@ def _begun(project: Project, held: Carried, slug: str, number: int, paths: Seque
     line, name = held.stack.line, held.stack.source
     if not repo.has(held.base):
         raise git.ObjectsMissing(f"{name} is not fetched yet")
-    head = history.fetch_pull(repo, number)
-    trunk = history.commit_of(repo, history.trunk(repo))
+    head = revisions.fetch_pull(repo, number)
+    trunk = revisions.commit_of(repo, revisions.trunk(repo))
     landed = history.landed(repo, trunk, [number]).get(number)
     base = history.forked(repo, head, trunk)
     if not base:
@@ -85,7 +85,7 @@ def _patches(held: Carried, base: str, head: str, paths: Sequence[str], number: 
     rows = repo.git("rev-list", "--parents", f"{base}..{head}").decode().splitlines()
     specs = [f":(literal){path}" for path in paths]
     with repo.objects() as objects:
-        read_blobs(repo, objects, history.changed_blobs(repo, base, head, specs))
+        read_blobs(repo, objects, contents.changed_blobs(repo, base, head, specs))
     if all(len(row.split(" ")) == 2 for row in rows):
         made = mails.format_mails(repo, base, head, specs)
     else:
@@ -106,7 +106,7 @@ def _commits(project: Project, held: Carried, base: str, patches: Sequence[Patch
     repo = held.repository
     files: dict[str, Blob | None] = {}
     with repo.objects() as objects:
-        at = git.read_ids(objects, [base], {path for p in patches for path in p.reads})[0]
+        at = trees.read_ids(objects, [base], {path for p in patches for path in p.reads})[0]
         contents = read_blobs(repo, objects, {a[1] for a in at.values() if a})
     files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     done = []

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.adapters import git
+from kz_build.adapters import git, trees
 from kz_build.adapters.files import write_atomic
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.stages.carried import Carried
@@ -35,7 +35,7 @@ def judged_at(
     memory = _Memory(store, held)
     new = [commit for commit in dict.fromkeys(commits) if commit not in memory]
     if new:
-        states = git.read_ids(objects, new, held.stack.touched)
+        states = trees.read_ids(objects, new, held.stack.touched)
         _learn(memory, held, objects, states, lambda oid: None)
         for commit, state in zip(new, states, strict=True):
             memory.rows[commit] = told(commit, memory[_key(state)])
@@ -67,16 +67,16 @@ def _learn(
     unknown = {key: state for state in states if (key := _key(state)) not in memory}
     if not unknown:
         return False
-    from kz_build.adapters.history import merge_files
+    from kz_build.adapters.contents import merge_files
     from kz_build.model.stack import Blob
     from kz_build.model.verdict import images, judge_open, settled
 
     paths = held.stack.touched
-    origin = git.read_ids(objects, [held.base], paths)[0]
+    origin = trees.read_ids(objects, [held.base], paths)[0]
     wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
     own = {oid: data for oid in wanted if (data := made(oid)) is not None}
     contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
-    blobs: dict[git.At, Blob] = {}
+    blobs: dict[trees.At, Blob] = {}
     seen: Seen = {}
 
     def reader(state: State) -> Mapping[str, Blob | None]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kz_build.adapters import git
+from kz_build.adapters.contents import merge_file, merge_files
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.history import merge_file, merge_files
 from kz_build.model.history import State
 from kz_build.model.modes import FOLDER
 from kz_build.model.stack import Blob

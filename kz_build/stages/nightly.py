@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import github
-from kz_build.adapters import history as upstream
+from kz_build.adapters import github, revisions
 from kz_build.adapters.environment import variable
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError, Missing, MissingError
@@ -47,8 +46,8 @@ def nightly(project: Project, body: Any, progress: Any = None) -> Nightly:
     held = carried(project, line, name)
 
     def walk(c: Any) -> History:
-        upstream.fetch_names(c.repository)
-        return walked(project, c, upstream.trunk(c.repository))
+        revisions.fetch_names(c.repository)
+        return walked(project, c, revisions.trunk(c.repository))
 
     found = reading(project, held, progress, walk)
     marker = f"kz-nightly {line} {name}"

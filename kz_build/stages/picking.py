@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from kz_build.adapters import fastimport, git, history, mails, store
+from kz_build.adapters import fastimport, history, mails, store, trees
 from kz_build.adapters.worktree import Worktree
 from kz_build.model.errors import ConfigError, ConflictError
 from kz_build.model.judgement import Verdict
@@ -66,7 +66,7 @@ def _pick(project: Project, held: Carried, session: Session, patches: dict[str, 
     notes: list[str] = []
     stopped = None
     with held.repository.objects() as objects:
-        at = git.read_ids(objects, [session.tip], paths)[0]
+        at = trees.read_ids(objects, [session.tip], paths)[0]
         contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
     files: dict[str, Blob | None] = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     while todo:
@@ -139,7 +139,7 @@ def lay(held: Carried, tree: Worktree, commit: str, paths: Collection[str]) -> N
 def _why(held: Carried, session: Session, patch: Patch) -> str:
     stack = Stack("", "", "", (patch,), (), "")
     with held.repository.objects() as objects:
-        at = git.read_ids(objects, [session.tip], patch.reads)[0]
+        at = trees.read_ids(objects, [session.tip], patch.reads)[0]
         contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
     files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     found = judge(stack, files.get, {}, lambda *_: None, {})[0]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import git
+from kz_build.adapters import git, revisions, trees
 from kz_build.adapters import history as upstream
 from kz_build.adapters.files import write_atomic
 from kz_build.adapters.series import stack_sources
@@ -103,7 +103,7 @@ def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progres
 
 def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
     if wanted.fetch or wanted.open:  # what is open now is merged into what upstream is now
-        upstream.fetch_names(held.repository)
+        revisions.fetch_names(held.repository)
     titles, heads = _heads(project, held, wanted)
     found = walked(project, held, to)
     tip, told = found.commit, found.stories
@@ -120,7 +120,7 @@ def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
         if head in bases and states[head] != _ids(bases[head][1], paths)
     }
     threats = _threats(project, held, tip, changing, bases, states, told)
-    subjects = upstream.subjects(held.repository, {t.head for t in threats})
+    subjects = revisions.subjects(held.repository, {t.head for t in threats})
     shown = tuple(
         replace(t, title=titles.get(t.pull) or (t.landed.subject if t.landed else subjects[t.head])) for t in threats
     )
@@ -130,21 +130,21 @@ def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
 
 def _heads(project: Project, held: Carried, wanted: Wanted) -> tuple[dict[int, str], dict[int, str]]:
     """(titles, heads) by number; heads that the clone has not are fetched."""
-    have = upstream.pulls(held.repository)
+    have = revisions.pulls(held.repository)
     if wanted.open:
         asked = _open(project, held)
-        upstream.fetch_pulls(held.repository, [p.number for p in asked if have.get(p.number) != p.head])
-        have = upstream.pulls(held.repository)
+        revisions.fetch_pulls(held.repository, [p.number for p in asked if have.get(p.number) != p.head])
+        have = revisions.pulls(held.repository)
         return {p.number: p.title for p in asked}, {p.number: have[p.number] for p in asked if p.number in have}
     if wanted.pulls:
         asking = {n for n in wanted.pulls if wanted.fetch or n not in have}
-        if gone := upstream.fetch_pulls(held.repository, asking):
+        if gone := revisions.fetch_pulls(held.repository, asking):
             raise ConfigError(f"upstream has no pull request {', '.join(f'#{n}' for n in gone)}")
-        have = upstream.pulls(held.repository)
+        have = revisions.pulls(held.repository)
         return {}, {n: have[n] for n in wanted.pulls}
     if wanted.fetch or not have:
-        upstream.fetch_pulls(held.repository, None)
-    return {}, upstream.pulls(held.repository, wanted.since or "")
+        revisions.fetch_pulls(held.repository, None)
+    return {}, revisions.pulls(held.repository, wanted.since or "")
 
 
 def _open(project: Project, held: Carried) -> tuple[Pull, ...]:
@@ -181,7 +181,7 @@ def _read(repository: git.Repository, heads: Sequence[str], paths: Sequence[str]
 
     def part(commits: Sequence[str]) -> dict[str, Ids]:
         with repository.objects() as objects:
-            states = git.read_ids(objects, commits, paths)
+            states = trees.read_ids(objects, commits, paths)
         return {commit: _ids(state, paths) for commit, state in zip(commits, states, strict=True)}
 
     workers = os.cpu_count() or 1
@@ -202,7 +202,7 @@ def _bases(
     bases = upstream.merge_bases(repository, tip, sorted(set(heads)))
     distinct = sorted(set(bases.values()))
     with repository.objects() as objects:
-        states = dict(zip(distinct, git.read_ids(objects, distinct, paths), strict=True))
+        states = dict(zip(distinct, trees.read_ids(objects, distinct, paths), strict=True))
     return {head: (base, states[base]) for head, base in bases.items()}
 
 
@@ -239,7 +239,7 @@ def _threats(
     """What each pull request does to each patch, where that is worse than before."""
     paths = sorted(held.stack.touched)
     with held.repository.objects() as objects:
-        ours = git.read_ids(objects, [tip], paths)[0]
+        ours = trees.read_ids(objects, [tip], paths)[0]
         asked = [(ours, bases[head][1], dict(zip(paths, states[head], strict=True))) for head in pulls.values()]
         merged = Merges(project.store, held.repository, objects)
         after = merged.states(asked)

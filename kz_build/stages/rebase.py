@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kz_build.adapters import history
+from kz_build.adapters import revisions
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import NAME
@@ -57,10 +57,10 @@ def rebase(project: Project, line: str, source: str, onto: str, into: str = "", 
 
 def _begun(project: Project, held: Carried, onto: str, into: str, progress: Any) -> Finished:
     line, name = held.stack.line, held.stack.source
-    base = history.known_or_fetched(held.repository, onto)
+    base = revisions.known_or_fetched(held.repository, onto)
     tree, _ = apply_source(project, line, name, progress)
     # A branch moves: the pin is then the commit.
-    version = onto if history.is_tag(held.repository, onto) else base
+    version = onto if revisions.is_tag(held.repository, onto) else base
     commits = held.repository.git("rev-list", "--reverse", f"{held.base}..{tree.commit}").decode().split()
     session = Session(
         "rebase",

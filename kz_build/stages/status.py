@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import git, history, worktree
+from kz_build.adapters import history, revisions, trees, worktree
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import KzError
 from kz_build.model.github import Pull, slug_of
@@ -69,16 +69,16 @@ def _status(project: Project, held: Carried, fetch: bool) -> Status:
     asked: dict[int, Pull] = {}
     notes: tuple[str, ...] = ()
     if fetch:
-        history.fetch_names(repo)
-        history.fetch_pulls(repo, wanted)
+        revisions.fetch_names(repo)
+        revisions.fetch_pulls(repo, wanted)
         asked, notes = _asked(project, slug, wanted)
-    trunk = history.trunk(repo)
-    tip = history.commit_of(repo, trunk)
+    trunk = revisions.trunk(repo)
+    tip = revisions.commit_of(repo, trunk)
     with repo.objects() as objects:
         _, date = objects.commit(tip) or ("", "")
-        rows = judged(held, project.store, objects, git.read_ids(objects, [tip], held.stack.touched))[0]
+        rows = judged(held, project.store, objects, trees.read_ids(objects, [tip], held.stack.touched))[0]
     landed = history.landed(repo, tip, wanted)
-    heads = history.pulls(repo) if wanted else {}
+    heads = revisions.pulls(repo) if wanted else {}
     claims = []
     for patch, row in zip(held.stack.patches, rows, strict=True):
         n = numbers[patch.name]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import fastimport, history, store, worktree
+from kz_build.adapters import fastimport, revisions, store, worktree
 from kz_build.adapters.environment import networked
 from kz_build.adapters.files import remove, write_atomic
 from kz_build.adapters.process import find, run
@@ -64,7 +64,7 @@ def _chosen(held: Carried, name: str) -> int:
 def _begun(project: Project, held: Carried, chosen: int, onto: str, progress: Any) -> Ready:
     repo = held.repository
     line, name = held.stack.line, held.stack.source
-    base = history.known_or_fetched(repo, onto)
+    base = revisions.known_or_fetched(repo, onto)
     tip = apply_source(project, line, name, progress)[0].commit
     commits = [held.base, *repo.git("rev-list", "--reverse", f"{held.base}..{tip}").decode().split()]
     tree = Worktree(repo, sessions.folder_of(project, "upstream", line, name) / "tree")
@@ -99,7 +99,7 @@ def _bare(project: Project, held: Carried, patch: Patch, parent: str, commit: st
     if clean.message == patch.message:
         return commit
     with repo.objects() as objects:
-        from kz_build.adapters.git import read_paths
+        from kz_build.adapters.trees import read_paths
 
         before = read_paths(objects, parent, patch.reads)
     done = [outcome for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kz_build.adapters import git
+from kz_build.adapters import git, revisions
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.judgement import Judgement, Verdict
@@ -61,9 +61,7 @@ def verify(
             if held.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
-                from kz_build.adapters import history
-
-                history.fetch_names(held.repository)
+                revisions.fetch_names(held.repository)
             found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
     if not found and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
@@ -79,11 +77,10 @@ def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | N
         targets = _targets(held, objects, names, pinned=pinned)
         if None not in targets:
             return _judge(project, held, objects, [t for t in targets if t])
-    from kz_build.adapters import history  # a name that the clone knows needs no more than its objects
 
     for name, target in zip(names, targets, strict=True):
         if target is None:
-            history.known_or_fetched(held.repository, name)
+            revisions.known_or_fetched(held.repository, name)
     with held.repository.objects() as objects:
         found = [t for t in _targets(held, objects, names, pinned=False) if t]
         return _judge(project, held, objects, found)
@@ -91,12 +88,11 @@ def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | N
 
 def _tags(repository: git.Repository, pattern: str) -> list[str]:
     """Tags that match, in git's order of versions; upstream is asked where the clone has none."""
-    from kz_build.adapters import history
 
     for known in (True, False):
         if not known:
-            history.fetch_names(repository)
-        names = [ref.removeprefix("refs/tags/") for ref in history.refs(repository, "refs/tags")]
+            revisions.fetch_names(repository)
+        names = [ref.removeprefix("refs/tags/") for ref in revisions.refs(repository, "refs/tags")]
         if found := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:
             return found
     hint = f"its newest: {', '.join(names[-3:])}" if names else "it has no tags"

@@ -112,9 +112,11 @@ def editing(found: Editing) -> str:
     rows = [f"{found.line} {found.source}: {'laid out in' if found.fresh else 'lies in'} {found.worktree}"]
     rows += [f"  {commit}" for commit in found.commits] or ["  (no patches yet)"]
     rows += [
-        "Commit there as you like: amend, git rebase -i, git am; `git sparse-checkout add DIR` brings more files.",
-        *([f"Checks are edited in {found.checks}."] if found.checks.is_file() else []),
-        f"Then: kz refresh {found.source} --line {found.line}   (to throw it away: kz edit {found.source} --line {found.line} --abort)",
+        "Commit there as you like: amend, git rebase -i, git am;",
+        "`git sparse-checkout add DIR` brings more files.",
+        *([f"Checks are edited in {found.checks}"] if found.checks.is_file() else []),
+        f"Then:             kz refresh {found.source} --line {found.line}",
+        f"To throw it away: kz edit {found.source} --line {found.line} --abort",
     ]
     return "\n".join(rows)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters import git, history
+from kz_build.adapters import git, history, revisions, trees
 from kz_build.adapters.project import load_project
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
@@ -70,7 +70,7 @@ def held(store: Path) -> Iterator[Callable[[str], Carried]]:
 
         def of(line: str) -> Carried:
             found = reading(project, carried(project, line, "executorch"), None, lambda c: c)
-            history.known_or_fetched(found.repository, "main")
+            revisions.known_or_fetched(found.repository, "main")
             return found
 
         yield of
@@ -100,11 +100,11 @@ def test_every_touching_commit_and_patch(
             continue
         carried_ = held(line)
         repository, patches = carried_.repository, carried_.stack.patches
-        tip = history.commit_of(repository, "main")
+        tip = revisions.commit_of(repository, "main")
         parted = history.merge_base(repository, carried_.base, tip)
         commits = history.log(repository, parted, tip, carried_.stack.touched)
         with repository.objects() as objects:
-            start = git.read_ids(objects, [parted], carried_.stack.touched)[0]
+            start = trees.read_ids(objects, [parted], carried_.stack.touched)[0]
             states = fold(start, commits)
             contents = read_blobs(repository, objects, {at[1] for s in states for at in s.values() if at})
         pairs = []
@@ -129,13 +129,13 @@ def test_upstreams_own_diffs(
     project = load_project(ROOT)
     line = next(line for line in project.pins.lines if project.pins.line(line).get("executorch") == TAGS[0])
     repository = held(line).repository
-    tip = history.commit_of(repository, "main")
-    parted = history.merge_base(repository, history.commit_of(repository, TAGS[0]), tip)
+    tip = revisions.commit_of(repository, "main")
+    parted = history.merge_base(repository, revisions.commit_of(repository, TAGS[0]), tip)
     omitted = [*OMIT, *project.pins.source("executorch").list("exclude")]
     diffs, left = _diffs(repository, parted, tip, omitted)
     paths = sorted({patch.files[0].path for _, patch, _ in diffs})
     with repository.objects() as objects:
-        states = git.read_ids(objects, [history.commit_of(repository, tag) for tag in TAGS], paths)
+        states = trees.read_ids(objects, [revisions.commit_of(repository, tag) for tag in TAGS], paths)
         wanted = {at[1] for state in states for path, at in state.items() if at and not git.excluded(path, omitted)}
         contents = read_blobs(repository, objects, wanted)
     pairs = []
@@ -143,7 +143,7 @@ def test_upstreams_own_diffs(
         path = patch.files[0].path
         tried = set()
         for tag, state in zip(TAGS, states, strict=True):
-            if state[path] not in tried and state[path] != git.NO_ROOM:
+            if state[path] not in tried and state[path] != trees.NO_ROOM:
                 tried.add(state[path])
                 files = _files(path, state[path], contents)
                 pairs += [Pair(f"{commit[:10]} {path} at {tag}", patch, diff, files, way) for way in WAYS]
@@ -156,7 +156,7 @@ def test_upstreams_own_diffs(
     assert len(pairs) >= 20_000 and not differ, "\n".join(differ)
 
 
-def _files(path: str, at: git.At | None, contents: dict[str, bytes]) -> Files:
+def _files(path: str, at: trees.At | None, contents: dict[str, bytes]) -> Files:
     if at is None:
         return {}
     data = contents[at[1]]

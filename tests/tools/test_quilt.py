@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kz_build.adapters.fastimport import folder_stream
-from kz_build.adapters.git import Repository, read_paths
+from kz_build.adapters.git import Repository
 from kz_build.adapters.stacks import load_stack
+from kz_build.adapters.trees import read_paths
 from kz_build.model.errors import ConfigError
 from kz_build.model.modes import FILE
 from kz_build.model.quilt import Entry, parse_foreign
