@@ -33,10 +33,13 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
         return [(file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files]
 
 
-def one_mail(repository: Repository, base: str, tip: str, subject: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
-    """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit."""
+def one_mail(repository: Repository, base: str, tip: str, said: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
+    """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit, with the message of commit `said`."""
     head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", tip)
+    subject, _, body = repository.git("log", "-1", "--format=%s%n%b", said).decode("utf-8", "replace").partition("\n")
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
     diff = repository.git("diff", *words, base, tip, "--", *paths)
-    slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject).strip("-")
-    return slug, head + f"Subject: [PATCH] {subject}\n\n---\n".encode() + diff
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject)[:52].strip("-.")
+    # A line of the body that would end the message for a reader of mails is indented.
+    text = re.sub(r"^(---|diff --git |Index: )", r" \1", body.strip(), flags=re.MULTILINE)
+    return slug, head + f"Subject: [PATCH] {subject}\n\n{text}\n\n---\n".encode() + diff

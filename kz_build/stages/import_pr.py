@@ -57,7 +57,7 @@ def _begun(project: Project, held: Carried, slug: str, number: int, paths: Seque
     base = history.forked(repo, head, trunk)
     if not base:
         raise ConfigError(f"#{number} has no common history with upstream")
-    patches = [_noted(p, slug, number, head, landed) for p in _patches(held, base, head, paths, number)]
+    patches = [_noted(p, slug, number, head, landed) for p in _patches(held, base, head, paths, landed)]
     if not patches:
         raise ConfigError(f"#{number} changes nothing" + (f" in {', '.join(paths)}" if paths else ""))
     commits = _commits(project, held, base, patches)
@@ -79,8 +79,9 @@ def _begun(project: Project, held: Carried, slug: str, number: int, paths: Seque
     return carry_on(project, held, sessions.begin(project, session))
 
 
-def _patches(held: Carried, base: str, head: str, paths: Sequence[str], number: int) -> list[Patch]:
-    """The request's commits as patches; all of it as one where its commits are no single line."""
+def _patches(held: Carried, base: str, head: str, paths: Sequence[str], landed: Commit | None) -> list[Patch]:
+    """The request's commits as patches; all of it as one where they are no single line, with the message that it landed with,
+    or that of its first commit."""
     repo = held.repository
     rows = repo.git("rev-list", "--parents", f"{base}..{head}").decode().splitlines()
     specs = [f":(literal){path}" for path in paths]
@@ -89,7 +90,8 @@ def _patches(held: Carried, base: str, head: str, paths: Sequence[str], number: 
     if all(len(row.split(" ")) == 2 for row in rows):
         made = mails.format_mails(repo, base, head, specs)
     else:
-        made = [mails.one_mail(repo, base, head, f"#{number} of {len(rows)} commits", specs)]
+        first = repo.git("rev-list", "--reverse", "--no-merges", "--topo-order", f"{base}..{head}").decode().split()[0]
+        made = [mails.one_mail(repo, base, head, landed.id if landed else first, specs)]
     return [parse_patch(f"{slug}.patch", mail) for slug, mail in made if b"\ndiff --git " in mail]
 
 

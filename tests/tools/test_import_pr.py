@@ -97,7 +97,17 @@ def test_one_that_merged_main_in_between_is_one_patch(ours: Project) -> None:
     (made,) = (p for p in (ours.root / "patches/l/up").glob("0002*"))
     mail = made.read_text()
     assert "+best" in mail and "better" not in mail and "other.txt" not in mail, "main's own changes are not of it"
-    assert "Subject: [PATCH] #7 of 3 commits\n" in mail
+    assert "Subject: [PATCH] Better b\n" in mail, "its first commit's"
+    up.commit("Best b, in the end (#7)\n\nSaid at length.\n---\nNot cut.", {"b.txt": put(text(), 3, "best")})
+    (ours.root / "patches/l/up" / made.name).unlink()
+    (ours.root / "patches/l/up/series").write_text("0001-first.patch\n")
+    assert ours.kz("lock", "--write").returncode == 0 and ours.kz("status", "--fetch").returncode == 0
+    assert ours.kz("import-pr", "7").returncode == 0
+    landed = (ours.root / "patches/l/up/0002-Best-b-in-the-end-7.patch").read_text()
+    assert "Subject: [PATCH] Best b, in the end (#7)\n\nSaid at length." in landed and "Not cut." in landed, (
+        "as it landed"
+    )
+    assert "Upstream-Status: Backport [" in landed
 
 
 def test_a_conflict_names_what_the_request_stands_on(ours: Project) -> None:
