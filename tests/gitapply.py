@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from kz_build.model.modes import FOLDER, LINK
+from kz_build.model.objects import FOLDER, LINK
 from kz_build.model.stack import Blob
 
 Files = dict[str, Blob]

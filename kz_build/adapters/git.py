@@ -16,7 +16,7 @@ from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
 from kz_build.adapters.process import Process, checked, conversation, run
 from kz_build.model.errors import CommandError, ConfigError, KzError
-from kz_build.model.modes import FOLDER
+from kz_build.model.objects import FOLDER
 
 if TYPE_CHECKING:
     pass

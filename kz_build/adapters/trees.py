@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kz_build.adapters.git import Objects, ObjectsMissing
-from kz_build.model.modes import FOLDER, SUBMODULE
+from kz_build.model.objects import FOLDER, SUBMODULE
 
 if TYPE_CHECKING:
     from kz_build.model.stack import Blob

@@ -7,7 +7,7 @@ import re
 import zlib
 from dataclasses import dataclass, replace
 
-from kz_build.model.patch import blob_id
+from kz_build.model.objects import blob_id
 
 _METHOD = re.compile(rb"(literal|delta) (\d{1,12})\n")
 _ID = re.compile(r"[0-9a-f]{40}")

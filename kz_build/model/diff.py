@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kz_build.model.errors import ConfigError, Problem
-from kz_build.model.modes import FILE, LINK
+from kz_build.model.objects import FILE, LINK
 from kz_build.model.patch import FileChange, Hunk
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ offset, its context must be there to the letter, and a line that one hunk wrote 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -122,11 +121,6 @@ class HunkFailure:
     path: str
     hunk: Hunk
     reason: str
-
-
-def blob_id(data: bytes) -> str:
-    """Git's name of a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def split_lines(data: bytes) -> list[bytes]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kz_build.model.intent import Check
-from kz_build.model.modes import FILE, FOLDER, LINK
-from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks, blob_id
+from kz_build.model.objects import FILE, FOLDER, LINK, blob_id
+from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kz_build.model.intent import evaluate
 from kz_build.model.judgement import Judgement, Verdict
-from kz_build.model.modes import LINK
+from kz_build.model.objects import LINK
 from kz_build.model.patch import NOT_THERE, FileChange, Hunk, Patch, split_lines
 from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, content, overlaid
 

@@ -65,9 +65,12 @@ def save(opened: Open, session: Session) -> Open:
 
 
 def begin(project: Project, session: Session) -> Open:
-    """A new session. Raises ConfigError where one of the same verb is under way on that stack."""
+    """A new session. Raises ConfigError where one of the same verb is under way on that stack.
+
+    One that was killed before anything was put before its user has nothing to lose: the new one takes its place.
+    """
     folder = folder_of(project, session.verb, session.line, session.source)
-    if (folder / FILE).exists():
+    if (folder / FILE).exists() and (session.verb == "edit" or parse_session((folder / FILE).read_bytes()).picking):
         raise ConfigError(
             f"kz {session.verb} of {session.source} on {session.line} is under way",
             hint=f"kz {session.verb} --continue, --skip or --abort; it stands in {folder}",

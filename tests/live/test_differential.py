@@ -21,7 +21,7 @@ from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.history import fold
 from kz_build.model.mail import parse_patch
-from kz_build.model.modes import FOLDER
+from kz_build.model.objects import FOLDER
 from kz_build.model.patch import Patch
 from kz_build.model.stack import Applied, Blob, apply_patch
 from kz_build.stages.carried import Carried, carried, reading

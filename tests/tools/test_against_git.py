@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kz_build.adapters.fastimport import folder_stream
 from kz_build.model.errors import ConfigError
 from kz_build.model.mail import parse_patch
-from kz_build.model.modes import FILE, LINK
+from kz_build.model.objects import FILE, LINK
 from kz_build.model.quilt import Entry, parse_foreign
 from kz_build.model.stack import Applied, Blob, apply_patch
 from tests.gitapply import HEAD, Files, environment, reader

@@ -16,7 +16,7 @@ from kz_build.adapters.git import Repository
 from kz_build.adapters.stacks import load_stack
 from kz_build.model.intent import evaluate
 from kz_build.model.mail import parse_patch
-from kz_build.model.modes import FOLDER
+from kz_build.model.objects import FOLDER
 from kz_build.model.patch import HunkFailure, Patch, apply_hunks
 from kz_build.model.stack import Applied, Blob, Stack, apply_stack
 from kz_build.stages.apply import apply_to

@@ -17,7 +17,7 @@ from kz_build.adapters.git import Repository
 from kz_build.adapters.stacks import load_stack
 from kz_build.adapters.trees import read_paths
 from kz_build.model.errors import ConfigError
-from kz_build.model.modes import FILE
+from kz_build.model.objects import FILE
 from kz_build.model.quilt import Entry, parse_foreign
 from kz_build.model.stack import Applied, Blob, apply_patch, apply_stack
 from kz_build.stages.apply import apply_to

@@ -250,6 +250,24 @@ def test_a_stack_that_changed_meanwhile_is_not_written_over(ours: Project) -> No
     assert done.returncode == 3 and kept(ours) == was and "kz rebase --abort" in done.stderr
 
 
+def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Project, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, subprocess\n"
+        "real = subprocess.run\n"
+        "def run(argv, **k):\n"
+        "    if 'fast-import' in argv and os.environ.get('KILL'):\n"
+        "        os._exit(137)\n"
+        "    return real(argv, **k)\n"
+        "subprocess.run = run\n"
+    )
+    assert ours.kz("apply").returncode == 0
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    assert ours.kz("rebase", "--onto", "v2", PYTHONPATH=path, KILL="1").returncode == 137
+    assert (ours.root / "out/rebase/l/up/session.json").exists()
+    assert ours.kz("rebase", "--onto", "v2").returncode == 0
+    assert ours.kz("apply").returncode == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
