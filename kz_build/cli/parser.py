@@ -88,6 +88,9 @@ def _fetch(made: Any) -> None:
 def _build(made: Any) -> None:
     _fetch(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
+    made.add_argument(
+        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
+    )
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
 
 
