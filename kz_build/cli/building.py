@@ -92,6 +92,7 @@ def build(arguments: argparse.Namespace) -> int:
     from kz_build.model.errors import AuditError
     from kz_build.stages import audit, report
     from kz_build.stages import build as stage
+    from kz_build.stages import papers as beside
     from kz_build.stages.apply import apply
     from kz_build.stages.fetch import fetch
     from kz_build.stages.plan import plan
@@ -100,6 +101,7 @@ def build(arguments: argparse.Namespace) -> int:
     project = project_of(arguments)
     line, target, request = _names(project, arguments)
     stage.require(project, line, target, request)
+    sign = beside.signing_key(arguments.sign)
     with terminal.Live() as live:
         request = replace(request, progress=live.download)
         sources = fetch(project, request)
@@ -118,22 +120,25 @@ def build(arguments: argparse.Namespace) -> int:
 
             built = stage.build(planned, Host(), commands, stage.sources_facts(sources, trees, project), live.event)
     checks = audit.audit(project, built, sources)
+    failed = [c for c in checks if c.failed]
+    # What is not to be shipped gets no papers.
+    made = None if failed else beside.papers(project, built, sources, trees, arguments.soc, sign)
     report.write(project, line)
     folder = str(relative(planned.dist))
     rows = [
         terminal.artifacts(dict(built.files), folder),
         terminal.checks(checks),
         _canonical(built.manifest),
+        made and terminal.papers(made.unlicensed, signed=made.signed),
         f"built in {built.manifest['seconds']:g} s; logs in {relative(commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
     ]
     show(
         arguments,
-        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks},
+        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks, "papers": made},
         "\n".join(row for row in rows if row),
     )
-    failed = [c for c in checks if c.failed]
     if failed:
         raise AuditError(
             f"{len(failed)} of {len(checks)} checks failed", hint=f"the files are in {folder}; do not ship them"

@@ -88,6 +88,9 @@ def _fetch(made: Any) -> None:
 def _build(made: Any) -> None:
     _fetch(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
+    made.add_argument(
+        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
+    )
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
 
 
@@ -195,6 +198,20 @@ def _health(made: Any) -> None:
     _asks(made)
 
 
+def _attest(made: Any) -> None:
+    _any(made)
+    made.add_argument("action", choices=("verify",), help="what to do with the papers")
+    made.add_argument("folder", metavar="DIR", type=Path, help="what SHA256SUMS lies in")
+    made.add_argument(
+        "--key", metavar="PUB", default="", help="public key of minisign, or its file: a signature of it is required"
+    )
+
+
+def _matrix(made: Any) -> None:
+    _line(made)
+    made.add_argument("--format", choices=("github", "json"), default="github", help="default: github, on one line")
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -214,6 +231,8 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "--target android-arm64-xnnpack --dry-run",
     ),
     ("audit", "building", _target, "check what was built", "--target android-arm64-xnnpack"),
+    ("attest", "proving", _attest, "check artifacts by the papers beside them", "verify dist/et-1.2/android-arm64-qnn"),
+    ("matrix", "proving", _matrix, "every target on every line that can build it, for CI", "--format github"),
     ("report", "building", _line, "what was fetched, applied, built and checked, in one table", "--json"),
     (
         "verify",
