@@ -88,6 +88,7 @@ def wheel(arguments: argparse.Namespace) -> int:
 def build(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
+    from kz_build.adapters.ccache import compile_cache
     from kz_build.adapters.process import Commands
     from kz_build.model.errors import AuditError
     from kz_build.stages import audit, report
@@ -105,7 +106,8 @@ def build(arguments: argparse.Namespace) -> int:
         sources = fetch(project, request)
         trees = tuple(t for t in apply(project, line, live.download, request.names))
         sources = stage.with_stacks(sources, trees)
-        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs)
+        ccache = compile_cache(project.store)
+        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs, ccache=ccache)
         if arguments.dry_run:
             from kz_build.views.script import script
 

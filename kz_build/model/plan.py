@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,13 @@ class Command:
 
 
 Step = Checkout | Copy | Command
+
+
+class Ccache(NamedTuple):
+    """A compile cache: the program, and the folder it keeps its results in."""
+
+    program: str
+    folder: Path
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from kz_build import __version__
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
-from kz_build.model.plan import Artifact, Checkout, Command, Copy, Plan, Step
+from kz_build.model.plan import Artifact, Ccache, Checkout, Command, Copy, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
 from kz_build.model.sources import Fetched
@@ -30,17 +30,27 @@ class _Context:
     tree: Path
     build: Path
     values: Mapping[str, str]
+    ccache: Ccache | None
 
     def fill(self, text: str) -> str:
         return PLACEHOLDER.sub(lambda m: self.values[m[1]] if m[1] in self.values else m[0], text)
 
 
-def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *, soc: str, jobs: int) -> Plan:
-    """The steps that build a target of fetched and patched sources."""
+def plan(
+    project: Project,
+    line: str,
+    name: str,
+    sources: tuple[Fetched, ...],
+    *,
+    soc: str,
+    jobs: int,
+    ccache: Ccache | None = None,
+) -> Plan:
+    """The steps that build a target of fetched and patched sources. `ccache` makes them quicker and no byte different."""
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
     _refuse_spaces(project, target, name)
-    context = _context(project, line, name, target, sources, soc, jobs)
+    context = _context(project, line, name, target, sources, soc, jobs, ccache)
     stage = context.build / "stage"
     artifacts = tuple(_artifacts(target, context, soc))
     steps: list[Step] = [*_checkouts(context)]
@@ -78,7 +88,14 @@ def _refuse_spaces(project: Project, target: Mapping[str, Any], name: str) -> No
 
 
 def _context(
-    project: Project, line: str, name: str, target: Mapping[str, Any], sources: tuple[Fetched, ...], soc: str, jobs: int
+    project: Project,
+    line: str,
+    name: str,
+    target: Mapping[str, Any],
+    sources: tuple[Fetched, ...],
+    soc: str,
+    jobs: int,
+    ccache: Ccache | None,
 ) -> _Context:
     tree, build = project.out("tree", line, name), project.out("build", line, name)
     arch = arch_of(soc) if soc else ""
@@ -96,7 +113,7 @@ def _context(
     for project_name in target["cmake"]:
         values[f"build.{project_name}"] = str(build / project_name)
         values[f"install.{project_name}"] = str(build / f"{project_name}-install")
-    return _Context(line, name, target, sources, tree, build, values)
+    return _Context(line, name, target, sources, tree, build, values, ccache)
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
@@ -161,7 +178,7 @@ def environment(context: _Context) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "SOURCE_DATE_EPOCH": "1",
-        "CCACHE_DISABLE": "1",
+        **_caching(context.ccache),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
@@ -170,6 +187,18 @@ def environment(context: _Context) -> dict[str, str]:
     if python := context.target["python"]:
         env["PYTHONPATH"] = ":".join(context.fill(path) for path in python)
     return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
+
+
+def _caching(ccache: Ccache | None) -> dict[str, str]:
+    """CMake takes the launcher from the environment, for projects inside a project too; upstream's own search finds no other."""
+    if ccache is None:
+        return {"CCACHE_DISABLE": "1"}
+    return {
+        "CCACHE_DIR": str(ccache.folder),
+        "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
+        "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
+        "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
+    }
 
 
 def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterator[Artifact]:
