@@ -36,7 +36,7 @@ def lock(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
+def names_of(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
     """(line, target, request for all its sources) of a command line."""
     from kz_build.model.request import Request
 
@@ -57,7 +57,7 @@ def fetch(arguments: argparse.Namespace) -> int:
     from kz_build.views.terminal import Live, sources
 
     project = project_of(arguments)
-    line, target, request = _names(project, arguments)
+    line, target, request = names_of(project, arguments)
     require(project, line, target, request)
     with Live() as live:
         found = fetch(project, replace(request, progress=live.download))
@@ -99,7 +99,7 @@ def build(arguments: argparse.Namespace) -> int:
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, request = _names(project, arguments)
+    line, target, request = names_of(project, arguments)
     stage.require(project, line, target, request)
     with terminal.Live() as live:
         request = replace(request, progress=live.download)
@@ -114,7 +114,7 @@ def build(arguments: argparse.Namespace) -> int:
             show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
-        commands = Commands(_log_folder(project), live.note)
+        commands = Commands(log_folder(project), live.note)
         if built is None:
             from kz_build.adapters.engine import Host
 
@@ -151,7 +151,7 @@ def _canonical(manifest: Any) -> str:
     )
 
 
-def _log_folder(project: Any) -> Path:
+def log_folder(project: Any) -> Path:
     return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
 
 
@@ -161,7 +161,7 @@ def audit(arguments: argparse.Namespace) -> int:
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, _ = _names(project, arguments)
+    line, target, _ = names_of(project, arguments)
     checks = recorded(project, line, target)
     show(arguments, checks, terminal.checks(checks))
     if any(c.failed for c in checks):

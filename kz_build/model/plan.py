@@ -47,13 +47,17 @@ class Ccache(NamedTuple):
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that the build puts into `dist`: `name` there, under which profile it is audited, where its symbols go."""
+    """A file that the build puts into `dist`: `name` there, under which profile it is audited, where its symbols go.
+
+    `built` is the file as the build left it, with its debug information; None for what goes along as it is.
+    """
 
     name: str
     folder: str
     profile: str
     made: bool
     symbols: bool
+    built: Path | None = None
 
 
 @dataclass(frozen=True)

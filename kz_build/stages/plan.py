@@ -45,12 +45,17 @@ def plan(
     soc: str,
     jobs: int,
     ccache: Ccache | None = None,
+    at: Path | None = None,
 ) -> Plan:
-    """The steps that build a target of fetched and patched sources. `ccache` makes them quicker and no byte different."""
+    """The steps that build a target of fetched and patched sources.
+
+    `ccache` makes them quicker and no byte different. `at` is a folder in whose out/ and dist/ all of it happens, with a
+    cache of its own, instead of the project's.
+    """
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
     _refuse_spaces(project, target, name)
-    context = _context(project, line, name, target, sources, soc, jobs, ccache)
+    context = _context(project, line, name, target, sources, soc, jobs, ccache, at)
     stage = context.build / "stage"
     artifacts = tuple(_artifacts(target, context, soc))
     steps: list[Step] = [*_checkouts(context)]
@@ -72,7 +77,7 @@ def plan(
         context.tree,
         context.build,
         stage,
-        project.root / "dist" / line / name,
+        (at or project.root) / "dist" / line / name,
         tuple(steps),
         artifacts,
     )
@@ -96,8 +101,10 @@ def _context(
     soc: str,
     jobs: int,
     ccache: Ccache | None,
+    at: Path | None,
 ) -> _Context:
-    tree, build = project.out("tree", line, name), project.out("build", line, name)
+    root = at or project.root
+    tree, build = root / "out/tree" / line / name, root / "out/build" / line / name
     arch = arch_of(soc) if soc else ""
     values = {
         "jobs": str(jobs),
@@ -105,7 +112,7 @@ def _context(
         "ARCH": arch.upper(),
         "python": sys.executable,
         "project": str(project.root),
-        "cache": str(project.store),
+        "cache": str(at / "cache" if at else project.store),
     }
     for source in sources:
         values[source.name] = str(tree / source.name if source.trees else source.folder)
@@ -205,7 +212,8 @@ def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterat
     libraries = f"jniLibs/{target['abi']}" if target["platform"] == "android" else "lib"
     for name, output in target["outputs"].items():
         folder = "bin" if output["profile"] == "program" else libraries
-        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"])
+        built = Path(context.fill(output["path"]))
+        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"], built)
     for name, prebuilt in target["prebuilt"].items():
         if soc or not prebuilt["soc"]:
             yield Artifact(context.fill(name), libraries, prebuilt["profile"], False, False)
