@@ -53,6 +53,13 @@ def build_android(session: nox.Session) -> None:
 
 
 @nox.session
+def reproduce(session: nox.Session) -> None:
+    """Build twice in other surroundings and compare every byte: `kz reproduce`."""
+    install(session, "run")
+    kz(session, "reproduce")
+
+
+@nox.session
 def verify_patches(session: nox.Session) -> None:
     """Judge every patch of every line: `kz verify --all-lines`, on the pins, where trees must be the lock's, or after `--` on others."""
     install(session, "run")

@@ -36,7 +36,7 @@ def lock(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
+def names_of(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
     """(line, target, request for all its sources) of a command line."""
     from kz_build.model.request import Request
 
@@ -57,7 +57,7 @@ def fetch(arguments: argparse.Namespace) -> int:
     from kz_build.views.terminal import Live, sources
 
     project = project_of(arguments)
-    line, target, request = _names(project, arguments)
+    line, target, request = names_of(project, arguments)
     require(project, line, target, request)
     with Live() as live:
         found = fetch(project, replace(request, progress=live.download))
@@ -88,6 +88,7 @@ def wheel(arguments: argparse.Namespace) -> int:
 def build(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
+    from kz_build.adapters.ccache import compile_cache
     from kz_build.adapters.process import Commands
     from kz_build.model.errors import AuditError
     from kz_build.stages import audit, report
@@ -99,7 +100,7 @@ def build(arguments: argparse.Namespace) -> int:
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, request = _names(project, arguments)
+    line, target, request = names_of(project, arguments)
     stage.require(project, line, target, request)
     sign = beside.signing_key(arguments.sign)
     with terminal.Live() as live:
@@ -107,14 +108,15 @@ def build(arguments: argparse.Namespace) -> int:
         sources = fetch(project, request)
         trees = tuple(t for t in apply(project, line, live.download, request.names))
         sources = stage.with_stacks(sources, trees)
-        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs)
+        ccache = compile_cache(project.store)
+        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs, ccache=ccache)
         if arguments.dry_run:
             from kz_build.views.script import script
 
             show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
-        commands = Commands(_log_folder(project), live.note)
+        commands = Commands(log_folder(project), live.note)
         if built is None:
             from kz_build.adapters.engine import Host
 
@@ -154,7 +156,7 @@ def _canonical(manifest: Any) -> str:
     )
 
 
-def _log_folder(project: Any) -> Path:
+def log_folder(project: Any) -> Path:
     return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
 
 
@@ -164,7 +166,7 @@ def audit(arguments: argparse.Namespace) -> int:
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, _ = _names(project, arguments)
+    line, target, _ = names_of(project, arguments)
     checks = recorded(project, line, target)
     show(arguments, checks, terminal.checks(checks))
     if any(c.failed for c in checks):

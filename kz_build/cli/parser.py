@@ -94,6 +94,11 @@ def _build(made: Any) -> None:
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
 
 
+def _reproduce(made: Any) -> None:
+    _fetch(made)
+    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
+
+
 def _lock(made: Any) -> None:
     _line(made)
     made.add_argument("--write", action="store_true", help="write pins.lock")
@@ -234,6 +239,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("attest", "proving", _attest, "check artifacts by the papers beside them", "verify dist/et-1.2/android-arm64-qnn"),
     ("matrix", "proving", _matrix, "every target on every line that can build it, for CI", "--format github"),
     ("report", "building", _line, "what was fetched, applied, built and checked, in one table", "--json"),
+    (
+        "reproduce",
+        "proving",
+        _reproduce,
+        "build twice in other surroundings and name what differs, and why",
+        "--target android-arm64-xnnpack",
+    ),
     (
         "verify",
         "patching",

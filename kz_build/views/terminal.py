@@ -74,6 +74,9 @@ def report(found: dict[str, Any]) -> str:
             f"audit {target}: "
             + ", ".join(f"{counts.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in counts)
         )
+    for target, manifest in found.get("reproduce", {}).items():
+        varied = ", ".join(v["name"] for v in manifest["variations"] if not v["absent"])
+        rows.append(f"reproduce {target}: {'the same bytes' if manifest['same'] else 'DIFFERS'}, varied: {varied}")
     return "\n".join(rows)
 
 
