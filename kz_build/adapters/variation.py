@@ -114,8 +114,8 @@ def _mount(under: Path, over: Path) -> str:
 
 
 def unmount(folder: Path) -> None:
-    """Take a disorderfs off a folder; nothing happens where there is none."""
-    for words in (["fusermount", "-u"], ["fusermount3", "-u"], ["umount"]):
+    """Take a disorderfs off a folder, even where a process that was left behind stands in it; nothing happens where there is none."""
+    for words in (["fusermount", "-uz"], ["fusermount3", "-uz"], ["umount", "-l"]):
         if not os.path.ismount(folder):
             return
         if find(words[0]):
