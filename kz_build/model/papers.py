@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from kz_build.model.plan import Checkout, Command, Copy, Step
+from kz_build.model.plan import CACHING, Checkout, Command, Copy, Step
 
 PROVENANCE = "provenance.json"
 SBOM = "sbom.cdx.json"
@@ -85,7 +85,8 @@ def renamed(text: str, names: Sequence[tuple[str, str]]) -> str:
 
 
 def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """A step of a plan as any machine would print it. How many compilers run at once is no part of it."""
+    """A step of a plan as any machine would print it. How many compilers run at once, and whether a cache spares some, is no
+    part of it."""
     if isinstance(step, Checkout):
         to = renamed(str(step.folder), names).rstrip("/")
         return {"checkout": to, "gitTree": step.tree, "exclude": list(step.exclude)}
@@ -103,7 +104,7 @@ def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str,
         "phase": step.phase,
         "argv": argv,
         "cwd": renamed(str(step.cwd), names),
-        "env": {key: renamed(value, names) for key, value in step.env},
+        "env": {key: renamed(value, names) for key, value in step.env if key not in CACHING},
     }
 
 

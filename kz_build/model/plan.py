@@ -38,6 +38,16 @@ class Command:
 Step = Checkout | Copy | Command
 
 
+CACHING = (
+    "CCACHE_DISABLE",
+    "CCACHE_DIR",
+    "CCACHE_CONFIGPATH",
+    "CMAKE_C_COMPILER_LAUNCHER",
+    "CMAKE_CXX_COMPILER_LAUNCHER",
+)
+"""Variables of a step that say whether a compile cache is used, and where."""
+
+
 class Ccache(NamedTuple):
     """A compile cache: the program, and the folder it keeps its results in."""
 

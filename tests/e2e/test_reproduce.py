@@ -39,6 +39,8 @@ targets:
       ninja: ["{ninja}/ninja-1.13.0.data/scripts/ninja"]
       objcopy: ["{ziglang}/ziglang/zig", objcopy]
     environment:
+      ZIG: "{ziglang}/ziglang/zig"
+      WRAPPER: "{project}/cc" # in no checkout: ccache knows a compiler by its time
       ZIG_GLOBAL_CACHE_DIR: "SHARED" # zig compiles its objcopy at first use, for eight seconds
       ZIG_LOCAL_CACHE_DIR: "{build.library}/zig-cache"
     cmake:
@@ -70,18 +72,31 @@ add_custom_command(OUTPUT libtiny.so DEPENDS texts.o
   COMMAND ${ZIG} ld.lld -shared --build-id=sha1 -soname libtiny.so -o libtiny.so texts.o)
 add_custom_target(library ALL DEPENDS libtiny.so)
 """
-Tiny = Callable[[str], Path]
+COMPILED = """
+cmake_minimum_required(VERSION 3.24)
+set(CMAKE_C_COMPILER $ENV{WRAPPER})
+set(CMAKE_C_COMPILER_FORCED 1)
+project(tiny LANGUAGES C)
+add_library(objects OBJECT case.cmake)
+set_source_files_properties(case.cmake PROPERTIES LANGUAGE C COMPILE_OPTIONS "-xc;-g;-fPIC")
+add_custom_command(OUTPUT libtiny.so DEPENDS objects $<TARGET_OBJECTS:objects> COMMAND_EXPAND_LISTS
+  COMMAND ${ZIG} ld.lld -shared --build-id=sha1 -soname libtiny.so -o libtiny.so $<TARGET_OBJECTS:objects>)
+add_custom_target(library ALL DEPENDS libtiny.so)
+"""
+Tiny = Callable[..., Path]
 
 
 @pytest.fixture
 def tiny(tmp_path: Path, store: Path) -> Tiny:
     """A project whose upstream makes a library that holds what `case.cmake` embeds."""
 
-    def make(case: str) -> Path:
+    def make(case: str, cmake: str = CMAKE) -> Path:
         root = tmp_path / "tiny"
         upstream = root / "upstream"
         upstream.mkdir(parents=True)
-        (upstream / "CMakeLists.txt").write_text(CMAKE)
+        (upstream / "CMakeLists.txt").write_text(cmake)
+        (root / "cc").write_text('#!/bin/sh\nexec "$ZIG" cc -target aarch64-linux-gnu.2.28 "$@"\n')
+        (root / "cc").chmod(0o755)
         (upstream / "case.cmake").write_text(case)
         for name in ("alpha", "beta", "gamma"):
             (upstream / "folder" / name).mkdir(parents=True)
@@ -199,6 +214,34 @@ def test_a_build_that_left_other_bytes_in_dist_is_named(tiny: Tiny, kz: Kz, tmp_
     assert kz("-C", project, "build", KZ_CCACHE="0", PATH=path).returncode == 0
     done = kz("-C", project, "reproduce", PATH=path)
     assert done.returncode == 0 and "left it, has the same bytes" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="needs ccache")
+def test_a_compile_cache_spares_the_compiler_and_changes_no_byte(tiny: Tiny, kz: Kz, store: Path) -> None:
+    project = tiny("const char *file(void) { return __FILE__; }\n", COMPILED)
+
+    def built(**env: str) -> dict[str, bytes | str]:
+        shutil.rmtree(project / "out", ignore_errors=True)
+        shutil.rmtree(project / "dist", ignore_errors=True)
+        done = kz("-C", project, "build", **env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return snapshot(project / "dist")
+
+    def hits() -> int:
+        env = {**os.environ, "CCACHE_DIR": str(store / "ccache")}
+        said = subprocess.run(["ccache", "--print-stats"], env=env, check=True, capture_output=True, text=True).stdout
+        return sum(
+            int(line.split()[1])
+            for line in said.splitlines()
+            if line.endswith(tuple("0123456789")) and "_cache_hit" in line
+        )
+
+    without = built(KZ_CCACHE="0")
+    first = built()
+    before = hits()
+    again = built()
+    assert hits() == before + 1
+    assert without == first == again
 
 
 def test_a_build_that_breaks_elsewhere_says_what_was_varied(tiny: Tiny, kz: Kz) -> None:
