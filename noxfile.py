@@ -116,5 +116,5 @@ def typecheck(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Ratios against git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` for one of them."""
     install(session, "dev")
-    for name in session.posargs or ("verify", "history", "radar", "rebase", "scaling", "layout"):
+    for name in session.posargs or ("verify", "history", "radar", "rebase", "scaling", "layout", "build"):
         session.run("python", f"benchmarks/{name}.py")
