@@ -7,12 +7,12 @@ import zipfile
 from pathlib import Path
 
 from kz_build.adapters import git
-from kz_build.model.papers import is_notice, notice_name
+from kz_build.model.papers import is_notice, is_own_notice, notice_name
 from kz_build.model.sources import Fetched, TreeAt
 
 
 def of_tree(at: TreeAt) -> dict[str, bytes]:
-    """Name -> text of the licence files at the root of a tree, links to one followed."""
+    """Name -> text of the licence files of a tree, vendored code's too; links to one followed."""
     repository = git.Repository(at.repository)
     entries = {e.path: e for e in repository.entries(at.tree, at.exclude) if not e.submodule}
     found = {}
@@ -26,7 +26,7 @@ def of_tree(at: TreeAt) -> dict[str, bytes]:
                 if target not in entries:
                     continue
                 data = objects.content(entries[target].id)
-            found[notice_name(path)] = data
+            found[path] = data
     return found
 
 
@@ -38,11 +38,11 @@ def of_files(source: Fetched) -> dict[str, bytes]:
             names = [i.filename for i in zipped.infolist() if not i.is_dir()]
             top = _only_folder(names)
             for name in sorted(names):
-                if is_notice(name.removeprefix(top)):
+                if is_own_notice(name.removeprefix(top)):
                     found[notice_name(name.removeprefix(top))] = zipped.read(name)
     elif source.folder:
         for path in sorted(source.folder.iterdir()):
-            if path.is_file() and is_notice(path.name):
+            if path.is_file() and is_own_notice(path.name):
                 found[path.name] = path.read_bytes()
     return found
 

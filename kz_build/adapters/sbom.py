@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.model.papers import Component
+from kz_build.model.papers import Component, nearest
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,13 @@ def _component(part: Licensed) -> Any:
     from packageurl import PackageURL
 
     c = part.component
-    known = [DisjunctiveLicense(id=spdx) for spdx in sorted({i for i in part.notices.values() if i})]
-    unknown = [DisjunctiveLicense(name=f"see {path}") for path, spdx in part.notices.items() if not spdx]
+    own = {path: part.notices[path] for path in nearest(list(part.notices))}
+    known = [DisjunctiveLicense(id=spdx) for spdx in sorted({i for i in own.values() if i})]
+    unknown = [DisjunctiveLicense(name=f"see {path}") for path, spdx in own.items() if not spdx]
     properties = [Property(name="kz:kind", value=c.kind)]
     properties += [Property(name="kz:notice", value=path) for path in part.notices]
     if not part.notices:
-        properties.append(Property(name="kz:notice:none", value="no licence file at the root of what is pinned"))
+        properties.append(Property(name="kz:notice:none", value="no licence file in what is pinned"))
     properties += [Property(name=f"kz:patched:{key}", value=value) for key, value in c.patched.items()]
     if c.note:
         properties.append(Property(name="kz:note", value=c.note))

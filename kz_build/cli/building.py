@@ -15,11 +15,13 @@ from kz_build.cli.common import relative, show
 def lock(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.files import write_atomic
     from kz_build.adapters.project import LOCK, load_project
+    from kz_build.adapters.store import hold
     from kz_build.model.lock import differences
     from kz_build.stages.lock import lock
     from kz_build.views.terminal import Live
 
     project = load_project(arguments.root, local=False)  # a lock holds for every machine
+    hold(project.store)
     lines = (arguments.line,) if arguments.line else project.pins.lines
     with Live() as live:
         resolved = lock(project, lines, arguments.trust, live.download)
@@ -119,7 +121,9 @@ def build(arguments: argparse.Namespace) -> int:
         commands = Commands(log_folder(project), live.note)
         if built is None:
             from kz_build.adapters.engine import Host
+            from kz_build.stages.proof import prove
 
+            prove(project, sources)
             built = stage.build(planned, Host(), commands, stage.sources_facts(sources, trees, project), live.event)
     checks = audit.audit(project, built, sources)
     failed = [c for c in checks if c.failed]

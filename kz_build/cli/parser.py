@@ -217,6 +217,18 @@ def _matrix(made: Any) -> None:
     made.add_argument("--format", choices=("github", "json"), default="github", help="default: github, on one line")
 
 
+def _store(made: Any) -> None:
+    _any(made)
+    made.add_argument("action", choices=("list", "verify", "gc"), help="what is there; is it whole; what can go")
+    made.add_argument(
+        "--project", metavar="DIR", type=Path, action="append", default=[], help="another project that uses the store"
+    )
+    made.add_argument(
+        "--older", metavar="DAYS", type=float, default=30.0, help="gc: what nobody has used for so long (default: 30)"
+    )
+    made.add_argument("--delete", action="store_true", help="gc: remove it; without, it is only listed")
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -238,6 +250,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("audit", "building", _target, "check what was built", "--target android-arm64-xnnpack"),
     ("attest", "proving", _attest, "check artifacts by the papers beside them", "verify dist/et-1.2/android-arm64-qnn"),
     ("matrix", "proving", _matrix, "every target on every line that can build it, for CI", "--format github"),
+    ("store", "proving", _store, "what is in the store, whether it is whole, what can go", "gc --older 30 --delete"),
     ("report", "building", _line, "what was fetched, applied, built and checked, in one table", "--json"),
     (
         "reproduce",

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from kz_build.cli.building import log_folder, names_of
 from kz_build.cli.common import project as project_of
 from kz_build.cli.common import relative, show
+
+if TYPE_CHECKING:
+    from kz_build.model.checks import CheckResult
 
 
 def attest(arguments: argparse.Namespace) -> int:
@@ -66,3 +70,36 @@ def reproduce(arguments: argparse.Namespace) -> int:
             hint=f"{count} files differ; both builds are in {relative(subject.folder)}",
         )
     return 0
+
+
+def store(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.project import load_project
+    from kz_build.adapters.store import hold
+    from kz_build.stages import store as stage
+    from kz_build.views import store as view
+
+    projects = [load_project(root) for root in (arguments.root, *arguments.project)]
+    if arguments.action == "gc" and arguments.delete:
+        removed = stage.collect(projects, arguments.older)
+        show(arguments, removed, view.collected(removed, deleted=True))
+        return 0
+    hold(projects[0].store)
+    if arguments.action == "gc":
+        found = stage.unneeded(projects, arguments.older)
+        show(arguments, found, view.collected(found, deleted=False))
+    elif arguments.action == "list":
+        listed = stage.entries(projects)
+        show(arguments, listed, view.listing(listed))
+    else:
+        _verified(arguments, stage.verify(projects))
+    return 0
+
+
+def _verified(arguments: argparse.Namespace, found: tuple[CheckResult, ...]) -> None:
+    from kz_build.model.errors import LockError
+    from kz_build.views.store import verified
+
+    show(arguments, found, verified(found))
+    bad = [c.file for c in found if c.failed]
+    if bad:
+        raise LockError(f"{len(bad)} of {len(found)} entries of the store are not what they say: {', '.join(bad)}")

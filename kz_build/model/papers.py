@@ -28,7 +28,22 @@ _NOTICE = re.compile(
     re.IGNORECASE,
 )
 _WHEELS_OWN = re.compile(r"[^/]+\.dist-info/licenses/(.+)")
-_NO_TEXT = (".py", ".pdf", ".h", ".c", ".cpp", ".sh", ".json", ".yml", ".yaml", ".toml")
+_NO_TEXT = (
+    ".py",
+    ".pdf",
+    ".h",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".java",
+    ".sh",
+    ".bzl",
+    ".cmake",
+    ".json",
+    ".yml",
+    ".yaml",
+    ".toml",
+)
 
 
 @dataclass(frozen=True)
@@ -52,13 +67,23 @@ class Component:
 
 
 def is_notice(path: str) -> bool:
-    """Whether a file at the root of a tree, below LICENSES/ or in a wheel's own list holds a licence or a notice."""
-    if _WHEELS_OWN.fullmatch(path):
-        return True
-    folder, _, name = re.sub(r"^[^/]+\.dist-info/", "", path).rpartition("/")
+    """Whether a file of a tree holds a licence or a notice, by its name: vendored code has its own, wherever it lies."""
+    folder, _, name = path.rpartition("/")
     if name.lower().endswith(_NO_TEXT):
         return False
-    return folder == "LICENSES" or (not folder and bool(_NOTICE.fullmatch(name)))
+    return folder.rpartition("/")[2] == "LICENSES" or bool(_NOTICE.fullmatch(name))
+
+
+def is_own_notice(path: str) -> bool:
+    """The same of a wheel or an archive: at its root, or in a wheel's own list of licences."""
+    inner = re.sub(r"^[^/]+\.dist-info/", "", path)
+    return bool(_WHEELS_OWN.fullmatch(path)) or ("/" not in inner and is_notice(inner))
+
+
+def nearest(notices: Sequence[str]) -> list[str]:
+    """The notices of a component itself, not of what it vendors: those that lie least deep."""
+    least = min((path.count("/") for path in notices), default=0)
+    return [path for path in notices if path.count("/") == least]
 
 
 def notice_name(path: str) -> str:

@@ -53,7 +53,7 @@ def artifacts(found: dict[str, Any], folder: str) -> str:
 def papers(unlicensed: Sequence[str], *, signed: bool) -> str:
     """What lies beside the artifacts, and whose licence one has to look for by hand."""
     said = "papers: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
-    return said + (f"\n  no licence file at the root of: {', '.join(unlicensed)}" if unlicensed else "")
+    return said + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
 
 
 def report(found: dict[str, Any]) -> str:
