@@ -175,6 +175,13 @@ def _upstream(made: Any) -> None:
     _steps(made, **GOES_ON)
 
 
+def _check_apk(made: Any) -> None:
+    _any(made)
+    made.add_argument("file", metavar="FILE", nargs="?", type=Path, help="an APK or an app bundle (.aab)")
+    made.add_argument("models", metavar="PTE", nargs="*", type=Path, help="models that come to the app from elsewhere")
+    made.add_argument("--bundle", metavar="DIR", type=Path, help="a folder with AARs, split APKs, libraries, models")
+
+
 def _status(made: Any) -> None:
     _lines(made)
     _asks(made)
@@ -258,5 +265,12 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ),
     ("nightly", "carrying", _any, "the newest line against main, in one GitHub issue; for CI", ""),
     ("health", "carrying", _health, "write patches/HEALTH.md: every patch on every tag and on main", "--fetch"),
+    (
+        "check-apk",
+        "packaging",
+        _check_apk,
+        "whether the libraries and models of one app fit each other",
+        "app.apk qwen3-4b.pte",
+    ),
     ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
 )
