@@ -15,9 +15,18 @@ from kz_build.model.errors import AuditError
 
 PIECE = 1 << 20
 _MOST_DIRECTORY = 64 << 20
-_MOST_RATIO = 300  # deflate can do 1,032; what apps hold does 20
+_MOST_RATIO = 100  # deflate can do 1,032; what apps hold does 20
 _SMALL = 64 << 20
-_BREAKS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, NotImplementedError, ValueError, OSError)
+_BREAKS = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    RuntimeError,
+    NotImplementedError,
+    ValueError,
+    OSError,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,9 @@ class Archive:
     def pieces(self, entry: Entry, most: int) -> Iterator[bytes]:
         """The content in pieces. Raises AuditError when it is more than `most` bytes, damaged, or blown up."""
         if entry.size > most:
-            raise AuditError(f"{self.name}: {entry.name} would unpack to {entry.size:,} bytes; at most {most:,} are read")
+            raise AuditError(
+                f"{self.name}: {entry.name} would unpack to {entry.size:,} bytes; at most {most:,} are read"
+            )
         if entry.size > _SMALL and entry.size > _MOST_RATIO * entry.packed:
             raise AuditError(f"{self.name}: {entry.name} blows up {entry.packed:,} bytes to {entry.size:,}: a bomb")
         try:

@@ -12,9 +12,9 @@ def check_apk(arguments: argparse.Namespace) -> int:
     from kz_build.stages.check_apk import check_apk
     from kz_build.views import terminal
 
-    if bool(arguments.file) == bool(arguments.bundle):
-        raise ConfigError("check-apk takes an app's file or --bundle FOLDER, one of them", hint="kz check-apk --help")
-    checks = check_apk(arguments.file, arguments.bundle, tuple(arguments.models))
+    if not arguments.files and not arguments.bundle:
+        raise ConfigError("check-apk takes an app's file or --bundle FOLDER", hint="kz check-apk --help")
+    checks = check_apk(tuple(arguments.files), arguments.bundle)
     show(arguments, checks, terminal.checks(checks))
     if failed := [c for c in checks if c.failed]:
         raise AuditError(f"{len(failed)} of {len(checks)} answers say that the parts do not fit: do not ship them")

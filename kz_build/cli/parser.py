@@ -177,9 +177,12 @@ def _upstream(made: Any) -> None:
 
 def _check_apk(made: Any) -> None:
     _any(made)
-    made.add_argument("file", metavar="FILE", nargs="?", type=Path, help="an APK or an app bundle (.aab)")
-    made.add_argument("models", metavar="PTE", nargs="*", type=Path, help="models that come to the app from elsewhere")
-    made.add_argument("--bundle", metavar="DIR", type=Path, help="a folder with AARs, split APKs, libraries, models")
+    made.add_argument(
+        "files", metavar="FILE", nargs="*", type=Path, help="an APK or app bundle, then models that come from elsewhere"
+    )
+    made.add_argument(
+        "--bundle", metavar="DIR", type=Path, help="instead: a folder of AARs, split APKs, libraries, models"
+    )
 
 
 def _status(made: Any) -> None:

@@ -20,10 +20,33 @@ _MACHINES = {
 # What the NDK lets every app link with (developer.android.com, "Android NDK native APIs").
 SYSTEM = frozenset(
     f"lib{name}.so"
-    for name in (
-        "EGL GLESv1_CM GLESv2 GLESv3 OpenMAXAL OpenSLES aaudio amidi android binder_ndk c camera2ndk dl icu jnigraphics log m "
-        "mediandk nativehelper nativewindow neuralnetworks stdc++ sync vulkan z"
-    ).split()
+    for name in [
+        "EGL",
+        "GLESv1_CM",
+        "GLESv2",
+        "GLESv3",
+        "OpenMAXAL",
+        "OpenSLES",
+        "aaudio",
+        "amidi",
+        "android",
+        "binder_ndk",
+        "c",
+        "camera2ndk",
+        "dl",
+        "icu",
+        "jnigraphics",
+        "log",
+        "m",
+        "mediandk",
+        "nativehelper",
+        "nativewindow",
+        "neuralnetworks",
+        "stdc++",
+        "sync",
+        "vulkan",
+        "z",
+    ]
 )
 _PAIR = re.compile(r"libQnnHtp(V\d+)(Stub|Skel)\.so")
 _QNN = re.compile(r"lib(Qnn\w+|qnn_executorch_backend)\.so")
@@ -31,9 +54,12 @@ _PASS, _FAIL, _SKIP, _ERROR = Status.PASS, Status.FAIL, Status.SKIP, Status.ERRO
 _Row = tuple[str, Status, str]
 
 
-def check_apk(file: Path | None, bundle: Path | None, models: tuple[Path, ...]) -> tuple[CheckResult, ...]:
-    """Read an app, or a folder with parts of one, and ask every check. Raises AuditError for what cannot be read at all."""
-    app = read_folder(bundle) if bundle else read_app(file or Path())
+def check_apk(files: tuple[Path, ...], bundle: Path | None) -> tuple[CheckResult, ...]:
+    """Read an app (the first file) or a folder with parts of one, and models beside it; ask every check.
+
+    Raises AuditError for what cannot be read at all.
+    """
+    app, models = (read_folder(bundle), files) if bundle else (read_app(files[0]), files[1:])
     return check(with_models(app, models))
 
 
@@ -72,6 +98,14 @@ def _in_abis(app: App) -> list[Library]:
     return [library for library in app.libraries if library.abi and not library.hexagon]
 
 
+def _manifest(app: App) -> list[_Row]:
+    if app.manifest_problem:
+        return [("AndroidManifest.xml", _ERROR, app.manifest_problem)]
+    if app.manifest is None:
+        return _skip("no app's manifest in this folder: check the APK too")
+    return [("-", _PASS, app.manifest.package)]
+
+
 def _abi(app: App) -> list[_Row]:
     """Android takes one ABI's folder and no other: what lacks there is not there."""
     folders = _by_abi(app)
@@ -99,7 +133,9 @@ def _elf(app: App) -> list[_Row]:
         elif library.abi in _MACHINES and not library.hexagon:
             elf = library.elf
             if (elf.bits, elf.machine, elf.kind) != (*_MACHINES[library.abi], "ET_DYN"):
-                rows.append((library.place, _FAIL, f"ELF{elf.bits} {elf.machine} {elf.kind} in a folder of {library.abi}"))
+                rows.append(
+                    (library.place, _FAIL, f"ELF{elf.bits} {elf.machine} {elf.kind} in a folder of {library.abi}")
+                )
     return _answer(rows, _count(len(_in_abis(app)), "library") + ", each for its folder's ABI")
 
 
@@ -113,7 +149,9 @@ def _pages(app: App) -> list[_Row]:
         assert elf
         if not elf.alignments or any(a < PAGE or a % PAGE for a in elf.alignments):
             least = min(elf.alignments, default=0)
-            rows.append((library.place, _FAIL, f"a PT_LOAD is aligned to {least:,} bytes: link with -z max-page-size=16384"))
+            rows.append(
+                (library.place, _FAIL, f"a PT_LOAD is aligned to {least:,} bytes: link with -z max-page-size=16384")
+            )
         elif not elf.congruent:
             rows.append((library.place, _FAIL, "addresses of a PT_LOAD do not fit its offsets"))
     return _answer(rows, f"{len(asked)} 64-bit: every PT_LOAD aligned to 16 KB")
@@ -133,9 +171,13 @@ def _zip(app: App) -> list[_Row]:
                 (library.place, _FAIL, f"stored at byte {library.offset:,}, no multiple of 16,384: zipalign -P 16 4")
             )
         elif not library.stored and extract is False:
-            rows.append((library.place, _FAIL, "compressed, while android:extractNativeLibs is false: it cannot be loaded"))
+            rows.append(
+                (library.place, _FAIL, "compressed, while android:extractNativeLibs is false: it cannot be loaded")
+            )
         elif not library.stored and isinstance(extract, str):
-            rows.append((library.place, _ERROR, f"compressed, and android:extractNativeLibs is {extract}: say true or false"))
+            rows.append(
+                (library.place, _ERROR, f"compressed, and android:extractNativeLibs is {extract}: say true or false")
+            )
     stored = sum(bool(lib.stored) for lib in asked)
     packed = f"{len(asked) - stored} compressed, unpacked when installed" if len(asked) > stored else ""
     return _answer(rows, ", ".join(x for x in (f"{stored} stored at 16 KB" if stored else "", packed) if x))
@@ -149,7 +191,9 @@ def _needed(app: App) -> list[_Row]:
         for library in own:
             if library.elf and (lost := [n for n in library.elf.needed if n not in there]):
                 rows.append((library.place, _FAIL, f"neither the system's nor in {abi}: {' '.join(lost)}"))
-    return _answer(rows, "each library finds what it needs") if _in_abis(app) else _skip("no library in an ABI's folder")
+    return (
+        _answer(rows, "each library finds what it needs") if _in_abis(app) else _skip("no library in an ABI's folder")
+    )
 
 
 def _runtime(app: App) -> list[Library]:
@@ -183,9 +227,13 @@ def _qnn_version(app: App) -> list[_Row]:
     for library in app.libraries:
         for version in library.qnn:
             by_version[version].add(library.place)
-    said = "; ".join(f"{version}: {', '.join(sorted(by_version[version]))}" for version in sorted(by_version, key=_order))
+    said = "; ".join(
+        f"{version}: {', '.join(sorted(by_version[version]))}" for version in sorted(by_version, key=_order)
+    )
     if not by_version:
-        return [("-", _ERROR, "no library of QNN says which version it is" if runtime else "there is no library of QNN")]
+        return [
+            ("-", _ERROR, "no library of QNN says which version it is" if runtime else "there is no library of QNN")
+        ]
     return _answer([("-", _FAIL, f"several versions: {said}")] if len(by_version) > 1 else [], said)
 
 
@@ -200,8 +248,14 @@ def _qnn_models(app: App) -> list[_Row]:
     for model in compiled:
         if set(model.qnn) != set(runtimes):
             newer = _order(max(model.qnn, key=_order)) > _order(runtimes[0])
-            why = "contexts do not load on an older QNN" if newer else "an older context may load, and may not be what was tried"
-            rows.append((model.place, _FAIL, f"compiled by {' '.join(model.qnn)}, the app has {' '.join(runtimes)}: {why}"))
+            why = (
+                "contexts do not load on an older QNN"
+                if newer
+                else "an older context may load, and may not be what was tried"
+            )
+            rows.append(
+                (model.place, _FAIL, f"compiled by {' '.join(model.qnn)}, the app has {' '.join(runtimes)}: {why}")
+            )
     return _answer(rows, f"{_count(len(compiled), 'model')}, compiled by {runtimes[0]}")
 
 
@@ -224,7 +278,9 @@ def _duplicates(app: App) -> list[_Row]:
         if len({(lib.sha256, lib.name) for lib in libraries}) > 1:
             rows.append((name, _FAIL, f"in several places, and not the same: {places}"))
         same += len(libraries) > 1
-    return _answer(rows, f"{len(found)} names, each once" if not same else f"{same} twice with the same bytes: pickFirsts")
+    return _answer(
+        rows, f"{len(found)} names, each once" if not same else f"{same} twice with the same bytes: pickFirsts"
+    )
 
 
 def _pairs(app: App) -> list[_Row]:
@@ -256,12 +312,9 @@ def _skels(app: App) -> list[_Row]:
     return _answer(rows, f"{_count(len(skels), 'skel')}, Hexagon ELF32")
 
 
-def _no_manifest(app: App) -> list[_Row]:
-    if app.manifest_problem:
-        return [("AndroidManifest.xml", _ERROR, app.manifest_problem)]
-    if app.kind == "folder":
-        return _skip("no app's manifest in this folder: check the APK too")
-    return [("AndroidManifest.xml", _ERROR, "there is none")]
+def _unknown() -> list[_Row]:
+    """What only a manifest can answer: that there is none to read is the answer of its own check."""
+    return _skip("no app's manifest to ask")
 
 
 def _cdsprpc(app: App) -> list[_Row]:
@@ -272,7 +325,7 @@ def _cdsprpc(app: App) -> list[_Row]:
         note = "; required: it cannot be installed where there is none" if required else ""
         return [("-", _PASS, f"libcdsprpc.so is declared{note}")]
     if app.manifest is None:
-        return _no_manifest(app)
+        return _unknown()
     if 0 < app.manifest.target_sdk < 31:
         return [("-", _PASS, f"targets API {app.manifest.target_sdk}: only from 31 on it must be declared")]
     wanted = '<uses-native-library android:name="libcdsprpc.so" android:required="false"/>'
@@ -283,7 +336,7 @@ def _extracted(app: App) -> list[_Row]:
     if not any(lib.hexagon and lib.abi for lib in app.libraries):
         return _skip("no skel in an ABI's folder")
     if app.manifest is None:
-        return _no_manifest(app)
+        return _unknown()
     extract = app.manifest.extract
     # Without the attribute an APK's libraries are unpacked; Gradle and bundletool decide otherwise when they make one.
     if extract is True or (extract is None and app.kind == "apk"):
@@ -307,7 +360,7 @@ def _adsp(app: App) -> list[_Row]:
 
 
 _CHECKS: Mapping[str, Callable[[App], list[_Row]]] = {
-    "abi": _abi, "elf": _elf, "pages-16k": _pages, "zip-align": _zip, "needed": _needed, "qnn-runtime": _qnn_runtime,
+    "manifest": _manifest, "abi": _abi, "elf": _elf, "pages-16k": _pages, "zip-align": _zip, "needed": _needed, "qnn-runtime": _qnn_runtime,
     "qnn-version": _qnn_version, "qnn-models": _qnn_models, "duplicates": _duplicates, "htp-pairs": _pairs, "skel": _skels,
     "cdsprpc": _cdsprpc, "extracted": _extracted, "adsp-path": _adsp,
 }  # fmt: skip
