@@ -50,7 +50,7 @@ def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *
     inputs = [
         __version__,
         name,
-        {k: v for k, v in target.items() if k != "audit"},
+        {k: v for k, v in target.items() if k not in ("audit", "package")},
         soc,
         [s.key() for s in sources],
         sys.version_info[:2] if "{python}" in str(target) else None,
