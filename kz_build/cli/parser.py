@@ -183,6 +183,14 @@ def _upstream(made: Any) -> None:
     _steps(made, **GOES_ON)
 
 
+def _package(made: Any) -> None:
+    _line(made)
+    made.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
+    made.add_argument(
+        "--aar", action="store_true", required=True, help="as an Android library, upstream's with ours in it"
+    )
+
+
 def _check_apk(made: Any) -> None:
     _any(made)
     made.add_argument(
@@ -312,6 +320,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ),
     ("nightly", "carrying", _any, "the newest line against main, in one GitHub issue; for CI", ""),
     ("health", "carrying", _health, "write patches/HEALTH.md: every patch on every tag and on main", "--fetch"),
+    ("package", "packaging", _package, "a target's libraries as an AAR that an app takes", "--aar --line et-1.2"),
     (
         "check-apk",
         "packaging",

@@ -146,6 +146,17 @@ class Audit(Strict):
     java: Java | None = None
 
 
+class Package(Strict):
+    """How a target becomes an AAR: upstream's of that version, with the target's libraries in the place of its own."""
+
+    aar: Name = Field(description="archive source: upstream's published AAR")
+    dependencies: dict[str, list[Text]] = Field(
+        default={},
+        description="Gradle coordinates that an app needs beside an AAR file, {source} for a pin's version: libraries of the"
+        " target that they bring and that therefore stay out of the AAR",
+    )
+
+
 class Target(Strict):
     platform: Literal["android", "linux"]
     abi: Text
@@ -161,6 +172,7 @@ class Target(Strict):
     spaces: bool = Field(default=True, description="false where upstream's build breaks at a space in its path")
     soc: str = Field(default="", description="SoC whose runtime goes along; --soc overrides")
     audit: Audit = Audit()
+    package: Package | None = None
     when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
 
 
@@ -198,6 +210,7 @@ FIELDS: dict[str, list[str]] = {
         Prebuilt,
         Java,
         Audit,
+        Package,
         Target,
         SubmoduleOverride,
     )

@@ -65,7 +65,7 @@ def plan(
     inputs = [
         __version__,
         name,
-        {k: v for k, v in target.items() if k != "audit"},
+        {k: v for k, v in target.items() if k not in ("audit", "package")},
         soc,
         [s.key() for s in sources],
         sys.version_info[:2] if "{python}" in str(target) else None,

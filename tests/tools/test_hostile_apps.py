@@ -165,7 +165,7 @@ def test_a_bomb_takes_no_memory(tmp_path: Path, name: str, said: str) -> None:
     assert said in found[0] and int(found[1]) < 100, found
 
 
-def test_a_model_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
+def test_a_large_model_takes_no_memory(tmp_path: Path) -> None:
     """Stored in the zip, read in pieces; its version stands at the end."""
     path = tmp_path / "app.apk"
     chance = random.Random(1).randbytes(1 << 20)
@@ -205,9 +205,10 @@ def test_a_damaged_manifest_is_an_error_of_its_own(tmp_path: Path, proto: bool) 
     whole = manifest_of(read_axml(data))
     for size in range(len(data)):
         try:
-            assert proto and manifest_of(read_axml(data[:size])) == whole  # behind its element comes where it stood
+            found = manifest_of(read_axml(data[:size]))
         except DamagedError:
             continue
+        assert proto and found == whole  # behind its element comes where it stood in its source
     for _ in range(3000):
         changed = bytearray(data)
         for _ in range(chance.choice((1, 2, 8))):
