@@ -129,8 +129,17 @@ def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str,
         "phase": step.phase,
         "argv": argv,
         "cwd": renamed(str(step.cwd), names),
-        "env": {key: renamed(value, names) for key, value in step.env if key not in CACHING},
+        "env": {key: _plain_value(key, value, names) for key, value in step.env if key not in CACHING},
     }
+
+
+def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:
+    found = renamed(value, names)
+    if key != "PATH":
+        return found
+    # The plan sorts the tools' folders by where they lie here.
+    folders = found.split(":")
+    return ":".join([*sorted(f for f in folders if f.startswith("/kz/")), *(f for f in folders if not f.startswith("/kz/"))])  # fmt: skip
 
 
 def statement(
