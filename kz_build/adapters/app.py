@@ -142,7 +142,7 @@ def _read_zip(archive: zips.Archive, kind: str, prefix: str, found: _Found) -> N
 
 def _library(library: Library, path: Path) -> Library:
     try:
-        return replace(library, elf=read_elf(path))
+        return replace(library, elf=read_elf(path, exports=False))
     except AuditError as error:
         return replace(library, problem=str(error))
 
