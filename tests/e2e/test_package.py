@@ -142,6 +142,7 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(built: Path, kz: Kz, tmp_pa
     }
     assert checks["natives"]["evidence"] == "4 methods of 2 classes"
     manifest = json.loads((project / "out/package/sample-0.1/linux-arm64/manifest.json").read_text())
+    assert manifest["canonical"] is True and manifest["overrides"] == []
     assert manifest["sha256"] == made["sha256"] and manifest["path"] == str(path.relative_to(project))
 
 
@@ -231,6 +232,8 @@ def test_a_patch_to_java_is_not_in_upstreams_classes(built: Path, kz: Kz, tmp_pa
     (stack / "0009-java.patch").write_text(f"{head}diff --git a/{path} b/{path}\n{hunk}")
     (stack / "series").write_text((stack / "series").read_text() + "0009-java.patch\n")
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 3 and "was built of minirt with tree" in done.stderr and "kz build" in done.stderr
     assert kz("-C", project, "build").returncode == 0
     done = kz("-C", project, "package", "--aar")
     assert done.returncode == 7 and f"the stack changes {path}" in done.stdout, done.stdout + done.stderr
