@@ -11,16 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kz_build import __version__
 from kz_build.adapters import files, zips
 from kz_build.adapters.git import Repository
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.adapters.wheel import packed
+from kz_build.model import papers
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.classfile import java_side
 from kz_build.model.elf import JavaSide
 from kz_build.model.errors import AuditError, ConfigError, LockError
 from kz_build.model.java import java_side as java_of_sources
+from kz_build.model.lock import as_text
 from kz_build.model.manifest import DamagedError
+from kz_build.model.papers import Component
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
 from kz_build.model.request import Progress, Request
@@ -103,6 +107,9 @@ def package(project: Project, line: str, target: str, progress: Progress) -> Pac
         (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
     )  # fmt: skip
     _record(project, found, aar)
+    if made:
+        said = _provenance(project, found, source, aar, built)
+        files.write_atomic(path.with_suffix(".provenance.json"), as_text(said).encode())
     return found
 
 
@@ -256,3 +263,24 @@ def _record(project: Project, made: Package, aar: Fetched) -> None:
     rows = [{**c.__dict__, "status": c.status.value} for c in made.checks]
     key = digest_of([made.sha256, aar.identity])
     files.write_manifest(manifest, key, {**facts, "canonical": not made.overrides, "aar": aar.identity, "checks": rows})
+
+
+def _provenance(project: Project, made: Package, source: Fetched, aar: Fetched, built: _Built) -> dict[str, Any]:
+    """What the AAR was made of: upstream's, the libraries, and the tree that the Java side was held against."""
+    entry = project.lock.entry(made.line, aar.name) or {}
+    at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
+    url = papers.public_url(str(entry.get("url") or ""))
+    components = [
+        Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
+        Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
+    ]
+    for path, _ in made.libraries:
+        library = built.paths[path.rsplit("/", 1)[-1]]
+        name = library.relative_to(folder_of(project, made.line, made.target)).as_posix()
+        digests = {"sha256": files.sha256_file(library)}
+        components.append(Component(name, name, made.version, "artifact", "", "", digests, {}, ()))
+    overrides = [{**o, "value": papers.public_url(o["value"]) or o["value"]} for o in made.overrides]
+    external = {"line": made.line, "target": made.target, "canonical": not overrides, "overrides": overrides}
+    internal = {"libraries": dict(made.libraries), "leftOut": dict(made.left_out)}
+    subject = {Path(made.path).name: made.sha256}
+    return papers.statement(subject, components, external, internal, None, __version__, papers.PACKAGE_TYPE)
