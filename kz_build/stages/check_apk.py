@@ -85,6 +85,8 @@ def _abi(app: App) -> list[Row]:
 
 
 def _elf(app: App) -> list[Row]:
+    if not app.libraries:
+        return skip("no library in it")
     rows: list[Row] = []
     for library in app.libraries:
         if library.elf is None:
