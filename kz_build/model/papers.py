@@ -22,6 +22,7 @@ UNLISTED = (SUMS, SIGNATURE, PUBLIC_KEY)
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:kz-build:build:1"
+PACKAGE_TYPE = "urn:kz-build:package:1"
 BUILDER = "urn:kz-build:builder"
 _NOTICE = re.compile(
     r"(licen[cs]es?|copying|copyright|notices?|unlicense|patents|third[-_ ]?party[-_ ]?(notices?|licen[cs]es?))([-_. ].*)?",
@@ -149,6 +150,7 @@ def statement(
     internal: Mapping[str, Any],
     image: Mapping[str, str] | None,
     version: str,
+    build_type: str = BUILD_TYPE,
 ) -> dict[str, Any]:
     """The in-toto statement with SLSA's provenance, version 1. `subjects` maps a file's name to its sha256."""
     resolved = [_descriptor(c) for c in components]
@@ -166,7 +168,7 @@ def statement(
         "predicateType": PREDICATE,
         "predicate": {
             "buildDefinition": {
-                "buildType": BUILD_TYPE,
+                "buildType": build_type,
                 "externalParameters": dict(external),
                 "internalParameters": dict(internal),
                 "resolvedDependencies": resolved,

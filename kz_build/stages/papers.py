@@ -161,7 +161,9 @@ def _statement(
         "line": plan.line,
         "target": plan.target,
         "soc": soc or target["soc"],
-        "pins": {"digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k != "audit"}])}},
+        "pins": {
+            "digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k not in ("audit", "package")}])}
+        },
         "canonical": manifest["canonical"],
         "overrides": overrides,
     }
