@@ -80,7 +80,10 @@ class Table:
         buffer.step()
         self._buffer, self._at = buffer, at
         self._vtable = at - buffer.number(I32, at)
-        self._fields = (buffer.number(U16, self._vtable) - 4) // 2
+        size = buffer.number(U16, self._vtable)
+        if size < 4:
+            raise Damage(f"the table at byte {at} has a description of {size} bytes")
+        self._fields = (size - 4) // 2
 
     def _place(self, field: int) -> int:
         if field >= self._fields:

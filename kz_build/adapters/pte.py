@@ -100,6 +100,8 @@ class _Reader:
                 constants.append((method.name, tuple(v.value for v in method.outputs)))
             else:
                 methods.append(method)
+        if not methods and not constants:
+            raise Damage("it has no method")
         return Pte(
             self.name, len(self.data), self.root.number(0, U32), self.size, self.segments, tuple(methods),
             tuple(constants), self.root.span(7, 4)[1], self.external,
