@@ -276,7 +276,7 @@ def _external(asked: Asked) -> _Answer | None:
     if not asked.pte.external:
         return None
     return _open(
-        f"{asked.pte.external} tensors are in another file: a .ptd must go along and be named when it is loaded"
+        f"tensors whose data is in another file: {asked.pte.external}; a .ptd must go along and be named when it is loaded"
     )
 
 
