@@ -23,6 +23,7 @@ class Qnn:
     soc: str = "SM8750"
     shared_buffer: bool = False
     multi_contexts: bool = False
+    spill_fill: int = 0
     sdk: str = "2.42.0.251225112233"
     body: bytes = b"c" * 500
     size: int | None = None
@@ -37,7 +38,7 @@ class Qnn:
         b = Builder()
         htp = table(b, {0: ("Int32", arch), 1: ("Uint32", 8)})
         soc = table(b, {0: ("Int32", model), 1: ("table", htp)})
-        options = table(b, {7: ("Bool", self.multi_contexts)})
+        options = table(b, {0: ("Int32", self.spill_fill), 7: ("Bool", self.multi_contexts)})
         backend = table(b, {0: ("Int32", 2), 1: ("table", options)})
         b.Finish(table(b, {0: ("table", soc), 1: ("table", backend), 7: ("Bool", self.shared_buffer)}))
         return bytes(b.Output())
@@ -99,6 +100,8 @@ def _constant(b: Builder, value: object) -> int:
         return _value(b, 3, table(b, {0: ("Bool", value)}))
     if isinstance(value, int):
         return _value(b, 2, table(b, {0: ("Int64", value)}))
+    if isinstance(value, float):
+        return _value(b, 4, table(b, {0: ("Float64", value)}))
     return _value(b, 6, table(b, {0: ("table", b.CreateString(str(value)))}))
 
 

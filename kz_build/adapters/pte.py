@@ -5,6 +5,7 @@ Only what a question needs is touched, so a file of gigabytes costs as little as
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import re
@@ -222,6 +223,6 @@ def _plain(kind: str, inner: Table) -> Plain:
     if kind == "String":
         return inner.text(0)
     if layout := _SCALARS.get(kind):
-        found: Plain = inner.number(0, layout)
-        return found
+        found: bool | int | float = inner.number(0, layout)
+        return found if math.isfinite(found) else str(found)  # JSON has no infinity
     return None

@@ -152,13 +152,16 @@ def _shards(asked: Asked) -> _Answer | None:
     return (_pass if has == wanted else _fail)(f"{has} QNN contexts per method, the contract says {wanted}")
 
 
-def _alone(asked: Asked) -> _Answer | None:
+def _other_models(asked: Asked) -> _Answer | None:
+    """Upstream's HtpContextCustomConfig.cpp: with multi contexts and a spill-fill size, contexts join the process's first one."""
     count = len(asked.pte.contexts)
-    if count < 2:
-        return _pass("one QNN context") if count else None
+    if not count:
+        return None
+    if not (grouped := [spec for spec in asked.specs if spec.multi_contexts and spec.spill_fill_bytes]):
+        return _pass(f"{count} QNN {'context' if count == 1 else 'contexts'}, none in a group of the process")
     return _open(
-        f"at risk: {count} QNN contexts share one spill-fill buffer, which the first QNN model of a process sets for good; they "
-        "may fail with error 5010 when another QNN model was loaded before, or this one is loaded again"
+        f"at risk: {count} QNN contexts share {grouped[0].spill_fill_bytes:,} bytes of spill-fill with the first QNN context of "
+        "the process; error 5010 may come when another QNN model was loaded before, or this one is loaded again"
     )
 
 
@@ -292,7 +295,7 @@ QUESTIONS: tuple[tuple[str, Callable[[Asked], _Answer | None]], ...] = (
     ("context-length", _context_length),
     ("shared-buffer", _shared_buffer),
     ("shards", _shards),
-    ("other-models", _alone),
+    ("other-models", _other_models),
     ("context-size", _context_size),
     ("qnn", _qnn),
     ("soc", _soc),

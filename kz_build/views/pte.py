@@ -10,6 +10,7 @@ from kz_build.model.pte import Delegate, Method, Plain, Pte, QnnSpec, Value
 
 _MOST_ROWS = 12
 _MOST_TEXT = 60
+_MOST_ROW = 150
 
 
 def text(pte: Pte) -> str:
@@ -106,7 +107,7 @@ def _plain(value: Plain) -> str:
 
 
 def _rows(rows: Iterable[str]) -> list[str]:
-    found = [f"  {row}" for row in rows]
+    found = [f"  {row[:_MOST_ROW]}" for row in rows]
     more = len(found) - _MOST_ROWS
     return found if more <= 1 else [*found[:_MOST_ROWS], f"  … {more} more: --json has them all"]
 

@@ -17,6 +17,10 @@ import pytest
 
 from kz_build.adapters.pte import parse, read_pte
 from kz_build.model.errors import ConfigError, DeviceError
+from kz_build.model.library import Library
+from kz_build.stages.pte import hold
+from kz_build.views.json import text as as_json
+from kz_build.views.pte import text
 from tests.conftest import ROOT, Kz
 from tests.ptes import HEADER, Made, Method, Qnn, decoder, program, vulkan
 
@@ -231,6 +235,7 @@ def test_hostile_neighbours_of_real_files_end_in_the_documented_error_or_in_fact
         program([Method("m", delegates=(Made("VulkanBackend", vulkan(["a"])),))]),
     ]
     chance = random.Random(EXAMPLES)
+    library = Library("lib", ("lib.so",), frozenset({"VulkanBackend"}), qnn="2.42.0.251225", kv_width="16")
     refused, slowest = 0, 0.0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(EXAMPLES):
@@ -239,6 +244,9 @@ def test_hostile_neighbours_of_real_files_end_in_the_documented_error_or_in_fact
         try:
             found = parse(data, "x.pte")
             assert found.size == len(data)
+            assert max(map(len, text(found).splitlines())) < 400
+            json.loads(as_json(found), parse_constant=pytest.fail)
+            hold(found, None, library, "SM8750")
         except DeviceError:
             refused += 1
         slowest = max(slowest, time.monotonic() - start)
@@ -280,8 +288,9 @@ def test_nothing_heavy_is_imported(kz: Kz) -> None:
 
 def test_names_from_a_file_do_no_harm_to_a_terminal(kz: Kz, tmp_path: Path) -> None:
     file = tmp_path / "evil.pte"
-    file.write_bytes(program([Method("\x1b[2Jgone" + "x" * 500)], {"a\nb": "c\rd"}))
+    file.write_bytes(program([Method("\x1b[2Jgone" + "x" * 500)], {"a\nb": "c\rd", "low": float("-inf")}))
     done = kz("pte", file)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout and "\\x1b[2Jgone" in done.stdout and "a\\nb = c\\rd" in done.stdout
+    assert "low = -inf" in done.stdout
     assert max(map(len, done.stdout.splitlines())) < 160

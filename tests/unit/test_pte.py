@@ -18,7 +18,8 @@ from tests.ptes import Made, Method, Qnn, decoder, program, vulkan
 HYBRID = parse(decoder("hybrid"), "hybrid.pte")
 KV = parse(decoder("kv"), "kv.pte")
 KV_16 = parse(decoder("hybrid", bits=16), "16.pte")
-TWO = parse(decoder("hybrid", [Qnn(multi_contexts=True)] * 2), "two.pte")
+TWO = parse(decoder("hybrid", [Qnn(multi_contexts=True, spill_fill=4096)] * 2), "two.pte")
+TWO_APART = parse(decoder("hybrid", [Qnn(multi_contexts=True)] * 2), "apart.pte")
 SHARED = parse(decoder("hybrid", [Qnn(shared_buffer=True)]), "shared.pte")
 V75 = parse(decoder("hybrid", [Qnn("SM8650")]), "v75.pte")
 NEW = parse(decoder("hybrid", [Qnn(sdk="2.49.40.260810104044")]), "new.pte")
@@ -55,7 +56,7 @@ SENTENCES = [
     ("shared-buffer", (HYBRID, {"shared_buffer": True}), "exported without shared buffers and the runner is started with", (SHARED, {"shared_buffer": True})),
     ("shared-buffer", (SHARED, {"shared_buffer": False}), "exported with shared buffers", (HYBRID, {"shared_buffer": False})),
     ("shards", (TWO, {"shards": 1}), "2 QNN contexts per method, the contract says 1", (TWO, {"shards": 2})),
-    ("other-models", (TWO, {}), "at risk: 2 QNN contexts", (HYBRID, {})),
+    ("other-models", (TWO, {}), "at risk: 2 QNN contexts share 4,096 bytes", (TWO_APART, {})),
     ("context-size", (HUGE, {}), "4,294,967,297 bytes, and HTP takes 4 GB", (HYBRID, {})),
     ("qnn", (NEW, {"qnn": "2.42.0.251225"}), "2.49.40.260810104044 compiled it and the device has 2.42.0.251225", (NEW, {"qnn": "2.49.40.260810"})),
     ("qnn", (NEW, {"library": LIB}), "and lib has 2.42.0.251225: a context loads only on the same or newer", (HYBRID, {"library": LIB})),
