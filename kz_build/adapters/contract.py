@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from kz_build.model.contract import Contract
 from kz_build.model.errors import ConfigError, Problem
 
 
-def read_contract(path: Path) -> Contract:
-    """The `contract:` of a recipe. Raises ConfigError with every problem of it, each with its line."""
+def read_contract(path: Path, root: Path) -> Contract:
+    """The `contract:` of a recipe; `executorch: pinned` is what the recipe's line has in the project at `root`.
+
+    Raises ConfigError with every problem of it, each with its line.
+    """
     from pydantic import TypeAdapter, ValidationError
 
     from kz_build.adapters.yamlfile import parse
@@ -23,7 +27,7 @@ def read_contract(path: Path) -> Contract:
         line = lines.get(("contract",), 0)
         raise ConfigError(f"{path.name} is no recipe", (Problem(path.name, line, "`contract` is not a mapping"),))
     try:
-        return TypeAdapter(Contract).validate_python(data["contract"])
+        found = TypeAdapter(Contract).validate_python(data["contract"])
     except ValidationError as error:
         problems = []
         for item in error.errors(include_url=False):
@@ -33,3 +37,9 @@ def read_contract(path: Path) -> Contract:
         raise ConfigError(
             f"the contract of {path.name} is wrong:", tuple(problems), hint="docs/pte.md describes every key"
         ) from None
+    if found.executorch != "pinned":
+        return found
+    from kz_build.adapters.project import load_project
+
+    pinned = load_project(root).pins.line(str(data.get("line")))
+    return replace(found, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))

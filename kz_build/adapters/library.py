@@ -24,9 +24,7 @@ def read_library(path: Path, pte: Pte) -> Library:
 
     Raises ConfigError for a path without one, AuditError for what is no whole ELF file.
     """
-    files = sorted(p for p in path.rglob("*.so") if "symbols" not in p.relative_to(path).parts) if path.is_dir() else []
-    if path.is_file():
-        files = [path]
+    files = [path] if path.is_file() else _files(path)
     if not files:
         raise ConfigError(f"{path} is no library, and no folder that holds one", hint="kz build makes dist/LINE/TARGET")
     graph = frozenset(name for d in pte.delegates for name in d.operators)
@@ -47,6 +45,12 @@ def read_library(path: Path, pte: Pte) -> Library:
         next((_qnn_version(file) for file in files if file.name == _QNN_HTP), ""),
         frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
     )
+
+
+def _files(folder: Path) -> list[Path]:
+    """Libraries of a folder, and upstream's program that runs a QNN model."""
+    found = (*folder.rglob("*.so"), *folder.rglob("qnn_llama_runner"))
+    return sorted(p for p in found if p.is_file() and "symbols" not in p.relative_to(folder).parts)
 
 
 def _kv_width(found: set[str]) -> str:

@@ -44,6 +44,7 @@ def spec_of(options: Table) -> QnnSpec:
         weight_sharing=chosen.number(8, BOOL, False) if chosen else False,
         spill_fill_bytes=chosen.number(0, I32) if chosen else 0,
         signed_pd=bool(chosen.number(3, I32)) if chosen else False,
+        online_prepare=options.number(4, BOOL, False),
         op_packages=tuple(p.text(0) for p in packages.tables(0)) if packages else (),
     )
 

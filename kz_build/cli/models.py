@@ -20,7 +20,7 @@ def pte(arguments: argparse.Namespace) -> int:
     from kz_build.model.errors import DeviceError
     from kz_build.stages.pte import hold
 
-    contract = read_contract(arguments.contract) if arguments.contract else None
+    contract = read_contract(arguments.contract, arguments.root) if arguments.contract else None
     library = read_library(arguments.lib, file) if arguments.lib else None
     found = hold(file, contract, library, arguments.soc)
     show(arguments, {"file": file, "checks": found}, f"{view.text(file)}\n\n{view.checks(found)}")

@@ -50,6 +50,7 @@ class QnnSpec:
     weight_sharing: bool
     spill_fill_bytes: int
     signed_pd: bool
+    online_prepare: bool
     op_packages: tuple[str, ...]
 
 

@@ -85,6 +85,10 @@ def _runner(asked: Asked) -> _Answer | None:
     if needs is None:
         return None
     missing = [name for name in needs if name not in names]
+    if not missing and runner in ("kv", "hybrid") and asked.library and not asked.library.kv_width:
+        return _fail(
+            f"{_named(asked)} has no QNN runner: upstream builds it into the JNI only where QNN_SDK_ROOT is set"
+        )
     if not missing:
         return _pass(f"the {runner} runner calls {_listed(needs)}, and the file has {'both' if needs[1:] else 'it'}")
     if runner == "hybrid" and missing == ["prefill_forward"]:

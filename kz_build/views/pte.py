@@ -63,6 +63,8 @@ def _spec(spec: QnnSpec) -> str:
     }
     parts = [f"compiled for {spec.soc or 'no SoC'}", f"{spec.backend} {spec.arch}", f"VTCM {spec.vtcm_mb} MB"]
     parts += [f"{name} {'on' if on else 'off'}" for name, on in flags.items()]
+    if spec.online_prepare:
+        parts.append("compiled on the device")
     if spec.spill_fill_bytes:
         parts.append(f"spill-fill {spec.spill_fill_bytes:,}")
     return ", ".join([*parts, *(f"op package {_shown(name)}" for name in spec.op_packages)])

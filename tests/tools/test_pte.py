@@ -84,17 +84,6 @@ def test_a_context_without_a_version_says_so_and_a_look_ends_within_bounds() -> 
     assert [c.sdk for _, c in parse(decoder(qnn=[Qnn(sdk="", body=late)]), "x.pte").contexts] == [""]
 
 
-@pytest.mark.skipif(not os.environ.get("KZ_UPSTREAM"), reason="KZ_UPSTREAM names no checkout of ExecuTorch")
-def test_upstreams_own_decoder() -> None:
-    folder = Path(os.environ["KZ_UPSTREAM"], "examples/qualcomm/oss_scripts/llama/artifacts")
-    found = read_pte(folder / "stories260k_hybrid_llama_qnn.pte")
-    assert (found.mode, found.kv_bits, found.context_length, found.shards) == ("hybrid", 8, 128, 1)
-    assert found.ar_lengths == (("prefill_forward", 32), ("kv_forward", 1))
-    ((_, context),) = found.contexts
-    assert (context.size, context.sdk.split("_")[0]) == (1331200, "2.37.0.250724175447")
-    assert {(d.qnn.soc, d.qnn.arch) for d in found.delegates if d.qnn} == {("SM8650", "v75")}
-
-
 @pytest.mark.parametrize(
     ("data", "says"),
     [

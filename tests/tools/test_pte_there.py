@@ -55,7 +55,7 @@ contract:
   qnn: 2.42.0.251225
   executorch: 1.4.1
 """
-    assert read_contract(recipe(tmp_path, text)) == Contract(
+    assert read_contract(recipe(tmp_path, text), ROOT) == Contract(
         ("kv_forward", "prefill_forward"), ("QnnBackend",), "hybrid", 8, 1024, 1, True, "SM8750", "v79", "2.42.0.251225",
         "1.4.1",
     )  # fmt: skip
@@ -64,17 +64,25 @@ contract:
 def test_all_faults_of_a_contract_come_at_once_with_their_lines(tmp_path: Path) -> None:
     path = recipe(tmp_path, "line: x\ncontract:\n  kv_bits: 12\n  kvbits: 8\n  executorch: 1.4\n  runner: fast\n")
     with pytest.raises(ConfigError) as caught:
-        read_contract(path)
+        read_contract(path, ROOT)
     said = str(caught.value)
     for words in ("r.yaml:3: contract.kv_bits", "r.yaml:4: contract.kvbits: unknown key", "r.yaml:6: contract.runner"):
         assert words in said, said
     assert "r.yaml:5: contract.executorch: must be text: quote it" in said
 
 
+def test_pinned_is_what_the_line_of_the_recipe_has(tmp_path: Path) -> None:
+    text = "line: {}\ncontract: {{executorch: pinned}}\n"
+    assert read_contract(recipe(tmp_path, text.format("et-1.4")), ROOT).executorch == "v1.4.1"
+    assert read_contract(recipe(tmp_path, text.format("et-1.5")), ROOT).executorch == "1.5.1"
+    with pytest.raises(ConfigError, match="no line named 'et-9'"):
+        read_contract(recipe(tmp_path, text.format("et-9")), ROOT)
+
+
 @pytest.mark.parametrize("text", ["", "line: x\n", "contract: []\n", "- a\n"])
 def test_a_file_without_a_contract_is_no_recipe(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="is no recipe"):
-        read_contract(recipe(tmp_path, text))
+        read_contract(recipe(tmp_path, text), ROOT)
 
 
 def test_a_library_that_registers_all_of_it_and_ones_that_do_not(tmp_path: Path, kz: Kz) -> None:

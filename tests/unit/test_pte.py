@@ -47,6 +47,7 @@ SENTENCES = [
     ("runner", (KV, {"runner": "hybrid"}), "kv-only file and the runner is hybrid", (HYBRID, {"runner": "hybrid"})),
     ("runner", (TEXT, {"runner": "kv"}), "calls kv_forward, which the file does not have", (HYBRID, {"runner": "kv"})),
     ("runner", (KV, {"runner": "llm"}), "calls forward, which the file does not have", (TEXT, {"runner": "llm"})),
+    ("runner", (HYBRID, {"runner": "hybrid", "library": replace(LIB, kv_width="")}), "lib has no QNN runner", (HYBRID, {"runner": "hybrid", "library": LIB})),
     ("token-embedding", (VISION, {}), "(text_decoder, vision_encoder) without the method token_embedding", (WHOLE, {})),
     ("token-embedding", (TEXT, {"runner": "multimodal"}), "so the contract says", (TEXT, {"runner": "llm"})),
     ("kv-bits", (HYBRID, {"kv_bits": 16}), "8-bit and the runner of the contract takes 16-bit", (KV_16, {"kv_bits": 16})),
