@@ -13,7 +13,7 @@ def pte(arguments: argparse.Namespace) -> int:
 
     file = read_pte(arguments.file)
     if not (arguments.contract or arguments.lib or arguments.soc):
-        show(arguments, {"file": file}, view.text(file))
+        show(arguments, {"file": file, "summary": view.plain(file)}, view.text(file))
         return 0
     from kz_build.adapters.contract import read_contract
     from kz_build.adapters.library import read_library
@@ -23,7 +23,8 @@ def pte(arguments: argparse.Namespace) -> int:
     contract = read_contract(arguments.contract, arguments.root) if arguments.contract else None
     library = read_library(arguments.lib, file) if arguments.lib else None
     found = hold(file, contract, library, arguments.soc)
-    show(arguments, {"file": file, "checks": found}, f"{view.text(file)}\n\n{view.checks(found)}")
+    told = {"file": file, "summary": view.plain(file), "checks": found}
+    show(arguments, told, f"{view.text(file)}\n\n{view.checks(found)}")
     if failed := [c for c in found if c.failed]:
         raise DeviceError(f"{file.name} will not do there: {', '.join(c.check for c in failed)}")
     return 0

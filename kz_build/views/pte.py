@@ -35,6 +35,20 @@ def text(pte: Pte) -> str:
     return "\n".join(rows)
 
 
+def plain(pte: Pte) -> dict[str, object]:
+    """What follows from the file's parts, for the JSON."""
+    return {
+        "mode": pte.mode,
+        "ar_lengths": dict(pte.ar_lengths),
+        "context_length": pte.context_length,
+        "kv_bits": pte.kv_bits,
+        "shards": pte.shards,
+        "contexts": [
+            {"segment": segment, "size": context.size, "sdk": context.sdk} for segment, context in pte.contexts
+        ],
+    }
+
+
 def checks(found: Sequence[CheckResult]) -> str:
     """One sentence per finding, failures last, where the eye ends up."""
     width = max((len(c.check) for c in found), default=0)
@@ -96,15 +110,15 @@ def _values(values: Iterable[Value]) -> Iterable[str]:
             shape = ", ".join(map(str, value.shape))
             yield f"{value.dtype} [{shape}]{' or less' if value.dynamic else ''}{times}"
         else:
-            yield f"{value.kind} {_plain(value.value)}{times}"
+            yield f"{value.kind} {_literal(value.value)}{times}"
 
 
 def _constants(constants: Iterable[tuple[str, tuple[Plain, ...]]]) -> Iterable[str]:
     for name, values in constants:
-        yield f"{_shown(name)} = {', '.join(_plain(value) for value in values)}"
+        yield f"{_shown(name)} = {', '.join(_literal(value) for value in values)}"
 
 
-def _plain(value: Plain) -> str:
+def _literal(value: Plain) -> str:
     return _shown(value) if isinstance(value, str) else str(value)
 
 

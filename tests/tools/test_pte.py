@@ -262,7 +262,9 @@ def test_three_gigabytes_cost_as_little_as_a_small_file(tmp_path: Path) -> None:
     found = [cost(file) for _ in range(3)]
     for done, _, kilobytes in found:
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["file"]["segments"] == [{"offset": head, "size": size - head}]
+        told = json.loads(done.stdout)
+        assert (told["summary"]["mode"], told["summary"]["contexts"][0]["size"]) == ("hybrid", size - 256 - head)
+        assert told["file"]["segments"] == [{"offset": head, "size": size - head}]
         assert kilobytes < 30 << 10
     assert min(seconds for _, seconds, _ in found) < 0.4
 
