@@ -121,7 +121,7 @@ def _graph_operators(asked: Asked) -> Answer | None:
         return None
     if missing := needs - library.graph_operators:
         return failed(
-            f"Vulkan in {named(asked)} does not carry {listed(missing)} (Could not find operator with name …): upstream's "
+            f"Vulkan in {named(asked)} does not carry {listed(missing)} (Missing operator: …, and the process ends): upstream's "
             "partitioner takes operators that its runtime does not have"
         )
     return passed(f"Vulkan in {named(asked)} carries the {len(needs)} operators of its graphs")
