@@ -276,6 +276,19 @@ def test_a_stopped_run_is_no_obstacle_to_the_next(
     assert str(project) not in Path("/proc/mounts").read_text()
 
 
+def test_nothing_of_a_tampered_store_is_built(sample: Path, kz: Kz, store: Path, tmp_path: Path) -> None:
+    own = tmp_path / "store"
+    shutil.copytree(store / "unpacked", own / "unpacked", symlinks=True, copy_function=os.link)
+    shutil.copytree(store / "sha256", own / "sha256", copy_function=os.link)
+    tool = next(own.glob("unpacked/*/ninja-1.13.0.data/scripts/ninja"))
+    content = tool.read_bytes()
+    tool.unlink()
+    tool.write_bytes(content + b"x")
+    tool.chmod(0o755)
+    done = kz("-C", sample, "reproduce", KZ_CACHE=str(own))
+    assert done.returncode == 3 and "ninja" in done.stderr, done.stdout + done.stderr
+
+
 def test_members_of_a_zip_are_named(tmp_path: Path) -> None:
     def packed(name: str, content: bytes, month: int) -> Path:
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
