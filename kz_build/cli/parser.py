@@ -245,6 +245,18 @@ def _pte(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
+def _diagnose(made: Any) -> None:
+    _any(made)
+    made.add_argument("log", metavar="LOGFILE", help="a log of any size, or - for standard input")
+    made.add_argument(
+        "--signatures",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file of signatures of your own, beside kz's",
+    )
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -342,6 +354,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         _pte,
         "what a .pte holds, and whether it will load there",
         "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750",
+    ),
+    (
+        "diagnose",
+        "exporting",
+        _diagnose,
+        "what a log of an export, a device or an app says went wrong, and what to do",
+        "logcat.txt",
     ),
     ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
 )
