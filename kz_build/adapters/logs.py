@@ -11,7 +11,10 @@ from typing import BinaryIO
 
 from kz_build.model.errors import ConfigError
 
-BLOCK = 1 << 20
+BLOCK = 1 << 16
+"""Bytes that are read at once: what stays in a core's own cache while every text is looked for."""
+LONGEST = 1 << 20
+"""Bytes of a line without end that are kept together."""
 OVERLAP = 4096
 """Bytes of a line without end that are looked at twice, so that no text is cut in two."""
 PART = 64 << 20
@@ -44,7 +47,7 @@ def parts(log: str) -> tuple[Part, ...]:
             cuts = [0]
             for number in range(1, count):
                 file.seek(size * number // count)
-                file.readline(BLOCK)
+                file.readline(LONGEST)
                 cuts.append(file.tell())
     except OSError as error:
         raise ConfigError(f"{log} cannot be read: {error.strerror}") from error
@@ -88,7 +91,7 @@ def _blocks(file: BinaryIO, shown: str, left: int, *, head: bool = True) -> Iter
             rest = piece[cut:]
         else:
             rest += piece
-        if len(rest) > BLOCK:
+        if len(rest) > LONGEST:
             yield rest
             rest = rest[-OVERLAP:]
         piece = b"" if bounded and not left else read(min(BLOCK, left) if bounded else BLOCK)

@@ -61,6 +61,6 @@ class Diagnosis:
 
 def signature(id: str, plain: dict[str, Any]) -> Signature:
     """One signature from its YAML form. Raises TypeError for a key that it does not know."""
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     fields["seen"] = tuple(Seen(**one) for one in plain["seen"])
     return Signature(id=id, **fields)
