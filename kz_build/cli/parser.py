@@ -245,6 +245,18 @@ def _pte(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
+def _export(made: Any) -> None:
+    _any(made)
+    made.add_argument("recipe", metavar="RECIPE", nargs="?", help="its name: a file of recipes/ without .yaml")
+    which = made.add_mutually_exclusive_group()
+    which.add_argument("--list", action="store_true", help="every recipe of the project")
+    which.add_argument("--show", action="store_true", help="all of one recipe")
+    which.add_argument("--dry-run", action="store_true", help="print the commands, the environment and what it needs")
+    which.add_argument(
+        "--preflight", action="store_true", help="is this machine ready? Everything that is not, at once"
+    )
+
+
 def _diagnose(made: Any) -> None:
     _any(made)
     made.add_argument("log", metavar="LOGFILE", help="a log of any size, or - for standard input")
@@ -354,6 +366,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         _pte,
         "what a .pte holds, and whether it will load there",
         "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750",
+    ),
+    (
+        "export",
+        "exporting",
+        _export,
+        "plan a model's export, and see whether this machine is ready for it",
+        "qwen3-4b-qnn-hybrid --dry-run",
     ),
     (
         "diagnose",

@@ -99,6 +99,11 @@ class DeviceError(KzError):
 
     exit_code = 8
     name = "device"
+class NotReadyError(KzError):
+    """A machine lacks what a recipe needs; its checks, already shown, say what mends each."""
+
+    exit_code = 6
+    name = "missing"
 
 
 class StorageError(KzError):
