@@ -31,6 +31,11 @@ _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 Part = tuple[int, int]
 
 
+def _utf16(start: bytes) -> str:
+    """The encoding of a log that starts as UTF-16 does: a mark, and Latin letters among zeros."""
+    return _UTF16.get(start[:2], "") if b"\0" in start[2:64] else ""
+
+
 def parts(log: str) -> tuple[Part, ...]:
     """Ranges of bytes that can be looked at apart, cut at line ends; one (0, 0), all, where there is nothing to gain.
 
@@ -42,7 +47,7 @@ def parts(log: str) -> tuple[Part, ...]:
         with Path(log).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             count = min(os.cpu_count() or 1, size // PART)
-            if count < 2 or file.read(2) in _UTF16:
+            if count < 2 or _utf16(file.read(64)):
                 return ((0, 0),)
             cuts = [0]
             for number in range(1, count):
@@ -78,7 +83,7 @@ def _blocks(file: BinaryIO, shown: str, left: int, *, head: bool = True) -> Iter
     for magic, unpack in _PACKED.items():
         if head and piece.startswith(magic):
             raise ConfigError(f"{shown} is packed", hint=f"{unpack} {shown} | kz diagnose -")
-    encoding = _UTF16.get(piece[:2], "") if head else ""
+    encoding = _utf16(piece) if head else ""
     decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding else None
     rest = b""
     while piece:

@@ -245,6 +245,13 @@ def _pte(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
+def _schema(made: Any) -> None:
+    _any(made)
+    made.add_argument(
+        "of", metavar="pins|recipes", nargs="?", choices=("pins", "recipes"), default="pins", help="whose"
+    )
+
+
 def _export(made: Any) -> None:
     _any(made)
     made.add_argument("recipe", metavar="RECIPE", nargs="?", help="its name: a file of recipes/ without .yaml")
@@ -381,5 +388,11 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "what a log of an export, a device or an app says went wrong, and what to do",
         "logcat.txt",
     ),
-    ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
+    (
+        "schema",
+        "building",
+        _schema,
+        "print the JSON schema of pins.yaml or of a recipe, for your editor",
+        "> pins.schema.json",
+    ),
 )

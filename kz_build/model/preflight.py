@@ -40,7 +40,7 @@ def memory(need: Amount, ram: int, swap: int, disk: str, free: int) -> Check:
         return Check("memory", "PASS", f"{said}, at least {need.low:g} needed; nobody measured the most")
     # Rounded up: it costs only disk.
     file, size = f"{disk.rstrip('/')}/kz-swap", int(most - have) + 1
-    fix = (
+    fix: tuple[str, ...] = (
         f"sudo fallocate -l {size}G {file} && sudo chmod 600 {file} && sudo mkswap {file} && sudo swapon {file}",
         f"# afterwards: sudo swapoff {file} && sudo rm {file}",
     )

@@ -99,6 +99,14 @@ class Contract(Strict):
     executorch: str | None = Field(default=None, description="version, or `pinned`")
 
 
+def json_schema() -> dict[str, Any]:
+    """JSON schema of a recipe, for editors."""
+    schema = RecipeOf.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "a recipe of kz_build"
+    return schema
+
+
 class RecipeOf(Strict):
     about: Text
     line: Name | Literal[""] = ""

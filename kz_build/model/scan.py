@@ -84,8 +84,12 @@ class Scanner:
     def found(self) -> tuple[Found, ...]:
         """Everything recognised: causes in the order of the log, each before what follows from it."""
         by_id = {one.id: one for one in self._all}
-        why = {other: id for id in self._first for other in by_id[id].explains if other in self._first}
-        order = sorted(self._first, key=lambda id: self._first[id][0])
+        order = sorted(self._first, key=lambda id: (self._first[id][0], id))
+        why: dict[str, str] = {}
+        for id in order:
+            for other in by_id[id].explains:
+                if other in self._first:
+                    why.setdefault(other, id)
         placed: list[tuple[str, str]] = []
         for id in (id for id in order if id not in why):
             placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]
