@@ -54,7 +54,8 @@ class Weights:
     licence: str = ""
     digests: dict[str, str | None] = field(default_factory=dict)
     random: dict[str, Any] | None = None
-    content: dict[str, Any] | None = None
+    content: dict[str, Any] | list[Any] | None = None
+    tokenizer: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -56,20 +56,33 @@ class RandomWeights(Strict):
     shape: Text = Field(description="file among these weights that holds the model's parameters")
 
 
+class TokenizerOf(Strict):
+    """A SentencePiece tokenizer that kz trains on a fixed text."""
+
+    vocabulary: Annotated[int, Field(gt=256)]
+
+
 class WeightsOf(Strict):
-    """Exactly one of repository, random, content."""
+    """Exactly one of repository, random, content, tokenizer."""
 
     repository: str = Field(default="", description="on huggingface.co, as owner/name")
     revision: Commit | None = Field(default=None, description="null: not pinned yet, kz says so")
     licence: str = Field(default="", description="what one has to accept before they can be had")
     digests: dict[Text, Digest | None] = Field(default={}, description="file: sha256, null where nobody computed it")
     random: RandomWeights | None = None
-    content: dict[str, Any] | None = Field(default=None, description="a JSON file, written as it stands here")
+    content: dict[str, Any] | list[Any] | None = Field(
+        default=None, description="a JSON file, written as it stands here"
+    )
+
+    tokenizer: TokenizerOf | None = None
 
     @model_validator(mode="after")
     def _one(self) -> WeightsOf:
-        if sum((bool(self.repository), self.random is not None, self.content is not None)) != 1:
-            raise ValueError("weights need one of: repository, random, content")
+        if (
+            sum((bool(self.repository), *(made is not None for made in (self.random, self.content, self.tokenizer))))
+            != 1
+        ):
+            raise ValueError("weights need one of: repository, random, content, tokenizer")
         return self
 
 

@@ -102,7 +102,7 @@ def _weights(one: Recipe) -> list[str]:
         elif of.random:
             rows.append(f"    {name}: random, seed {of.random['seed']}, in the shape of {of.random['shape']}")
         else:
-            rows.append(f"    {name}: written by kz")
+            rows.append(f"    {name}: " + ("a tokenizer that kz trains" if of.tokenizer else "written by kz"))
     return rows
 
 

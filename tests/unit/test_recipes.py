@@ -31,6 +31,10 @@ WANTED = {
     "tiny-qwen3-xnnpack",
     "tiny-qwen3-vulkan",
     "qwen3-1.7b-mllm-qnn-aot",
+    "tiny-llama-qnn-hybrid",
+    "tiny-llama-qnn-kv",
+    "tiny-llama-qnn-2shard",
+    "tiny-llama-qnn-x86",
 }
 GB = 10**9
 
@@ -60,6 +64,12 @@ def test_the_shipped_recipes(project: Project) -> None:
     assert ARCH[hybrid.contract["soc"]] == hybrid.contract["htp_arch"]
     assert (hybrid.needs.memory.low, hybrid.needs.memory.high, hybrid.needs.minutes) == (46, 59, (30, 73))
     assert found["tiny-qwen3-xnnpack"].contract["executorch"] == "1.5.1"
+
+
+def test_a_rehearsal_says_that_its_context_must_not_go_to_a_pinned_device(project: Project) -> None:
+    for one in recipes(project.root, project.pins):
+        if "qnn-host" in one.needs.sdk:
+            assert any("2.49" in trap["text"] and "must not go" in trap["text"] for trap in one.traps), one.name
 
 
 def test_mllm_names_its_stages_op_packages_and_trap(project: Project) -> None:
@@ -93,7 +103,7 @@ CASES = {
     "range": (("[46, 59]", "[59, 46]"), "gb must be [at least, at most]"),
     "digest": (("config.json: null", "config.json: abc"), "weights.Qwen3-4B.digests.config.json: "),
     "whose": (("line: et-1.2\n", ""), "a recipe needs one of: line, upstream"),
-    "weights": (("    repository: Qwen/Qwen3-4B\n", ""), "weights need one of: repository, random, content"),
+    "weights": (("    repository: Qwen/Qwen3-4B\n", ""), "weights need one of: repository, random, content, tokenizer"),
     "unpinned SDK": (("{qnn-sdk: pinned}", "{qnn-sdkk: pinned}"), "needs.sdk.qnn-sdkk: is pinned nowhere"),
 }
 
