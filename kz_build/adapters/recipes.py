@@ -57,7 +57,7 @@ def one(path: Path, pins: Pins) -> Recipe:
     pinned = pins.line(plain["line"]) if plain["line"] else {}
     if plain["contract"]["executorch"] == "pinned":
         version = pinned.get("executorch") or pinned.get("executorch-wheel", "")
-        plain["contract"]["executorch"] = version.removeprefix("v")
+        plain["contract"]["executorch"] = version
     return recipe(path.stem, plain)
 
 

@@ -99,6 +99,8 @@ class DeviceError(KzError):
 
     exit_code = 8
     name = "device"
+
+
 class NotReadyError(KzError):
     """A machine lacks what a recipe needs; its checks, already shown, say what mends each."""
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from kz_build.model.contract import Contract
+
 PLACEHOLDER = re.compile(r"\{([a-z][\w.-]*)\}")
 """A name in braces, so that JSON in an argument stays what it is."""
 FOLDERS = ("out", "weights", "python")
@@ -68,7 +70,7 @@ class Recipe:
     needs: Needs
     weights: dict[str, Weights]
     output: str
-    contract: dict[str, Any]
+    contract: Contract
     line: str = ""
     upstream: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
@@ -83,6 +85,9 @@ def recipe(name: str, plain: dict[str, Any]) -> Recipe:
         return Amount(of["gb"][0], of["gb"][1], of["source"])
 
     needs = plain["needs"]
+    contract: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in plain["contract"].items()
+    }
     return Recipe(
         **{
             **plain,
@@ -101,6 +106,6 @@ def recipe(name: str, plain: dict[str, Any]) -> Recipe:
             "weights": {folder: Weights(**of) for folder, of in plain["weights"].items()},
             "upstream": plain["upstream"] or {},
             "traps": tuple(plain["traps"]),
-            "contract": {key: value for key, value in plain["contract"].items() if value is not None},
+            "contract": Contract(**contract),
         }
     )

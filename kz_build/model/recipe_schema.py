@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
+from kz_build.model.contract import Contract
 from kz_build.model.schema import Name, Strict, Text
 
 Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
@@ -96,20 +97,6 @@ class Upstream(Strict):
 class Trap(Strict):
     text: Text
     source: Text
-
-
-class Contract(Strict):
-    """What the .pte must be. A key that is absent is not asked."""
-
-    methods: list[Text] | None = None
-    kv_bits: Literal[8, 16, 32] | None = None
-    context_length: Annotated[int, Field(gt=0)] | None = None
-    soc: str | None = None
-    htp_arch: Annotated[str, StringConstraints(pattern=r"^v\d\d$")] | None = None
-    shards: Annotated[int, Field(gt=0)] | None = None
-    shared_buffer: bool | None = None
-    backends: list[Text] | None = None
-    executorch: str | None = Field(default=None, description="version, or `pinned`")
 
 
 def json_schema() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
@@ -9,6 +10,7 @@ from pydantic import BaseModel, RootModel, ValidationError
 from kz_build.model.schema import sentence
 
 Place = tuple[str | int, ...]
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, of a dataclass
 
 
 def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
@@ -20,14 +22,16 @@ def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | Non
             (
                 tuple(p for p in item["loc"] if p != "[key]"),
                 sentence(item),
-                str(item["loc"][-1]) if item["type"] == "extra_forbidden" else "",
+                str(item["loc"][-1]) if item["type"] in UNKNOWN else "",
             )
             for item in error.errors(include_url=False)
         ]
 
 
-def fields(model: type[BaseModel]) -> set[str]:
-    """Every key that a model and the models in it know."""
+def fields(model: type[Any]) -> set[str]:
+    """Every key that a model and the models and dataclasses in it know."""
+    if dataclasses.is_dataclass(model):
+        return {field.name for field in dataclasses.fields(model)}
     found: set[str] = set() if issubclass(model, RootModel) else set(model.model_fields)
     for field in model.model_fields.values():
         for inner in _models(field.annotation):
@@ -35,7 +39,7 @@ def fields(model: type[BaseModel]) -> set[str]:
     return found
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _models(annotation: Any) -> list[type[Any]]:
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]
     return [model for argument in get_args(annotation) for model in _models(argument)]

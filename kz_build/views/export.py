@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from kz_build.model.contract import Contract
 from kz_build.model.recipe import Amount, Recipe
 
 
@@ -38,7 +40,7 @@ def shown(one: Recipe) -> str:
     rows += [f"    glibc       {needs.glibc} or newer"] if needs.glibc else []
     rows += [f"    {name}: {what}" for name, what in needs.tools.items()]
     rows += ["", "  weights", *_weights(one)]
-    rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in one.contract.items())]
+    rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in _asked(one.contract))]
     for stage in one.command:
         rows += ["", f"  {stage.name}, on the {stage.where}, in {{{stage.inside}}}", *_argv(stage.run, "    ")]
     if one.environment:
@@ -119,6 +121,12 @@ def _argv(argv: Sequence[str], indent: str) -> list[str]:
         else:
             lines.append(word)
     return [indent + (" \\\n" + indent + "    ").join(lines)]
+
+
+def _asked(contract: Contract) -> list[tuple[str, Any]]:
+    """What a contract says, without what it does not ask."""
+    said = ((field.name, getattr(contract, field.name)) for field in dataclasses.fields(contract))
+    return [(name, value) for name, value in said if value not in ("", 0, (), None) or value is False]
 
 
 def _value(value: object) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kz_build.adapters.contract import read_contract
 from kz_build.adapters.project import load_project
 from kz_build.adapters.recipes import named, recipes
 from kz_build.model.errors import ConfigError
@@ -53,17 +54,17 @@ def test_the_shipped_recipes(project: Project) -> None:
     assert set(found) >= WANTED
     for one in found.values():
         assert one.needs.memory.source and all(of.source for of in one.needs.disk.values()), one.name
-        assert set(one.contract) <= {
-            "methods", "kv_bits", "context_length", "soc", "htp_arch", "shards", "shared_buffer", "backends", "executorch",
-        }  # fmt: skip
+        assert one.contract == read_contract(project.root / "recipes" / f"{one.name}.yaml", project.root), (
+            "as `kz pte` reads it"
+        )
         if one.line:
             made = [path for stage in one.command for path in stage.makes]
             assert any(path.endswith(".pte") for path in made), one.name
     hybrid = found["qwen3-4b-qnn-hybrid"]
-    assert hybrid.contract["methods"] == ["kv_forward", "prefill_forward"]
-    assert ARCH[hybrid.contract["soc"]] == hybrid.contract["htp_arch"]
+    assert hybrid.contract.methods == ("kv_forward", "prefill_forward")
+    assert ARCH[hybrid.contract.soc] == hybrid.contract.htp_arch
     assert (hybrid.needs.memory.low, hybrid.needs.memory.high, hybrid.needs.minutes) == (46, 59, (30, 73))
-    assert found["tiny-qwen3-xnnpack"].contract["executorch"] == "1.5.1"
+    assert found["tiny-qwen3-xnnpack"].contract.executorch == "1.5.1"
 
 
 def test_a_rehearsal_says_that_its_context_must_not_go_to_a_pinned_device(project: Project) -> None:
