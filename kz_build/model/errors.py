@@ -101,6 +101,13 @@ class DeviceError(KzError):
     name = "device"
 
 
+class NotReadyError(KzError):
+    """A machine lacks what a recipe needs; its checks, already shown, say what mends each."""
+
+    exit_code = 6
+    name = "missing"
+
+
 class StorageError(KzError):
     """The disk is full or a file cannot be written; counted as a missing resource of the machine."""
 
