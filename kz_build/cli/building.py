@@ -93,30 +93,33 @@ def build(arguments: argparse.Namespace) -> int:
     from kz_build.stages import audit, report
     from kz_build.stages import build as stage
     from kz_build.stages.apply import apply
+    from kz_build.stages.engines import choose
     from kz_build.stages.fetch import fetch
     from kz_build.stages.plan import plan
     from kz_build.views import terminal
 
     project = project_of(arguments)
     line, target, request = _names(project, arguments)
-    stage.require(project, line, target, request)
+    chosen = choose(project, line, target, "host" if arguments.dry_run else arguments.engine)
+    stage.require(project, line, target, request, here=chosen.engine.name == "host")
     with terminal.Live() as live:
         request = replace(request, progress=live.download)
         sources = fetch(project, request)
         trees = tuple(t for t in apply(project, line, live.download, request.names))
         sources = stage.with_stacks(sources, trees)
-        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs)
+        jobs = arguments.jobs or chosen.cores or os.cpu_count() or 1
+        layout = chosen.engine.layout()
+        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=jobs, layout=layout)
         if arguments.dry_run:
             from kz_build.views.script import script
 
             show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
-        commands = Commands(_log_folder(project), live.note)
+        commands = Commands(_log_folder(project), live.note, arguments.timeout * 60)
         if built is None:
-            from kz_build.adapters.engine import Host
-
-            built = stage.build(planned, Host(), commands, stage.sources_facts(sources, trees, project), live.event)
+            facts = stage.sources_facts(sources, trees, project, chosen.overrides)
+            built = stage.build(planned, chosen.engine, commands, facts, live.event)
     checks = audit.audit(project, built, sources)
     report.write(project, line)
     folder = str(relative(planned.dist))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,7 +87,16 @@ def _fetch(made: Any) -> None:
 def _build(made: Any) -> None:
     _fetch(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
-    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
+    made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
+    made.add_argument(
+        "--timeout", type=float, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
+    )
+    made.add_argument(
+        "--engine",
+        choices=("auto", "host", "docker"),
+        default="auto",
+        help="where it is built (default: docker where a daemon answers and knows the base, else this machine)",
+    )
 
 
 def _lock(made: Any) -> None:

@@ -12,7 +12,7 @@ from kz_build import __version__
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
-from kz_build.model.plan import Artifact, Checkout, Command, Copy, Plan, Step
+from kz_build.model.plan import Artifact, Bring, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
 from kz_build.model.sources import Fetched
@@ -27,20 +27,55 @@ class _Context:
     name: str
     target: Mapping[str, Any]
     sources: tuple[Fetched, ...]
-    tree: Path
-    build: Path
+    layout: Layout
     values: Mapping[str, str]
+
+    @property
+    def tree(self) -> Path:
+        return self.layout.tree
+
+    @property
+    def build(self) -> Path:
+        return self.layout.build
+
+    def folder(self, source: Fetched) -> Path:
+        """Where the programs of a build find a source."""
+        if source.trees or self.layout.image or not source.folder:
+            return self.tree / source.name
+        return source.folder
+
+    def file(self, source: Fetched) -> str:
+        """Where they find a source's archive or wheel itself."""
+        if source.file and self.layout.image:
+            return f"{MAPPED}/files/{source.name}/{source.file.name}"
+        return str(source.file or "")
 
     def fill(self, text: str) -> str:
         return PLACEHOLDER.sub(lambda m: self.values[m[1]] if m[1] in self.values else m[0], text)
 
 
-def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *, soc: str, jobs: int) -> Plan:
-    """The steps that build a target of fetched and patched sources."""
+def here(project: Project, line: str, name: str) -> Layout:
+    """The layout of a build on this machine itself."""
+    return Layout(project.out("tree", line, name), project.out("build", line, name), project.store, sys.executable)
+
+
+def plan(
+    project: Project,
+    line: str,
+    name: str,
+    sources: tuple[Fetched, ...],
+    *,
+    soc: str,
+    jobs: int,
+    layout: Layout | None = None,
+) -> Plan:
+    """The steps that build a target of fetched and patched sources, in the places of an engine's layout (default: here)."""
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
-    _refuse_spaces(project, target, name)
-    context = _context(project, line, name, target, sources, soc, jobs)
+    layout = layout or here(project, line, name)
+    if not layout.image:
+        _refuse_spaces(project, target, name)
+    context = _context(project, line, name, target, sources, soc, jobs, layout)
     stage = context.build / "stage"
     artifacts = tuple(_artifacts(target, context, soc))
     steps: list[Step] = [*_checkouts(context)]
@@ -50,21 +85,24 @@ def plan(project: Project, line: str, name: str, sources: tuple[Fetched, ...], *
     inputs = [
         __version__,
         name,
-        {k: v for k, v in target.items() if k != "audit"},
+        {k: v for k, v in target.items() if k not in ("audit", "container")},
         soc,
         [s.key() for s in sources],
-        sys.version_info[:2] if "{python}" in str(target) else None,
+        layout.image or (sys.version_info[:2] if "{python}" in str(target) else None),
     ]
     return Plan(
         line,
         name,
         digest_of(inputs),
-        context.tree,
-        context.build,
-        stage,
+        project.out("tree", line, name),
+        project.out("build", line, name),
+        project.out("build", line, name) / "stage",
         project.root / "dist" / line / name,
         tuple(steps),
         artifacts,
+        layout,
+        tuple(_brought(context, project)) if layout.image else (),
+        tuple(target["needs"]),
     )
 
 
@@ -78,25 +116,44 @@ def _refuse_spaces(project: Project, target: Mapping[str, Any], name: str) -> No
 
 
 def _context(
-    project: Project, line: str, name: str, target: Mapping[str, Any], sources: tuple[Fetched, ...], soc: str, jobs: int
+    project: Project,
+    line: str,
+    name: str,
+    target: Mapping[str, Any],
+    sources: tuple[Fetched, ...],
+    soc: str,
+    jobs: int,
+    layout: Layout,
 ) -> _Context:
-    tree, build = project.out("tree", line, name), project.out("build", line, name)
+    build = layout.build
     arch = arch_of(soc) if soc else ""
     values = {
         "jobs": str(jobs),
         "arch": arch,
         "ARCH": arch.upper(),
-        "python": sys.executable,
+        "python": layout.python,
         "project": str(project.root),
-        "cache": str(project.store),
+        "cache": str(layout.cache),
     }
+    context = _Context(line, name, target, sources, layout, values)
     for source in sources:
-        values[source.name] = str(tree / source.name if source.trees else source.folder)
-        values[f"{source.name}.file"] = str(source.file or "")
+        values[source.name] = str(context.folder(source))
+        values[f"{source.name}.file"] = context.file(source)
     for project_name in target["cmake"]:
         values[f"build.{project_name}"] = str(build / project_name)
         values[f"install.{project_name}"] = str(build / f"{project_name}-install")
-    return _Context(line, name, target, sources, tree, build, values)
+    return context
+
+
+def _brought(context: _Context, project: Project) -> Iterator[Bring]:
+    """What lies unpacked on this machine, and archives that the target takes as they are."""
+    for source in context.sources:
+        if source.folder and not source.trees:
+            only = project.pins.source(source.name).list("only")
+            known = source.identity if source.identity.startswith("sha256 ") else ""
+            yield Bring(source.folder, context.folder(source), only, f"{known} {source.folder.name}" if known else "")
+        if source.file and f"{{{source.name}.file}}" in str(context.target):
+            yield Bring(source.file, Path(context.file(source)).parent, (), source.identity)
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
@@ -116,6 +173,7 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
     defines = {
         **_flags(context),
+        **_launchers(context),
         "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
         "CMAKE_INSTALL_PREFIX": str(build) + "-install",
         **{key: context.fill(value) for key, value in cmake["defines"].items()},
@@ -147,9 +205,16 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
 def _flags(context: _Context) -> dict[str, str]:
     """Prefix maps for all three languages: without them each object holds the folder it was built in."""
     folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
-    folders |= {str(s.folder): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    folders |= {str(context.folder(s)): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    folders = {folder: to for folder, to in folders.items() if folder != to}
     maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
+
+
+def _launchers(context: _Context) -> dict[str, str]:
+    """ccache before each compiler. Only where folders are the same for everyone: elsewhere it would never hit."""
+    languages = ("C", "CXX", "ASM") if context.layout.ccache else ()
+    return {f"CMAKE_{language}_COMPILER_LAUNCHER": "ccache" for language in languages}
 
 
 def environment(context: _Context) -> dict[str, str]:
@@ -169,6 +234,10 @@ def environment(context: _Context) -> dict[str, str]:
     }
     if python := context.target["python"]:
         env["PYTHONPATH"] = ":".join(context.fill(path) for path in python)
+    if context.layout.ccache:
+        tools_are = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
+        del env["CCACHE_DISABLE"]
+        env |= {"CCACHE_DIR": str(context.layout.cache / "ccache"), "CCACHE_COMPILERCHECK": f"string:{tools_are}"}
     return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
 
 
