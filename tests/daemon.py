@@ -126,5 +126,34 @@ def base_tar(store: Path) -> Path:
 def imported(address: str, store: Path) -> str:
     """Name of that root as an image of the daemon."""
     client = docker.DockerClient(base_url=address, timeout=120)
-    client.api.import_image_from_file(str(base_tar(store)), repository="kz-test-base", tag="1")
-    return "kz-test-base:1"
+    client.api.import_image_from_file(str(base_tar(store)), repository="kz-test-base", tag="latest")
+    return "kz-test-base:latest"
+
+
+@contextlib.contextmanager
+def podman() -> Iterator[str]:
+    """Address of podman's Docker-compatible socket, with storage of its own."""
+    packages("podman", "runc", "catatonit", programs=["podman", "runc"])
+    folder = Path(tempfile.mkdtemp(prefix="kz-podman-"))
+    argv = ["podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
+    # crun refuses machines with both kinds of cgroups.
+    argv += ["--runtime", shutil.which("runc") or "runc", "--events-backend", "file"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*argv, "system", "service", "--time", "0", f"unix://{folder}/s"], stdout=log, stderr=log
+        )
+    try:
+        deadline = time.monotonic() + 20
+        while not answers(f"unix://{folder}/s"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                pytest.skip(f"podman cannot run here: {(folder / 'log').read_text()[-300:]}")
+            time.sleep(0.1)
+        yield f"unix://{folder}/s"
+    finally:
+        process.terminate()
+        process.wait(20)
+        subprocess.run([*argv, "system", "reset", "--force"], capture_output=True)
+        for mount in [row.split()[1] for row in Path("/proc/mounts").read_text().splitlines()]:
+            if mount.startswith(f"{folder}/"):
+                subprocess.run(["umount", "-l", mount], capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -18,6 +18,8 @@ from kz_build.model.plan import Bring, Checkout, Command, Layout, Plan, Step
 
 ROOT = PurePosixPath("/kz")
 PIDS = 4096
+ULIMITS = (("nofile", 4096), ("nproc", 4 * PIDS))
+"""The same wherever the daemon runs, whose own differ. `nproc` counts all builds of a machine."""
 _OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """Of cgroups 2 and 1; a container sees its own."""
 _COPY = 'test -f "$1" || exit 44; mkdir -p "${2%/*}" && cp "$1" "$2" && if test -x "$1"; then chmod 755 "$2"; else chmod 644 "$2"; fi'
@@ -142,15 +144,13 @@ class Container:
             with contextlib.suppress(Exception):
                 api.remove_volume(name)
             api.create_volume(name, labels={_OWN: bring.to.name})
-            host = api.create_host_config(mounts=[_mount(str(bring.to), name)], network_mode="none")
-            filler = api.create_container(self.image.tag, ["true"], host_config=host, labels={_OWN: ""})["Id"]
-        try:
+        # It runs while it is filled: podman lays files below the volume, not into it, where none runs.
+        host = api.create_host_config(mounts=[_mount(str(bring.to), name)], network_mode="none", ulimits=_ulimits())
+        with self._running(["sleep", "3600"], host) as (filler, start):
+            start()
             self._send(filler, bring.source, PurePosixPath(bring.to), bring.only)
-            with self.daemon.answering("its volumes"):
-                api.create_volume(f"{name}-whole", labels={_OWN: bring.to.name})
-        finally:
-            with contextlib.suppress(Exception):
-                api.remove_container(filler, force=True)
+        with self.daemon.answering("its volumes"):
+            api.create_volume(f"{name}-whole", labels={_OWN: bring.to.name})
         return name
 
     @contextlib.contextmanager
@@ -162,36 +162,56 @@ class Container:
         api = self.daemon.api
         mounts = [_mount(str(ROOT), None), _mount("/cache", self.cache)]
         mounts += [_mount(str(bring.to), name, read_only=True) for name, bring in volumes]
-        with self.daemon.answering("a container"):
-            host = api.create_host_config(
-                network_mode=self._within or "none",
-                read_only=True,
-                tmpfs={"/tmp": f"exec,mode=1777,size={self.memory // 2}"},
-                cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                mem_limit=self.memory,
-                memswap_limit=self.memory,
-                pids_limit=PIDS,
-                init=True,
-                auto_remove=True,
-                mounts=mounts,
-            )
-            user = f"{tar.USER}:{tar.USER}"
-            made = api.create_container(
-                self.image.tag, ["cat"], user=user, hostname="kz", stdin_open=True, host_config=host, labels={_OWN: ""}
-            )
-        self._id, self._oom_kills = made["Id"], 0
-        try:
+        host = api.create_host_config(
+            network_mode=self._within or "none",
+            read_only=True,
+            tmpfs={"/tmp": f"exec,mode=1777,size={self.memory // 2}"},
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            mem_limit=self.memory,
+            memswap_limit=self.memory,
+            pids_limit=PIDS,
+            ulimits=_ulimits(),
+            init=True,
+            auto_remove=True,
+            mounts=mounts,
+        )
+        with self._running(["cat"], host, stdin_open=True) as (self._id, start):
+            self._oom_kills = 0
             with self.daemon.answering("to start a container"):
                 held = api.attach_socket(self._id, params={"stdin": 1, "stream": 1})
-                api.start(self._id)
-            yield
+            try:
+                start()
+                yield
+            finally:
+                with contextlib.suppress(OSError):
+                    held.close()
+
+    @contextlib.contextmanager
+    def _running(self, argv: Argv, host: Any, *, stdin_open: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
+        """(id, what starts it) of a new container that is removed at the end, with all that runs in it."""
+        api = self.daemon.api
+        user = f"{tar.USER}:{tar.USER}"
+        with self.daemon.answering("a container"):
+            made = api.create_container(
+                self.image.tag,
+                argv,
+                user=user,
+                hostname="kz",
+                stdin_open=stdin_open,
+                host_config=host,
+                labels={_OWN: ""},
+            )["Id"]
+
+        def start() -> None:
+            with self.daemon.answering("to start a container"):
+                api.start(made)
+
+        try:
+            yield made, start
         finally:
             with contextlib.suppress(Exception):
-                api.remove_container(self._id, force=True, v=True)
-            with contextlib.suppress(Exception):
-                held.close()
-            self._id = ""
+                api.remove_container(made, force=True, v=True)
 
     def _require(self, programs: Sequence[str]) -> None:
         script = 'for name; do command -v "$name" >/dev/null || echo "$name"; done'
@@ -289,6 +309,12 @@ class Container:
             found = tar.extract(pieces, wanted.get)
         if lacks := sorted(set(wanted) - found):
             raise CommandError(f"the container gave no {', '.join(lacks)}")
+
+
+def _ulimits() -> list[Any]:
+    from docker.types import Ulimit
+
+    return [Ulimit(name=name, soft=most, hard=most) for name, most in ULIMITS]
 
 
 def _mount(target: str, volume: str | None, *, read_only: bool = False) -> Any:
