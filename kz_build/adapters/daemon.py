@@ -16,7 +16,7 @@ from kz_build.adapters.process import Commands
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 
 SOCKET = "/var/run/docker.sock"
-_OWN = "kz_build"
+OWN = "kz_build"
 """Label of every container, volume and image that kz makes."""
 
 
@@ -87,7 +87,8 @@ class Daemon:
             docker.errors.DockerException,
             requests.exceptions.RequestException,
             urllib3.exceptions.HTTPError,
-            OSError,
+            ConnectionError,
+            TimeoutError,
         ) as error:
             raise CommandError(
                 f"the container daemon at {self.address} no longer answers ({asked})",
@@ -128,7 +129,7 @@ class Daemon:
                     dockerfile=f"{image.folder.name}/Dockerfile",
                     tag=image.tag,
                     buildargs=arguments,
-                    labels={_OWN: image.key},
+                    labels={OWN: image.key},
                     network_mode="host",
                     rm=True,
                     forcerm=True,
@@ -157,7 +158,7 @@ class Daemon:
 
 
 _IMPORT = "containers/base/make | docker import - NAME, or a name that `docker images` shows"
-_BRINGS = "apt install docker.io, and a user in group docker; or DOCKER_HOST=ssh://… ; or --engine host"
+_BRINGS = "apt install docker.io, and a user in group docker; or DOCKER_HOST=tcp://…; or --engine host"
 
 
 def named() -> bool:

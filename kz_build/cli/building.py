@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from pathlib import Path
 from typing import Any
 
+from kz_build.cli.common import log_folder, relative, show, within
 from kz_build.cli.common import project as project_of
-from kz_build.cli.common import relative, show
 
 
 def lock(arguments: argparse.Namespace) -> int:
@@ -71,6 +69,8 @@ def apply(arguments: argparse.Namespace) -> int:
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    if arguments.engine == "docker":
+        return within(arguments, project, lines)
     found = {line: apply(project, line) for line in lines}
     show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
     return 0
@@ -116,7 +116,7 @@ def build(arguments: argparse.Namespace) -> int:
             show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
-        commands = Commands(_log_folder(project), live.note, arguments.timeout * 60)
+        commands = Commands(log_folder(project), live.note, arguments.timeout * 60)
         if built is None:
             facts = stage.sources_facts(sources, trees, project, chosen.overrides)
             built = stage.build(planned, chosen.engine, commands, facts, live.event)
@@ -150,10 +150,6 @@ def _canonical(manifest: Any) -> str:
     return "\n".join(
         ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in manifest["overrides"])]
     )
-
-
-def _log_folder(project: Any) -> Path:
-    return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
 
 
 def audit(arguments: argparse.Namespace) -> int:

@@ -67,7 +67,7 @@ def tried(engine: Container, tmp_path: Path, text: str, *, limit: float = 60) ->
 
 
 def running(engine: Container) -> list[str]:
-    return [c["Id"] for c in engine.daemon.api.containers(filters={"label": "kz_build"})]
+    return [c["Id"] for c in engine.box.daemon.api.containers(filters={"label": "kz_build"})]
 
 
 def test_a_build_that_writes_outside_is_refused_and_told_so(engine: Container, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_build_that_eats_memory_is_ended_and_told_so(engine: Container, tmp_pa
 
 
 def test_a_build_that_forks_without_end_is_held_and_ends_at_its_limit(engine: Container, tmp_path: Path) -> None:
-    engine.memory = 4 << 30
+    engine.box.memory = 4 << 30
     bomb = "perl -e 'while (1) { my $p = fork(); if (!defined $p) { warn qq(fork: $!\\n); sleep 1 } }'"
     started = time.monotonic()
     with pytest.raises(StoppedError, match="took longer than 6 s"):
@@ -150,18 +150,18 @@ def test_what_a_container_stages_is_taken_and_nothing_else(engine: Container, tm
 
 def test_an_image_is_named_by_content_and_not_made_twice(engine: Container, base: str, tmp_path: Path) -> None:
     commands = Commands(tmp_path / "log")
-    engine.daemon.ensure(engine.image, commands)
-    before = engine.daemon.api.inspect_image(engine.image.tag)["Id"]
-    engine.daemon.ensure(engine.image, Commands(tmp_path / "again"))
+    engine.box.daemon.ensure(engine.image, commands)
+    before = engine.box.daemon.api.inspect_image(engine.image.tag)["Id"]
+    engine.box.daemon.ensure(engine.image, Commands(tmp_path / "again"))
     assert not (tmp_path / "again").exists()
-    assert engine.daemon.api.inspect_image(engine.image.tag)["Id"] == before
+    assert engine.box.daemon.api.inspect_image(engine.image.tag)["Id"] == before
     folder = Path(shutil.copytree(FOLDER, tmp_path / "containers/build"))
     assert adapter.Image(folder, "other-name", engine.image.base_is).tag == engine.image.tag
     (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN exit 7\n")
     broken = adapter.Image(folder, base, engine.image.base_is)
     assert broken.tag != engine.image.tag
     with pytest.raises(CommandError, match="returned a non-zero code: 7"):
-        engine.daemon.ensure(broken, commands)
+        engine.box.daemon.ensure(broken, commands)
 
 
 def test_programs_that_an_image_lacks_are_named_at_once(engine: Container, tmp_path: Path) -> None:
