@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -30,6 +31,13 @@ def packages(*names: str, programs: Sequence[str]) -> None:
     done = subprocess.run(argv, env=env, capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"apt-get cannot install {' '.join(names)}: {done.stderr[-300:]}")
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        return int(made.getsockname()[1])
 
 
 def answers(address: str) -> bool:

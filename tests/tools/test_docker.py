@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -331,3 +332,96 @@ def cached(engine: Container, tmp_path: Path) -> dict[str, str]:
         engine.run(Command("cached", ("sh", "-c", text), Path("/kz/out"), env), commands, lines.append)
     wanted = ("cache_miss", "direct_cache_hit", "remote_storage_hit", "remote_storage_write")
     return {k: v for k, _, v in (line.partition("\t") for line in lines) if k in wanted and v != "0"}
+
+
+def test_the_base_is_the_one_of_the_lock_by_digest(
+    address: str, store: Path, sample: Path, kz: Kz, tmp_path: Path
+) -> None:
+    daemon.packages("docker-registry", programs=["docker-registry"])
+    port = daemon.free_port()
+    config = f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\nhttp: {{addr: 127.0.0.1:{port}}}\n"
+    (tmp_path / "registry.yml").write_text(config)
+    log = (tmp_path / "registry.log").open("wb")
+    registry = subprocess.Popen(["docker-registry", "serve", tmp_path / "registry.yml"], stdout=log, stderr=log)
+    client = docker.DockerClient(base_url=address, timeout=120)
+    name = f"127.0.0.1:{port}/base"
+    try:
+        client.images.get(daemon.imported(address, store)).tag(name, "day-1")
+        deadline = time.monotonic() + 20
+        while "digest: sha256:" not in (said := client.images.push(name, "day-1")) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        digest = said.split("digest: ")[1].split()[0]
+        client.images.remove(f"{name}:day-1")
+        pins = (sample / "pins.yaml").read_text()
+        pins = pins.replace("sources:\n", f"sources:\n  base: {{image: '{name}'}}\n", 1)
+        pins = pins.replace("{minirt: v0.1.0,", "{base: day-1, minirt: v0.1.0,")
+        (sample / "pins.yaml").write_text(
+            pins.replace("{folder: containers/build}", "{folder: containers/build, base: base}")
+        )
+
+        done = kz("-C", sample, "lock", "--write", DOCKER_HOST="unix:///nowhere/s")
+        assert done.returncode == 0 and "base day-1: missing on this machine" in done.stdout, done.stdout + done.stderr
+        done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST=address)
+        assert done.returncode == 3 and "does not know the digest of base" in done.stderr
+
+        done = kz("-C", sample, "lock", "--write", DOCKER_HOST=address)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((sample / "pins.lock").read_text())["lines"]["sample-0.1"]["base"]["digest"] == digest
+        done = kz("-C", sample, "build", "--json", DOCKER_HOST=address)
+        assert done.returncode == 0, done.stderr
+        manifest = json.loads(done.stdout)["manifest"]
+        assert manifest["engine"] == "docker" and manifest["image"]["base"] == f"{name}@{digest}"
+        assert manifest["canonical"] is True
+    finally:
+        registry.terminate()
+        registry.wait(20)
+        log.close()
+
+
+@pytest.fixture
+def with_git(sample: Path) -> Path:
+    """The sample with the image for Android, which has git and Python in it."""
+    folder = ROOT / "containers/android"
+    (sample / "pins.local.yaml").write_text(f"targets: {{linux-arm64: {{container: {{folder: '{folder}'}}}}}}\n")
+    return sample
+
+
+def test_patch_verbs_say_and_write_the_same_inside(
+    with_git: Path, sample: Path, address: str, base: str, kz: Kz, tmp_path: Path
+) -> None:
+    here = Path(shutil.copytree(sample, tmp_path / "here"))
+    daemon_env = {"DOCKER_HOST": address, "BASE_IMAGE": base, "APT_MIRROR": "http://deb.debian.org/debian"}
+    for verb in (("apply",), ("apply", "--json"), ("verify", "--json"), ("verify", "--tags", "v*")):
+        inside, outside = kz("-C", sample, *verb, "--engine=docker", **daemon_env), kz("-C", here, *verb)
+        assert inside.returncode == outside.returncode, inside.stderr
+        assert without_places(inside.stdout) == without_places(outside.stdout)
+    # A commit that moves lines and breaks nothing; the next release stops it.
+    bundle = ROOT / "examples/sample/upstream.bundle"
+    subprocess.run(["git", "clone", "-q", bundle, tmp_path / "clone"], check=True, capture_output=True)
+    listed = subprocess.run(
+        ["git", "-C", tmp_path / "clone", "rev-list", "--reverse", "v0.1.0..v0.2.0"], check=True, capture_output=True
+    )
+    first = listed.stdout.decode().split()[0]
+    before = snapshot(sample)
+    stopped = kz("-C", sample, "rebase", "--onto", "v0.2.0", "--engine", "docker", **daemon_env)
+    assert stopped.returncode == 4 and "the same command without --engine docker" in stopped.stderr
+    assert {k: v for k, v in snapshot(sample).items() if not k.startswith("out/log/")} == {
+        k: v for k, v in before.items() if not k.startswith("out/log/")
+    }
+    inside = kz("-C", sample, "rebase", "--onto", first, "--engine", "docker", **daemon_env)
+    assert inside.returncode == 0, inside.stderr
+    assert kz("-C", here, "rebase", "--onto", first).returncode == 0
+    for name in ("pins.yaml", "pins.lock", "patches"):
+        done = subprocess.run(["diff", "-r", sample / name, here / name], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+    assert first[:10] in (sample / "pins.yaml").read_text()
+
+
+def without_places(text: str) -> str:
+    """What a verb says, without the folders that it found things in."""
+    return re.sub(r'"repository": "[^"]*"', "", text)
+
+
+def test_an_image_without_git_is_said_so(sample: Path, address: str, base: str, kz: Kz) -> None:
+    done = kz("-C", sample, "verify", "--engine", "docker", DOCKER_HOST=address, BASE_IMAGE=base)
+    assert done.returncode == 6 and "git, python3" in done.stderr
