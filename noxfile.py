@@ -53,6 +53,13 @@ def build_android(session: nox.Session) -> None:
 
 
 @nox.session
+def reproduce(session: nox.Session) -> None:
+    """Build twice in other surroundings and compare every byte: `kz reproduce`."""
+    install(session, "run")
+    kz(session, "reproduce")
+
+
+@nox.session
 def verify_patches(session: nox.Session) -> None:
     """Judge every patch of every line: `kz verify --all-lines`, on the pins, where trees must be the lock's, or after `--` on others."""
     install(session, "run")
@@ -109,5 +116,5 @@ def typecheck(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Ratios against git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` for one of them."""
     install(session, "dev")
-    for name in session.posargs or ("verify", "history", "radar", "rebase", "scaling", "layout"):
+    for name in session.posargs or ("verify", "history", "radar", "rebase", "scaling", "layout", "build"):
         session.run("python", f"benchmarks/{name}.py")

@@ -43,7 +43,8 @@ def main() -> None:
         def forget(engine: str) -> None:
             for folder in ("out", "dist"):
                 shutil.rmtree(Path(at, engine, folder), ignore_errors=True)
-            shutil.rmtree(store / "zig", ignore_errors=True)
+            for folder in ("zig", "ccache"):
+                shutil.rmtree(store / folder, ignore_errors=True)
             own = f"kz-cache-{hashlib.sha256(bytes(store)).hexdigest()[:12]}"
             for volume in client.volumes.list(filters={"name": own}):
                 volume.remove()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-SAMPLE = ROOT / "examples" / "sample"
+from tests.tools.apps import ROOT, SAMPLE, Linker
+
 Kz = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -22,6 +22,20 @@ def store() -> Iterator[Path]:
     folder = Path(os.environ.get("KZ_TEST_CACHE", ROOT / "out" / "test-cache")).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     yield folder
+
+
+@pytest.fixture(scope="session")
+def downloads(store: Path) -> Path:
+    """Where tests keep what they took from package registries."""
+    folder = store / "test-downloads"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def linker(clean_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Linker:
+    """A linker for every machine of an app."""
+    return Linker(clean_env, tmp_path_factory.mktemp("linker"))
 
 
 @pytest.fixture(scope="session")

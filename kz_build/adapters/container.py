@@ -15,7 +15,7 @@ from kz_build.adapters.files import remove
 from kz_build.adapters.git import Repository
 from kz_build.adapters.process import Commands
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
-from kz_build.model.plan import Checkout, Command, Layout, Plan, Step
+from kz_build.model.plan import Ccache, Checkout, Command, Layout, Plan, Step
 
 _COPY = 'test -f "$1" || exit 44; mkdir -p "${2%/*}" && cp "$1" "$2" && if test -x "$1"; then chmod 755 "$2"; else chmod 644 "$2"; fi'
 
@@ -27,7 +27,7 @@ class Container:
 
     def __init__(self, daemon: Daemon, image: Image, store: Path, *, ccache: bool) -> None:
         self.image = image
-        self.ccache = ccache
+        self.ccache = ccache and environment.variable("KZ_CCACHE") != "0"
         self.cache = f"kz-cache-{hashlib.sha256(bytes(store)).hexdigest()[:12]}"
         remote = environment.variable("KZ_CCACHE_REMOTE") if ccache else ""
         within = environment.variable("KZ_CCACHE_NETWORK") if remote else ""
@@ -44,11 +44,21 @@ class Container:
 
     def layout(self) -> Layout:
         """Where things lie in the container: the same for everyone."""
-        return Layout(Path(ROOT), Path(ROOT / "out"), Path("/cache"), "/usr/bin/python3", self.image.key, self.ccache)
+        return Layout(Path(ROOT), Path(ROOT / "out"), Path("/cache"), "/usr/bin/python3", self.image.key)
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """See Engine."""
+        return Ccache("ccache", Path("/cache/ccache")) if self.ccache else None
 
     def facts(self) -> dict[str, Any]:
         """What a manifest says of this engine."""
-        image = {"name": self.image.tag, "key": self.image.key, "base": self.image.base, "base_is": self.image.base_is}
+        image = {
+            "digest": self.box.daemon.id(self.image),
+            "name": self.image.tag,
+            "key": self.image.key,
+            "base": self.image.base,
+            "base_is": self.image.base_is,
+        }
         return {
             "engine": self.name,
             "network": self.network,

@@ -107,6 +107,11 @@ class Daemon:
                 raise MissingError((lacks,)) from None
         return " ".join(found["RootFS"]["Layers"])
 
+    def id(self, image: Image) -> str:
+        """What the daemon itself calls an image that it has: the digest of its configuration."""
+        with self.answering(f"image {image.tag}"):
+            return str(self.api.inspect_image(image.tag)["Id"])
+
     def digest(self, repository: str, tag: str) -> str:
         """Digest of a tag in its registry, which the daemon asks. Raises CommandError where it does not answer."""
         with self.answering(f"the digest of {repository}:{tag}"):

@@ -148,6 +148,22 @@ def strings_with(path: Path, prefixes: Sequence[str]) -> tuple[tuple[str, str], 
     return tuple(found)
 
 
+def sections(path: Path) -> dict[str, bytes]:
+    """Content of each section, decompressed, in the file's order; of two of one name the later is `name #2`, and so on.
+
+    `headers` is the ELF header with the program headers: where all of it lies. Raises AuditError like `read_elf`.
+    """
+    found: dict[str, bytes] = {}
+    with _opened(path) as (elf, whole):
+        for name, data, start, end in _contents(elf, whole):
+            same = sum(1 for known in found if known.split(" #")[0] == name)
+            found[f"{name} #{same + 1}" if same else name] = bytes(data[start:end])
+        header = elf.header
+        programs = header["e_phoff"], header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]
+        found["headers"] = whole[: header["e_ehsize"]] + whole[programs[0] : programs[1]]
+    return found
+
+
 def _folder(path: str) -> re.Pattern[bytes]:
     """The folder or what lies in it; /home/me is no part of /home/me2."""
     return re.compile(re.escape(path.rstrip("/").encode()) + rb"(?![\w.-])")

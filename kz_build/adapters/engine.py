@@ -6,13 +6,15 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Protocol
 
+from kz_build.adapters.ccache import compile_cache
 from kz_build.adapters.files import disk_errors, remove
 from kz_build.adapters.git import Repository
 from kz_build.adapters.process import Commands, find, run
 from kz_build.model.errors import CommandError
-from kz_build.model.plan import Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.model.plan import Ccache, Checkout, Command, Copy, Layout, Plan, Step
 
 
 class Engine(Protocol):
@@ -22,6 +24,9 @@ class Engine(Protocol):
 
     def layout(self) -> Layout | None:
         """Where it puts what a build works with; None for the folders of this machine."""
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """The compile cache that builds of a store share there; None where there is none, or KZ_CCACHE=0."""
 
     def facts(self) -> dict[str, Any]:
         """What a manifest says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
@@ -46,6 +51,10 @@ class Host:
     def layout(self) -> Layout | None:
         """See Engine."""
         return None
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """See Engine."""
+        return compile_cache(store)
 
     def facts(self) -> dict[str, Any]:
         """See Engine."""

@@ -86,6 +86,20 @@ def remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
+def link_tree(folder: Path, to: Path) -> None:
+    """The same files in another place, as hard links where the disk allows; symbolic links as they are."""
+
+    def link(source: str, target: str) -> str:
+        try:
+            os.link(source, target, follow_symlinks=False)
+        except OSError:
+            shutil.copy2(source, target, follow_symlinks=False)
+        return target
+
+    with disk_errors(to):
+        shutil.copytree(folder, to, symlinks=True, copy_function=link)
+
+
 def sha256_file(path: Path) -> str:
     """sha256 of a file, read in pieces."""
     digest = hashlib.sha256()

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
@@ -47,15 +48,20 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     timeout: float | None = None,
+    seen: bool = False,
 ) -> Output:
-    """Run a short command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
+    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start.
+
+    `seen`: what it says of its progress goes to the terminal, and is not in the output.
+    """
     try:
         done = subprocess.run(
             argv,
             input=stdin,
             env=dict(env if env is not None else plain()),
             cwd=cwd,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=None if seen else subprocess.PIPE,
             timeout=timeout,
             check=False,
             start_new_session=True,
@@ -66,12 +72,24 @@ def run(
         ) from error
     except subprocess.TimeoutExpired:
         return Output(124, b"", f"no answer within {timeout:g} s".encode())
-    return Output(done.returncode, done.stdout, done.stderr)
+    return Output(done.returncode, done.stdout, done.stderr or b"")
 
 
-def checked(argv: Argv, *, env: Mapping[str, str] | None = None, stdin: bytes = b"", cwd: Path | None = None) -> bytes:
-    """Run a short command and give its standard output. Raises CommandError with what it said when it fails."""
-    done = run(argv, env=env, stdin=stdin, cwd=cwd)
+def watched() -> bool:
+    """Whether somebody sits before a terminal and wonders what takes so long."""
+    return sys.stderr.isatty()
+
+
+def checked(
+    argv: Argv,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    seen: bool = False,
+) -> bytes:
+    """Run a command and give its standard output. Raises CommandError with what it said when it fails."""
+    done = run(argv, env=env, stdin=stdin, cwd=cwd, seen=seen)
     _require(argv, done)
     return done.stdout
 

@@ -162,6 +162,8 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             need(source, plain["sources"], "source", (*place, "sources", i))
         if target["container"] and (base := target["container"]["base"]):
             need(base, plain["sources"], "source", (*place, "container", "base"))
+        if target["package"]:
+            need(target["package"]["aar"], plain["sources"], "source", (*place, "package", "aar"))
         for line in target["when"]:
             need(line, plain["lines"], "line", (*place, "when", line))
         allowed = {
@@ -175,7 +177,7 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             *(f"{s}.file" for s in target["sources"]),
             *(f"{folder}.{p}" for folder in ("build", "install") for p in target["cmake"]),
         }
-        for leaf, text in _leaves({k: v for k, v in target.items() if k not in ("when", "audit", "needs")}):
+        for leaf, text in _leaves({k: v for k, v in target.items() if k not in ("when", "audit", "needs", "package")}):
             for used in PLACEHOLDER.findall(text):
                 need(used, allowed, "placeholder", (*place, *leaf.split(".")))
         for project, cmake in target["cmake"].items():

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.git import Repository, local_environment, reachable
-from kz_build.adapters.process import checked, run
+from kz_build.adapters.process import checked, run, watched
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 
 
@@ -89,8 +89,18 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
     with store.locked(repository.path.parent.parent, repository.path.name):
         _asked(
             repository,
-            *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", "--stdin", "origin"),
+            *(
+                "fetch",
+                "--quiet",
+                *(["--progress"] if watched() else []),
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--filter=blob:none",
+                "--stdin",
+                "origin",
+            ),
             stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
+            seen=watched(),
         )
         # All only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
         # known without its trees. Where a killed git has left its lock behind, it is slower.
@@ -108,10 +118,10 @@ LIST = (
 )
 
 
-def _asked(repository: Repository, *words: str, stdin: bytes = b"") -> bytes:
+def _asked(repository: Repository, *words: str, stdin: bytes = b"", seen: bool = False) -> bytes:
     """What git says of upstream. Raises MissingError where it does not get there, CommandError where it is refused."""
     try:
-        return checked(repository.argv(*words), env=networked(), stdin=stdin)
+        return checked(repository.argv(*words), env=networked(), stdin=stdin, seen=seen)
     except CommandError as error:
         url = repository.git("config", "remote.origin.url").decode().strip()
         if said := reachable(url, 8.0):

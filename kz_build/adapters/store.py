@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import os
 import re
 import stat
 import tarfile
@@ -15,7 +17,7 @@ from typing import Any
 from kz_build.adapters.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.adapters.git import excluded
 from kz_build.model.diff import unsafe_path
-from kz_build.model.errors import LockError
+from kz_build.model.errors import LockError, StorageError
 from kz_build.model.stack import Blob
 
 
@@ -29,6 +31,31 @@ def locked(store: Path, name: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / f"{name}.lock"):
         yield
+
+
+def hold(store: Path) -> None:
+    """Keep `alone` out until this process ends. In a store that one may only read, nobody removes anything either."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(_whole(store), fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def alone(store: Path) -> Iterator[None]:
+    """No other kz uses the store meanwhile: those that start wait. Raises StorageError where one uses it now."""
+    with disk_errors(store):
+        handle = _whole(store)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise StorageError(f"another kz is using {store}", hint="run the command again when it has ended") from None
+    finally:
+        os.close(handle)
+
+
+def _whole(store: Path) -> int:
+    (store / "locks").mkdir(parents=True, exist_ok=True)
+    return os.open(store / "locks" / "store.lock", os.O_RDWR | os.O_CREAT, 0o644)
 
 
 def stored_file(store: Path, sha256: str) -> Path:
@@ -71,17 +98,19 @@ def adopt(store: Path, part: Path, expected: str, name: str) -> str:
     return found
 
 
-def unpacked(store: Path, sha256: str, root: str = "", only: Sequence[str] = ()) -> Path:
-    """Folder with an archive's content, unpacked once. Raises LockError for a member that leaves the folder."""
-    target = store / "unpacked" / (sha256 + ("-" + _short(f"{root}\0{only}") if root or only else ""))
-    if target.is_dir():
-        return target
+def unpacked_folder(store: Path, sha256: str, root: str, only: Sequence[str]) -> Path:
+    """Where an archive's content, or this part of it, lies unpacked; it may not be there."""
+    return store / "unpacked" / (sha256 + ("-" + _short(f"{root}\0{only}") if root or only else ""))
+
+
+def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> None:
+    """Unpack a stored archive into its folder. Raises LockError for a member that leaves the folder."""
+    target = unpacked_folder(store, sha256, root, only)
     archive = stored_file(store, sha256)
     with locked(store, f"unpack-{sha256[:16]}"):
         if not target.is_dir():
             with new_folder(target) as made:
                 unpack(archive, made, root, only)
-    return target
 
 
 def _wanted(name: str, root: str, only: Sequence[str]) -> str:
@@ -200,8 +229,6 @@ def wheel_files(path: Path) -> dict[str, Blob]:
 
 def folder_files(folder: Path) -> dict[str, Blob]:
     """Content of a folder without version control's own folders."""
-    import os
-
     files = {}
     for base, names, leaves in os.walk(folder):
         names[:] = [

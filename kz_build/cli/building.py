@@ -13,11 +13,13 @@ from kz_build.cli.common import project as project_of
 def lock(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.files import write_atomic
     from kz_build.adapters.project import LOCK, load_project
+    from kz_build.adapters.store import hold
     from kz_build.model.lock import differences
     from kz_build.stages.lock import lock
     from kz_build.views.terminal import Live
 
     project = load_project(arguments.root, local=False)  # a lock holds for every machine
+    hold(project.store)
     lines = (arguments.line,) if arguments.line else project.pins.lines
     with Live() as live:
         resolved = lock(project, lines, arguments.trust, live.download)
@@ -34,7 +36,7 @@ def lock(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _names(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
+def names_of(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
     """(line, target, request for all its sources) of a command line."""
     from kz_build.model.request import Request
 
@@ -55,7 +57,7 @@ def fetch(arguments: argparse.Namespace) -> int:
     from kz_build.views.terminal import Live, sources
 
     project = project_of(arguments)
-    line, target, request = _names(project, arguments)
+    line, target, request = names_of(project, arguments)
     require(project, line, target, request)
     with Live() as live:
         found = fetch(project, replace(request, progress=live.download))
@@ -92,6 +94,7 @@ def build(arguments: argparse.Namespace) -> int:
     from kz_build.model.errors import AuditError
     from kz_build.stages import audit, report
     from kz_build.stages import build as stage
+    from kz_build.stages import papers as beside
     from kz_build.stages.apply import apply
     from kz_build.stages.engines import choose
     from kz_build.stages.fetch import fetch
@@ -99,17 +102,18 @@ def build(arguments: argparse.Namespace) -> int:
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, request = _names(project, arguments)
+    line, target, request = names_of(project, arguments)
     chosen = choose(project, line, target, "host" if arguments.dry_run else arguments.engine)
     stage.require(project, line, target, request, here=chosen.engine.name == "host")
+    sign = beside.signing_key(arguments.sign)
     with terminal.Live() as live:
         request = replace(request, progress=live.download)
         sources = fetch(project, request)
         trees = tuple(t for t in apply(project, line, live.download, request.names))
         sources = stage.with_stacks(sources, trees)
         jobs = arguments.jobs or chosen.cores or os.cpu_count() or 1
-        layout = chosen.engine.layout()
-        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=jobs, layout=layout)
+        layout, ccache = chosen.engine.layout(), chosen.engine.compile_cache(project.store)
+        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=jobs, ccache=ccache, layout=layout)
         if arguments.dry_run:
             from kz_build.views.script import script
 
@@ -118,25 +122,31 @@ def build(arguments: argparse.Namespace) -> int:
         built = stage.done(planned)
         commands = Commands(log_folder(project), live.note, arguments.timeout * 60)
         if built is None:
+            from kz_build.stages.proof import prove
+
+            prove(project, sources)
             facts = stage.sources_facts(sources, trees, project, chosen.overrides)
             built = stage.build(planned, chosen.engine, commands, facts, live.event)
     checks = audit.audit(project, built, sources)
+    failed = [c for c in checks if c.failed]
+    # What is not to be shipped gets no papers.
+    made = None if failed else beside.papers(project, built, sources, trees, arguments.soc, sign)
     report.write(project, line)
     folder = str(relative(planned.dist))
     rows = [
         terminal.artifacts(dict(built.files), folder),
         terminal.checks(checks),
         _canonical(built.manifest),
+        made and terminal.papers(made.unlicensed, signed=made.signed),
         f"built in {built.manifest['seconds']:g} s; logs in {relative(commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
     ]
     show(
         arguments,
-        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks},
+        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks, "papers": made},
         "\n".join(row for row in rows if row),
     )
-    failed = [c for c in checks if c.failed]
     if failed:
         raise AuditError(
             f"{len(failed)} of {len(checks)} checks failed", hint=f"the files are in {folder}; do not ship them"
@@ -158,7 +168,7 @@ def audit(arguments: argparse.Namespace) -> int:
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, _ = _names(project, arguments)
+    line, target, _ = names_of(project, arguments)
     checks = recorded(project, line, target)
     show(arguments, checks, terminal.checks(checks))
     if any(c.failed for c in checks):

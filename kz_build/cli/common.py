@@ -14,10 +14,13 @@ from typing import Any
 
 
 def project(arguments: argparse.Namespace) -> Any:
-    """The project that `-C` names."""
+    """The project that `-C` names, its store held against `kz store gc`."""
     from kz_build.adapters.project import load_project
+    from kz_build.adapters.store import hold
 
-    return load_project(arguments.root)
+    found = load_project(arguments.root)
+    hold(found.store)
+    return found
 
 
 @contextmanager

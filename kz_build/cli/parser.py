@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,9 @@ def _fetch(made: Any) -> None:
 def _build(made: Any) -> None:
     _fetch(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
+    made.add_argument(
+        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
+    )
     made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
     made.add_argument(
         "--timeout", type=float, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
@@ -119,6 +123,11 @@ def _build(made: Any) -> None:
         default="auto",
         help="where it is built (default: docker where a daemon answers and knows the base, else this machine)",
     )
+
+
+def _reproduce(made: Any) -> None:
+    _fetch(made)
+    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
 
 
 def _lock(made: Any) -> None:
@@ -207,6 +216,24 @@ def _upstream(made: Any) -> None:
     _steps(made, **GOES_ON)
 
 
+def _package(made: Any) -> None:
+    _line(made)
+    made.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
+    made.add_argument(
+        "--aar", action="store_true", required=True, help="as an Android library, upstream's with ours in it"
+    )
+
+
+def _check_apk(made: Any) -> None:
+    _any(made)
+    made.add_argument(
+        "files", metavar="FILE", nargs="*", type=Path, help="an APK or app bundle, then models that come from elsewhere"
+    )
+    made.add_argument(
+        "--bundle", metavar="DIR", type=Path, help="instead: a folder of AARs, split APKs, libraries, models"
+    )
+
+
 def _status(made: Any) -> None:
     _lines(made)
     _asks(made)
@@ -215,6 +242,32 @@ def _status(made: Any) -> None:
 def _health(made: Any) -> None:
     _any(made)
     _asks(made)
+
+
+def _attest(made: Any) -> None:
+    _any(made)
+    made.add_argument("action", choices=("verify",), help="what to do with the papers")
+    made.add_argument("folder", metavar="DIR", type=Path, help="what SHA256SUMS lies in")
+    made.add_argument(
+        "--key", metavar="PUB", default="", help="public key of minisign, or its file: a signature of it is required"
+    )
+
+
+def _matrix(made: Any) -> None:
+    _line(made)
+    made.add_argument("--format", choices=("github", "json"), default="github", help="default: github, on one line")
+
+
+def _store(made: Any) -> None:
+    _any(made)
+    made.add_argument("action", choices=("list", "verify", "gc"), help="what is there; is it whole; what can go")
+    made.add_argument(
+        "--project", metavar="DIR", type=Path, action="append", default=[], help="another project that uses the store"
+    )
+    made.add_argument(
+        "--older", metavar="DAYS", type=float, default=30.0, help="gc: what nobody has used for so long (default: 30)"
+    )
+    made.add_argument("--delete", action="store_true", help="gc: remove it; without, it is only listed")
 
 
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
@@ -236,7 +289,17 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "--target android-arm64-xnnpack --dry-run",
     ),
     ("audit", "building", _target, "check what was built", "--target android-arm64-xnnpack"),
+    ("attest", "proving", _attest, "check artifacts by the papers beside them", "verify dist/et-1.2/android-arm64-qnn"),
+    ("matrix", "proving", _matrix, "every target on every line that can build it, for CI", "--format github"),
+    ("store", "proving", _store, "what is in the store, whether it is whole, what can go", "gc --older 30 --delete"),
     ("report", "building", _line, "what was fetched, applied, built and checked, in one table", "--json"),
+    (
+        "reproduce",
+        "proving",
+        _reproduce,
+        "build twice in other surroundings and name what differs, and why",
+        "--target android-arm64-xnnpack",
+    ),
     (
         "verify",
         "patching",
@@ -290,5 +353,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ),
     ("nightly", "carrying", _any, "the newest line against main, in one GitHub issue; for CI", ""),
     ("health", "carrying", _health, "write patches/HEALTH.md: every patch on every tag and on main", "--fetch"),
+    ("package", "packaging", _package, "a target's libraries as an AAR that an app takes", "--aar --line et-1.2"),
+    (
+        "check-apk",
+        "packaging",
+        _check_apk,
+        "whether the libraries and models of one app fit each other",
+        "app.apk qwen3-4b.pte",
+    ),
     ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
 )

@@ -23,8 +23,12 @@ class Lock(NamedTuple):
 
     def text(self) -> str:
         """The file's text, ending in a newline."""
-        data = {"version": VERSION, "unknown": count_nulls(self.lines), "lines": self.lines}
-        return json.dumps(data, indent=1, sort_keys=True) + "\n"
+        return as_text({"version": VERSION, "unknown": count_nulls(self.lines), "lines": self.lines})
+
+
+def as_text(data: Mapping[str, Any]) -> str:
+    """Plain data as sorted JSON, ending in a newline."""
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
 def parse_lock(text: str, name: str) -> Lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,24 @@ class Command:
 Step = Checkout | Copy | Command
 
 
+CACHING = (
+    "CCACHE_DISABLE",
+    "CCACHE_DIR",
+    "CCACHE_CONFIGPATH",
+    "CCACHE_COMPILERCHECK",
+    "CMAKE_C_COMPILER_LAUNCHER",
+    "CMAKE_CXX_COMPILER_LAUNCHER",
+)
+"""Variables of a step that say whether a compile cache is used, and where."""
+
+
+class Ccache(NamedTuple):
+    """A compile cache: the program, and the folder it keeps its results in."""
+
+    program: str
+    folder: Path
+
+
 @dataclass(frozen=True)
 class Bring:
     """Files of this machine that a build reads but never writes, and where the engine shows them: what of `only` (all
@@ -61,18 +80,21 @@ class Layout:
     cache: Path
     python: str
     image: str = ""
-    ccache: bool = False
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that the build puts into `dist`: `name` there, under which profile it is audited, where its symbols go."""
+    """A file that the build puts into `dist`: `name` there, under which profile it is audited, where its symbols go.
+
+    `built` is the file as the build left it, with its debug information; None for what goes along as it is.
+    """
 
     name: str
     folder: str
     profile: str
     made: bool
     symbols: bool
+    built: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,17 @@ class Container(Strict):
     ccache: bool = Field(default=False, description="whether the compilers go through ccache, which its image then has")
 
 
+class Package(Strict):
+    """How a target becomes an AAR: upstream's of that version, with the target's libraries in the place of its own."""
+
+    aar: Name = Field(description="archive source: upstream's published AAR")
+    dependencies: dict[str, list[Text]] = Field(
+        default={},
+        description="Gradle coordinates that an app needs beside an AAR file, {source} for a pin's version: libraries of the"
+        " target that they bring and that therefore stay out of the AAR",
+    )
+
+
 class Target(Strict):
     platform: Literal["android", "linux"]
     abi: Text
@@ -177,6 +188,7 @@ class Target(Strict):
     soc: str = Field(default="", description="SoC whose runtime goes along; --soc overrides")
     container: Container | None = None
     audit: Audit = Audit()
+    package: Package | None = None
     when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
 
 
@@ -216,6 +228,7 @@ FIELDS: dict[str, list[str]] = {
         Java,
         Audit,
         Container,
+        Package,
         Target,
         SubmoduleOverride,
     )

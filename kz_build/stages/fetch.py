@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kz_build.adapters import clones, git, sdk, store
+from kz_build.adapters import clones, git, proof, sdk, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.missing import missing_sources
 from kz_build.model.errors import ConfigError, LockError, MissingError
@@ -24,6 +24,7 @@ from kz_build.model.request import (
     wanted_commits,
 )
 from kz_build.model.sources import Fetched, TreeAt
+from kz_build.stages.proof import part_of
 
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
@@ -123,8 +124,7 @@ def _bring_file(project: Project, request: Request, source: Source, version: str
     digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress, again=False)
     if not store.stored_file(project.store, digest).exists():
         download(project, request.line, source, request.progress, digest)
-    root = str(source.options.get("root") or "").replace("{version}", version)
-    folder = store.unpacked(project.store, digest, root, source.list("only"))
+    folder = proof.unpacked(project.store, digest, *part_of(source, version))
     return Fetched(
         source.name,
         source.kind,

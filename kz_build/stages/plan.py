@@ -12,7 +12,7 @@ from kz_build import __version__
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
-from kz_build.model.plan import Artifact, Bring, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.model.plan import Artifact, Bring, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
 from kz_build.model.sources import Fetched
@@ -29,6 +29,7 @@ class _Context:
     sources: tuple[Fetched, ...]
     layout: Layout
     values: Mapping[str, str]
+    ccache: Ccache | None
 
     @property
     def tree(self) -> Path:
@@ -54,11 +55,6 @@ class _Context:
         return PLACEHOLDER.sub(lambda m: self.values[m[1]] if m[1] in self.values else m[0], text)
 
 
-def here(project: Project, line: str, name: str) -> Layout:
-    """The layout of a build on this machine itself."""
-    return Layout(project.out("tree", line, name), project.out("build", line, name), project.store, sys.executable)
-
-
 def plan(
     project: Project,
     line: str,
@@ -68,24 +64,31 @@ def plan(
     soc: str,
     jobs: int,
     layout: Layout | None = None,
+    ccache: Ccache | None = None,
+    at: Path | None = None,
 ) -> Plan:
-    """The steps that build a target of fetched and patched sources, in the places of an engine's layout (default: here)."""
+    """The steps that build a target of fetched and patched sources, in the places of an engine's layout (None: this machine's).
+
+    `ccache` makes them quicker and no byte different. `at` is a folder in whose out/ and dist/ all of it happens, with a
+    cache of its own, instead of the project's.
+    """
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
-    layout = layout or here(project, line, name)
+    root = at or project.root
+    tree, build = root / "out/tree" / line / name, root / "out/build" / line / name
+    layout = layout or Layout(tree, build, at / "cache" if at else project.store, sys.executable)
     if not layout.image:
         _refuse_spaces(project, target, name)
-    context = _context(project, line, name, target, sources, soc, jobs, layout)
-    stage = context.build / "stage"
+    context = _context(project, line, name, target, sources, soc, jobs, ccache, layout)
     artifacts = tuple(_artifacts(target, context, soc))
     steps: list[Step] = [*_checkouts(context)]
     for project_name, cmake in target["cmake"].items():
         steps += _cmake(context, project_name, cmake)
-    steps += _staging(context, target, artifacts, stage)
+    steps += _staging(context, target, artifacts, context.build / "stage")
     inputs = [
         __version__,
         name,
-        {k: v for k, v in target.items() if k not in ("audit", "container")},
+        {k: v for k, v in target.items() if k not in ("audit", "container", "package")},
         soc,
         [s.key() for s in sources],
         layout.image or (sys.version_info[:2] if "{python}" in str(target) else None),
@@ -94,10 +97,10 @@ def plan(
         line,
         name,
         digest_of(inputs),
-        project.out("tree", line, name),
-        project.out("build", line, name),
-        project.out("build", line, name) / "stage",
-        project.root / "dist" / line / name,
+        tree,
+        build,
+        build / "stage",
+        root / "dist" / line / name,
         tuple(steps),
         artifacts,
         layout,
@@ -123,6 +126,7 @@ def _context(
     sources: tuple[Fetched, ...],
     soc: str,
     jobs: int,
+    ccache: Ccache | None,
     layout: Layout,
 ) -> _Context:
     build = layout.build
@@ -135,7 +139,7 @@ def _context(
         "project": str(project.root),
         "cache": str(layout.cache),
     }
-    context = _Context(line, name, target, sources, layout, values)
+    context = _Context(line, name, target, sources, layout, values, ccache)
     for source in sources:
         values[source.name] = str(context.folder(source))
         values[f"{source.name}.file"] = context.file(source)
@@ -173,7 +177,6 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
     defines = {
         **_flags(context),
-        **_launchers(context),
         "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
         "CMAKE_INSTALL_PREFIX": str(build) + "-install",
         **{key: context.fill(value) for key, value in cmake["defines"].items()},
@@ -211,12 +214,6 @@ def _flags(context: _Context) -> dict[str, str]:
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
 
 
-def _launchers(context: _Context) -> dict[str, str]:
-    """ccache before each compiler. Only where folders are the same for everyone: elsewhere it would never hit."""
-    languages = ("C", "CXX", "ASM") if context.layout.ccache else ()
-    return {f"CMAKE_{language}_COMPILER_LAUNCHER": "ccache" for language in languages}
-
-
 def environment(context: _Context) -> dict[str, str]:
     """The whole environment of a build: nothing of the caller's comes in."""
     tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
@@ -226,7 +223,7 @@ def environment(context: _Context) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "SOURCE_DATE_EPOCH": "1",
-        "CCACHE_DISABLE": "1",
+        **_caching(context),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
@@ -234,18 +231,32 @@ def environment(context: _Context) -> dict[str, str]:
     }
     if python := context.target["python"]:
         env["PYTHONPATH"] = ":".join(context.fill(path) for path in python)
-    if context.layout.ccache:
-        tools_are = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
-        del env["CCACHE_DISABLE"]
-        env |= {"CCACHE_DIR": str(context.layout.cache / "ccache"), "CCACHE_COMPILERCHECK": f"string:{tools_are}"}
     return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
+
+
+def _caching(context: _Context) -> dict[str, str]:
+    """CMake takes the launcher from the environment, for projects inside a project too; upstream's own search finds no other."""
+    ccache = context.ccache
+    if ccache is None:
+        return {"CCACHE_DISABLE": "1"}
+    env = {
+        "CCACHE_DIR": str(ccache.folder),
+        "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
+        "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
+        "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
+    }
+    if context.layout.image:  # all files there have one time, which is what ccache would know a compiler by
+        tools = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
+        env["CCACHE_COMPILERCHECK"] = f"string:{tools}"
+    return env
 
 
 def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterator[Artifact]:
     libraries = f"jniLibs/{target['abi']}" if target["platform"] == "android" else "lib"
     for name, output in target["outputs"].items():
         folder = "bin" if output["profile"] == "program" else libraries
-        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"])
+        built = Path(context.fill(output["path"]))
+        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"], built)
     for name, prebuilt in target["prebuilt"].items():
         if soc or not prebuilt["soc"]:
             yield Artifact(context.fill(name), libraries, prebuilt["profile"], False, False)

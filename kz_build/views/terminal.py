@@ -50,6 +50,12 @@ def artifacts(found: dict[str, Any], folder: str) -> str:
     return "\n".join([f"{folder}/", *rows])
 
 
+def papers(unlicensed: Sequence[str], *, signed: bool) -> str:
+    """What lies beside the artifacts, and whose licence one has to look for by hand."""
+    said = "papers: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
+    return said + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
+
+
 def report(found: dict[str, Any]) -> str:
     """All that is known of a line."""
     rows = [
@@ -68,6 +74,9 @@ def report(found: dict[str, Any]) -> str:
             f"audit {target}: "
             + ", ".join(f"{counts.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in counts)
         )
+    for target, manifest in found.get("reproduce", {}).items():
+        varied = ", ".join(v["name"] for v in manifest["variations"] if not v["absent"])
+        rows.append(f"reproduce {target}: {'the same bytes' if manifest['same'] else 'DIFFERS'}, varied: {varied}")
     return "\n".join(rows)
 
 

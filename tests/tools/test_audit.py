@@ -52,13 +52,6 @@ def fetched(folder: Path, name: str, sha256: str, *argv: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def downloads(store: Path) -> Path:
-    folder = store / "test-downloads"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="session")
 def good(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An arm64 Android library with 16 KB pages (markupsafe's wheel)."""
     wheel = fetched(downloads, WHEEL, WHEEL_SHA256, sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:",

@@ -1,0 +1,46 @@
+"""Verbs from a checked library to an app."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kz_build.cli.common import project as project_of
+from kz_build.cli.common import relative, show
+
+
+def package(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.files import write_atomic
+    from kz_build.model.errors import AuditError
+    from kz_build.stages.package import package
+    from kz_build.views import terminal
+    from kz_build.views.gradle import snippet
+
+    project = project_of(arguments)
+    line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
+    with terminal.Live() as live:
+        made = package(project, line, target, live.download)
+    rows = [*(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)), terminal.checks(made.checks)]
+    if made.path:
+        path = Path(made.path)
+        text = snippet(made, path.name)
+        write_atomic(path.with_suffix(".gradle.kts"), text.encode())
+        rows = [f"{relative(path)}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", text.rstrip()]
+    show(arguments, made, "\n".join(rows))
+    if failed := [c for c in made.checks if c.failed]:
+        raise AuditError(f"{len(failed)} of {len(made.checks)} checks failed", hint="no AAR was written")
+    return 0
+
+
+def check_apk(arguments: argparse.Namespace) -> int:
+    from kz_build.model.errors import AuditError, ConfigError
+    from kz_build.stages.check_apk import check_apk
+    from kz_build.views import terminal
+
+    if not arguments.files and not arguments.bundle:
+        raise ConfigError("check-apk takes an app's file or --bundle FOLDER", hint="kz check-apk --help")
+    checks = check_apk(tuple(arguments.files), arguments.bundle)
+    show(arguments, checks, terminal.checks(checks))
+    if failed := [c for c in checks if c.failed]:
+        raise AuditError(f"{len(failed)} of {len(checks)} answers say that the parts do not fit: do not ship them")
+    return 0

@@ -1,0 +1,87 @@
+"""An app's AndroidManifest.xml: what of it decides which native libraries are there, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from xml.parsers import expat
+
+ANDROID = "http://schemas.android.com/apk/res/android"
+DEEPEST = 64
+Value = str | int | bool
+Path = tuple[str, ...]
+
+
+class DamagedError(ValueError):
+    """The data is not what it must be; `args[0]` says where it is wrong."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element: the names from the root down to it, and its attributes, those of Android's namespace as `android:name`."""
+
+    path: Path
+    attributes: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`extract` is None where the manifest does not say; a text where it names a resource. `libraries` maps each
+    `uses-native-library` to whether it is required. `target_sdk` is 0 where it is not said."""
+
+    package: str
+    split: str
+    target_sdk: int
+    extract: bool | str | None
+    libraries: Mapping[str, bool]
+
+
+def manifest_of(elements: tuple[Element, ...]) -> Manifest:
+    """The facts of a manifest's elements. Raises DamagedError for what is none."""
+    if not elements or elements[0].path != ("manifest",):
+        raise DamagedError("its root is not <manifest>")
+    application, sdk = ("manifest", "application"), ("manifest", "uses-sdk")
+    found = {path: next((e.attributes for e in elements if e.path == path), {}) for path in (application, sdk)}
+    libraries = {
+        str(e.attributes["android:name"]): _flag(e.attributes.get("android:required", True)) is not False
+        for e in elements
+        if e.path == (*application, "uses-native-library") and "android:name" in e.attributes
+    }
+    root, said = elements[0].attributes, found[application].get("android:extractNativeLibs")
+    target = str(found[sdk].get("android:targetSdkVersion", found[sdk].get("android:minSdkVersion", 0)))
+    return Manifest(
+        str(root.get("package", "")), str(root.get("split", "")), int(target) if target.isdecimal() else 0,
+        None if said is None else _flag(said), libraries,
+    )  # fmt: skip
+
+
+def _flag(value: Value) -> bool | str:
+    if isinstance(value, str):
+        return {"true": True, "false": False}.get(value.lower(), value)
+    return bool(value)
+
+
+def read_text(data: bytes) -> tuple[Element, ...]:
+    """Elements of a manifest as people write it. Raises DamagedError; declares no entity, so none can grow."""
+    elements: list[Element] = []
+    path: list[str] = []
+    parser = expat.ParserCreate(namespace_separator=" ")
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        path.append(name)
+        if len(path) > DEEPEST:
+            raise DamagedError(f"elements lie deeper than {DEEPEST}")
+        named = {key.replace(f"{ANDROID} ", "android:"): value for key, value in attributes.items()}
+        elements.append(Element(tuple(path), named))
+
+    def refuse(*_: object) -> None:
+        raise DamagedError("it declares an entity")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda _name: path.pop()
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise DamagedError(str(error)) from error
+    return tuple(elements)

@@ -1,0 +1,237 @@
+"""package: upstream's published AAR with the libraries of a target in the place of its own (docs/package.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kz_build.adapters import files, zips
+from kz_build.adapters.project import PLACEHOLDER
+from kz_build.adapters.wheel import packed
+from kz_build.model.checks import CheckResult, Status
+from kz_build.model.classfile import java_side
+from kz_build.model.elf import JavaSide
+from kz_build.model.errors import AuditError, ConfigError
+from kz_build.model.java import java_side as java_of_sources
+from kz_build.model.manifest import DamagedError
+from kz_build.model.pins import digest_of
+from kz_build.model.project import Project
+from kz_build.model.request import Progress, Request
+from kz_build.model.sources import Fetched, Tree
+from kz_build.model.stack import Blob
+from kz_build.model.wheel import local_version
+from kz_build.stages.apply import apply
+from kz_build.stages.audit import Audited, Rules, audit_files, recorded
+from kz_build.stages.build import folder_of, java_sources, with_stacks
+from kz_build.stages.fetch import fetch
+
+_MOST = 1 << 30
+_LIBRARY = re.compile(r"jni/([^/]+)/([^/]+)")
+_JAR = re.compile(r"classes\.jar|libs/[^/]+\.jar")
+_ASKED = ("needed", "jni", "natives")
+
+
+@dataclass(frozen=True)
+class Package:
+    """An AAR that kz made. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
+    are empty where a check failed: nothing is written then."""
+
+    line: str
+    target: str
+    abi: str
+    version: str
+    path: str
+    sha256: str
+    tree: str
+    libraries: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]
+    dependencies: tuple[str, ...]
+    hexagon: bool
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True)
+class _Built:
+    """The libraries of a build by file name: their paths and audit profiles."""
+
+    paths: Mapping[str, Path]
+    profiles: Mapping[str, str]
+
+
+def package(project: Project, line: str, target: str, progress: Progress) -> Package:
+    """Write dist/<line>/aar/<name>-<version>+kz.g<tree>-<target>.aar and its Gradle snippet's facts.
+
+    Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of which nobody
+    knows the digest, AuditError for one whose audit failed.
+    """
+    wanted = project.pins.target(target, line)
+    how, java = wanted["package"], wanted["audit"]["java"]
+    if not how or not java:
+        raise ConfigError(f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/package.md")
+    if failed := [c for c in recorded(project, line, target) if c.failed]:
+        raise AuditError(f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}")
+    names = (java["source"], how["aar"])
+    sources = fetch(project, Request(line, names, omit=tuple(wanted["omit"]), progress=progress))
+    trees = apply(project, line, progress, names)
+    source, aar = with_stacks(sources, trees)
+    content = _content(aar)
+    built = _built(project, line, target)
+    brought = {lib: _filled(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
+    members, placed, left_out = _combined(content, built, wanted["abi"], brought)
+    checks = tuple(
+        _checks(content, built, {p.rsplit("/", 1)[-1] for p, _ in placed}, wanted, brought, source, sources, trees)
+    )
+    tree = source.trees[0].tree
+    version = local_version(aar.version, tree)
+    path = project.root / "dist" / line / "aar" / f"{_name(project, line, aar)}-{version}-{target}.aar"
+    made = ""
+    if not any(c.failed for c in checks):
+        data = packed(tuple(sorted(members.items())))
+        made = hashlib.sha256(data).hexdigest()
+        files.write_atomic(path, data)
+    found = Package(
+        line, target, wanted["abi"], version, str(path) if made else "", made, tree, placed, left_out,
+        tuple(_filled(project, line, at) for at in how["dependencies"]),
+        any(built.profiles[p.rsplit("/", 1)[-1]] == "hexagon" for p, _ in placed), checks,
+    )  # fmt: skip
+    _record(project, found, aar)
+    return found
+
+
+def _content(aar: Fetched) -> dict[str, bytes]:
+    """The AAR's files by path."""
+    assert aar.file
+    with aar.file.open("rb") as file, zips.opened(f"{aar.name} {aar.version}", file) as archive:
+        if sum(e.size for e in archive.entries) > _MOST:
+            raise AuditError(f"{aar.name} {aar.version} would unpack to more than {_MOST:,} bytes")
+        return {entry.name: archive.read(entry, _MOST) for entry in archive.entries}
+
+
+def _built(project: Project, line: str, target: str) -> _Built:
+    manifest = json.loads((project.out("build", line, target) / "manifest.json").read_bytes())
+    folder = folder_of(project, line, target)
+    kept = {
+        name: facts["profile"]
+        for name, facts in manifest["files"].items()
+        if facts["profile"] in ("ours", "vendor", "hexagon")
+    }
+    return _Built({Path(n).name: folder / n for n in kept}, {Path(n).name: p for n, p in kept.items()})
+
+
+def _filled(project: Project, line: str, coordinates: str) -> str:
+    """Coordinates with the versions of pins in the place of their names."""
+    pins = project.pins.line(line)
+    if lost := [name for name in PLACEHOLDER.findall(coordinates) if name not in pins]:
+        raise ConfigError(f"package.dependencies: {coordinates}: line {line} has no {lost[0]}", hint="mend pins.yaml")
+    return PLACEHOLDER.sub(lambda m: pins[m[1]], coordinates)
+
+
+_Placed = tuple[tuple[str, str], ...]
+
+
+def _combined(
+    content: Mapping[str, bytes], built: _Built, abi: str, brought: Mapping[str, str]
+) -> tuple[dict[str, Blob], _Placed, _Placed]:
+    """(files of the new AAR, libraries put in, files left out)."""
+    members: dict[str, Blob] = {}
+    left_out: list[tuple[str, str]] = []
+    theirs: set[str] = set()
+    for place, data in content.items():
+        match = _LIBRARY.fullmatch(place)
+        if not match:
+            members[place] = Blob("100644", data)
+        elif match[1] != abi:
+            left_out.append((place, f"{match[1]} is not built here"))
+        else:
+            theirs.add(match[2])
+            if match[2] not in built.paths:
+                left_out.append((place, "this target does not build it"))
+    placed = []
+    for name, path in sorted(built.paths.items()):
+        if name in brought:
+            left_out.append((f"jni/{abi}/{name}", f"comes with {brought[name]}"))
+            continue
+        members[f"jni/{abi}/{name}"] = Blob("100644", path.read_bytes())
+        placed.append((f"jni/{abi}/{name}", "replaced" if name in theirs else "added"))
+    return members, tuple(placed), tuple(sorted(left_out))
+
+
+def _checks(
+    content: Mapping[str, bytes], built: _Built, inside: set[str], wanted: Mapping[str, Any], brought: Mapping[str, str],
+    source: Fetched, sources: tuple[Fetched, ...], trees: tuple[Tree, ...],
+) -> Iterator[CheckResult]:  # fmt: skip
+    """Whether the classes and the libraries of the new AAR belong together."""
+    java = wanted["audit"]["java"]
+    try:
+        classes = java_side(_classes(content))
+    except (DamagedError, AuditError) as error:
+        yield CheckResult("classes.jar", "classes", Status.ERROR, str(error), True)
+        return
+    yield _same_java(classes, java_of_sources(java_sources((source,), java)))
+    yield _unpatched(source, next(s for s in sources if s.name == source.name), java, trees)
+    rules = Rules(
+        wanted["platform"], wanted["abi"], frozenset(_ASKED), frozenset({*wanted["audit"]["needed"], *brought}),
+        wanted["audit"]["max_api"], (), classes, frozenset(java["classes"]),
+    )  # fmt: skip
+    subjects = tuple(
+        Audited(path, built.profiles[name]) for name, path in sorted(built.paths.items()) if name in inside
+    )
+    yield from (c for c in audit_files(subjects, rules) if c.check in _ASKED)
+
+
+def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
+    for path, data in sorted(content.items()):
+        if _JAR.fullmatch(path):
+            with zips.opened(path, io.BytesIO(data)) as jar:
+                for entry in jar.entries:
+                    if entry.name.endswith(".class") and not entry.name.startswith("META-INF/"):
+                        yield jar.read(entry, _MOST)
+
+
+def _same_java(classes: JavaSide, sources: JavaSide) -> CheckResult:
+    """The published classes declare the native methods that the pinned sources declare."""
+    ours, theirs = set(sources.methods), set(classes.methods)
+    rows = [
+        f"{what} {' '.join(sorted(m.java_class.rsplit('/', 1)[-1] + '.' + m.name for m in lost))}"
+        for what, lost in (("they lack", ours - theirs), ("the pinned sources lack", theirs - ours))
+        if lost
+    ]
+    evidence = "; ".join(rows) or f"{len(theirs)} native methods, those of the pinned sources"
+    return CheckResult("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
+
+
+def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any], trees: tuple[Tree, ...]) -> CheckResult:
+    """No patch of the stack changes a Java file: the published classes would not have it."""
+    before, after = (java_sources((s,), java) for s in (plain, source))
+    changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))
+    evidence = (
+        f"the stack changes {' '.join(changed)}, upstream's classes do not have it"
+        if changed
+        else "no patch changes it"
+    )
+    return CheckResult("classes.jar", "java", Status.FAIL if changed else Status.PASS, evidence, True)
+
+
+def _name(project: Project, line: str, aar: Fetched) -> str:
+    """The artifact's name as upstream publishes it, without version."""
+    entry = project.lock.entry(line, aar.name) or {}
+    last = str(entry.get("url") or "").rsplit("/", 1)[-1]
+    return last.removesuffix(f"-{aar.version}.aar") if last.endswith(f"-{aar.version}.aar") else aar.name
+
+
+def _record(project: Project, made: Package, aar: Fetched) -> None:
+    manifest = project.out("package", made.line, made.target) / "manifest.json"
+    if not made.path:
+        files.remove(manifest)
+        return
+    facts = {k: v for k, v in vars(made).items() if k != "checks"}
+    facts["path"] = Path(made.path).relative_to(project.root).as_posix()
+    rows = [{**c.__dict__, "status": c.status.value} for c in made.checks]
+    key = digest_of([made.sha256, aar.identity])
+    files.write_manifest(manifest, key, {**facts, "aar": aar.identity, "checks": rows})

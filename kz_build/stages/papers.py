@@ -1,0 +1,247 @@
+"""papers: artifacts of a build -> provenance, bill of materials, notices and sums beside them, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kz_build import __version__
+from kz_build.adapters import files, git, minisign, notices, store
+from kz_build.adapters.environment import variable
+from kz_build.model import papers as model
+from kz_build.model.papers import Component
+from kz_build.model.pins import digest_of
+from kz_build.model.plan import Plan
+from kz_build.model.project import Project
+from kz_build.model.sources import Fetched, Tree, TreeAt
+from kz_build.stages.build import Built
+
+VERSION = 1
+"""Part of the record's key: raise it when papers of the same facts are written in another way."""
+
+
+@dataclass(frozen=True)
+class Papers:
+    """What lies beside the artifacts. `sums` is the sha256 of SHA256SUMS; `unlicensed` names components without a licence file."""
+
+    sums: str
+    unlicensed: tuple[str, ...]
+    fresh: bool
+    signed: bool = False
+
+
+def papers(
+    project: Project,
+    built: Built,
+    sources: tuple[Fetched, ...],
+    trees: tuple[Tree, ...],
+    soc: str = "",
+    sign: Path | None = None,
+) -> Papers:
+    """Write the papers of a build, or find that they are as they would be written. `sign`: key file of minisign."""
+    plan = built.plan
+    components = tuple(_components(project, plan, sources, trees))
+    said = _statement(project, built, sources, components, soc)
+    key = digest_of([VERSION, said])
+    manifest = project.out("papers", plan.line, plan.target) / "manifest.json"
+    with store.locked(plan.build.parent, plan.target):
+        found = _done(plan, built, manifest, key)
+        if found is None:
+            unlicensed = _write(plan, built, components, said, sources, key)
+            found = Papers(files.sha256_file(plan.dist / model.SUMS), unlicensed, True)
+            facts = {"sums": found.sums, "unlicensed": list(unlicensed), "line": plan.line, "target": plan.target}
+            files.write_manifest(manifest, key, facts)
+        return _signed(plan, found, sign)
+
+
+def signing_key(named: str) -> Path | None:
+    """The key file to sign with: named, or by KZ_MINISIGN_KEY; None for neither. Raises what would be wrong with signing."""
+    if not (file := named or variable("KZ_MINISIGN_KEY")):
+        return None
+    key = Path(file).expanduser().absolute()
+    minisign.require(key)
+    return key
+
+
+def _done(plan: Plan, built: Built, manifest: Path, key: str) -> Papers | None:
+    record = files.read_manifest(manifest, key)
+    sums = plan.dist / model.SUMS
+    if record is None or not sums.is_file() or files.sha256_file(sums) != record["sums"]:
+        return None
+    for name, sha256 in model.parse_sums(sums.read_text()).items():
+        # The artifacts themselves were compared by the build.
+        path = plan.dist / name
+        if name not in built.files and not (path.is_file() and files.sha256_file(path) == sha256):
+            return None
+    return Papers(record["sums"], tuple(record["unlicensed"]), False)
+
+
+def _components(
+    project: Project, plan: Plan, sources: tuple[Fetched, ...], trees: tuple[Tree, ...]
+) -> Iterator[Component]:
+    stacks = {tree.source: tree for tree in trees}
+    for source in sources:
+        entry = project.lock.entry(plan.line, source.name) or {}
+        if source.trees:
+            first, *rest = source.trees
+            yield _git_component(project, plan.line, source, first, stacks.get(source.name))
+            for at in rest:
+                sub = (entry.get("submodules") or {}).get(at.path, {})
+                override = project.pins.submodule_overrides(source.name).get(at.path, {})
+                url = override.get("git", "") if override else sub.get("url", "")
+                yield _tree_component(f"{source.name}/{at.path}", at.commit if url else "", url, at, source.note)
+        else:
+            yield _file_component(project, source, entry)
+
+
+def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, stack: Tree | None) -> Component:
+    base = at
+    if stack:
+        base = replace(at, commit=stack.base, tree=git.Repository(at.repository).tree_id(stack.base))
+    location = project.pins.source(source.name).location if source.kind == "git" else ""
+    found = _tree_component(source.name, source.version, location, base, source.note)
+    if not stack:
+        return found
+    folder = project.stack_folder(line, source.name)
+    patches = tuple((f"{folder}/{name}", files.sha256_file(project.root / folder / name)) for name, _ in stack.patches)
+    return replace(found, patched={"gitCommit": stack.commit, "gitTree": stack.tree}, patches=patches)
+
+
+def _tree_component(ref: str, version: str, url: str, at: TreeAt, note: str) -> Component:
+    from kz_build.adapters.sbom import purl
+
+    address = model.public_url(url)
+    name = ref.rpartition("/")[2]
+    uri = f"git+{address}@{at.commit}" if address else ""
+    host, _, path = address.partition("://")[2].partition("/")
+    if host == "github.com":
+        given = purl("github", path.removesuffix(".git").rstrip("/"), version or at.commit)
+    else:
+        given = purl("generic", name, version or at.commit, vcs_url=uri)
+    # A folder of this machine became a commit in the store, which means nothing elsewhere; its tree does.
+    digests = {"gitCommit": at.commit, "gitTree": at.tree} if url else {"gitTree": at.tree}
+    return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, given, digests, {}, (), note)  # fmt: skip
+
+
+def _file_component(project: Project, source: Fetched, entry: Mapping[str, Any]) -> Component:
+    from kz_build.adapters.sbom import purl
+
+    pinned = project.pins.source(source.name)
+    sha256 = source.identity.removeprefix("sha256 ") if source.identity.startswith("sha256 ") else ""
+    if source.kind == "wheel":
+        file = "" if source.note else str(entry.get("file", ""))
+        index = model.public_url(str(pinned.options.get("index") or ""))
+        uri = given = purl("pypi", pinned.location, source.version, file_name=file, repository_url=index)
+    else:
+        uri = model.public_url(pinned.location.replace("{version}", source.version))
+        given = purl("generic", source.name, source.version, download_url=uri)
+    note = source.note or ("" if sha256 else f"{source.identity}: not fetched by kz, no digest proves it")
+    digests = {"sha256": sha256} if sha256 else {}
+    return Component(source.name, source.name, source.version, source.kind, uri, given, digests, {}, (), note)
+
+
+def _statement(
+    project: Project, built: Built, sources: tuple[Fetched, ...], components: tuple[Component, ...], soc: str
+) -> dict[str, Any]:
+    plan, manifest = built.plan, built.manifest
+    target = project.pins.target(plan.target, plan.line)
+    pins = {s.name: [s.version, project.pins.source(s.name).location] for s in sources}
+    overrides = [{**o, "value": model.public_url(o["value"]) or o["value"]} for o in manifest["overrides"]]
+    external = {
+        "line": plan.line,
+        "target": plan.target,
+        "soc": soc or target["soc"],
+        "pins": {"digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k != "audit"}])}},
+        "canonical": manifest["canonical"],
+        "overrides": overrides,
+    }
+    names = _names(project, plan, sources)
+    internal = {
+        "engine": manifest["engine"],
+        "key": plan.key,
+        "python": "{}.{}".format(*sys.version_info[:2]) if "{python}" in str(target) else None,
+        "unpinnedPrograms": sorted(target["needs"]) if manifest["engine"] == "host" else [],
+        "steps": [model.plain_step(step, names) for step in plan.steps],
+    }
+    subjects = {name: facts["sha256"] for name, facts in built.files.items()}
+    image = manifest.get("image")
+    return model.statement(subjects, components, external, internal, image, __version__)
+
+
+def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[tuple[str, str]]:
+    """Folders of this machine, and what papers call them."""
+    found = {str(s.folder): f"/kz/{s.name}" for s in sources if s.folder and not s.trees}
+    found |= {str(s.file): f"/kz/file/{s.name}" for s in sources if s.file}
+    found |= {str(project.store): "/kz/cache", str(project.root): "/kz/project", sys.executable: "/kz/python"}
+    found |= {str(plan.tree): "/kz", str(plan.build): "/kz/out"}
+    return list(found.items())
+
+
+def _write(
+    plan: Plan,
+    built: Built,
+    components: tuple[Component, ...],
+    said: Mapping[str, Any],
+    sources: tuple[Fetched, ...],
+    key: str,
+) -> tuple[str, ...]:
+    from kz_build.adapters import sbom
+    from kz_build.model.lock import as_text
+
+    with files.new_folder(plan.dist) as made:
+        for name in built.files:
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            _second_name(plan.dist / name, made / name)
+        parts = []
+        texts = dict(_texts(sources))
+        for component in components:
+            found = {f"{model.NOTICES}/{component.ref}/{name}": data for name, data in texts[component.ref].items()}
+            for path, data in found.items():
+                _put(made / path, data)
+            parts.append(sbom.Licensed(component, {path: notices.licence(made / path) for path in sorted(found)}))
+        _put(made / model.PROVENANCE, as_text(said).encode())
+        subjects = {name: facts["sha256"] for name, facts in built.files.items()}
+        _put(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
+        there = [p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file()]
+        sums = {name: subjects.get(name) or files.sha256_file(made / name) for name in there}
+        _put(made / model.SUMS, model.sums_text(sums).encode())
+        for folder in (p for p in made.rglob("*") if p.is_dir()):
+            folder.chmod(0o755)
+    return tuple(part.component.ref for part in parts if not part.notices)
+
+
+def _texts(sources: tuple[Fetched, ...]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    for source in sources:
+        for at in source.trees:
+            yield f"{source.name}/{at.path}".rstrip("/"), notices.of_tree(at)
+        if not source.trees:
+            yield source.name, notices.of_files(source)
+
+
+def _second_name(at: Path, to: Path) -> None:
+    """The same file in another folder; a copy where the disk knows no links."""
+    try:
+        os.link(at, to)
+    except OSError:
+        shutil.copy2(at, to)
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o644)
+
+
+def _signed(plan: Plan, found: Papers, key: Path | None) -> Papers:
+    at = plan.dist / model.SIGNATURE
+    if key:
+        signature, public = minisign.sign(plan.dist / model.SUMS, key, f"kz {plan.line}/{plan.target}")
+        for path, data in ((plan.dist / model.PUBLIC_KEY, public), (at, signature)):
+            if not path.is_file() or path.read_bytes() != data:
+                files.write_atomic(path, data)
+    return replace(found, signed=at.is_file())

@@ -1,0 +1,59 @@
+"""The store as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+
+def listing(found: Sequence[Any]) -> str:
+    """Kinds with their sizes, below each its entries and who needs them."""
+    rows = []
+    for kind in dict.fromkeys(e.kind for e in found):
+        of = [e for e in found if e.kind == kind]
+        rows.append(f"{_size(sum(e.size for e in of)):>9}  {kind}/" + (f"  {len(of)} entries" if of[0].name else ""))
+        rows += [f"{_size(e.size):>9}    {_short(e.name):40} {_who(e.needed_by)}" for e in of if e.name]
+    rows.append(f"{_size(sum(e.size for e in found)):>9}  in all")
+    return "\n".join(rows)
+
+
+def verified(found: Sequence[Any]) -> str:
+    """One row per entry, failures last."""
+    order = sorted(found, key=lambda c: c.failed)
+    return "\n".join(f"{c.status.value:5} {_named(c.file):40} {c.evidence}" for c in order)
+
+
+def _named(path: str) -> str:
+    kind, _, name = path.partition("/")
+    return f"{kind}/{_short(name)}"
+
+
+def collected(found: Sequence[Any], *, deleted: bool) -> str:
+    """What was removed, or would be."""
+    days = [(time.time() - e.used) / 86400 for e in found]
+    rows = [
+        f"{_size(e.size):>9}  {_named(f'{e.kind}/{e.name}'):40} {age:.0f} days"
+        for e, age in zip(found, days, strict=True)
+    ]
+    done = "removed" if deleted else "would go (--delete removes them)"
+    return "\n".join([*rows, f"{_size(sum(e.size for e in found)):>9}  in {len(found)} entries {done}"])
+
+
+def _who(needed_by: Sequence[str]) -> str:
+    if not needed_by:
+        return "-"
+    return needed_by[0] + (f" +{len(needed_by) - 1}" if len(needed_by) > 1 else "")
+
+
+def _short(name: str) -> str:
+    """A digest as one can still tell it from others."""
+    return name[:16] + "…" + name[64:] if len(name) > 63 else name
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"

@@ -1,0 +1,271 @@
+"""`kz package --aar`: the sample's library in an AAR as upstream would publish it, from a web server, its digest trusted once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kz_build.model.classfile import java_side
+from kz_build.model.elf import NativeMethod
+from kz_build.model.manifest import DamagedError
+from tests.conftest import ROOT, SAMPLE, Kz
+from tests.tools.apps import good, written
+
+JAVA = SAMPLE / "upstream/extension/android/src/main/java"
+LIBRARY = "jni/arm64/libminirt.so"
+pytestmark = pytest.mark.skipif(not shutil.which("javac"), reason="needs javac (default-jdk-headless)")
+
+
+def compiled(folder: Path, sources: Path = JAVA) -> Path:
+    """classes.jar of Java sources."""
+    files = sorted(map(str, sources.rglob("*.java")))
+    subprocess.run(["javac", "--release", "11", "-d", folder / "classes", *files], check=True, capture_output=True)
+    jar = folder / "classes.jar"
+    with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for path in sorted((folder / "classes").rglob("*.class")):
+            zipped.write(path, path.relative_to(folder / "classes").as_posix())
+    return jar
+
+
+def aar(path: Path, jar: Path, *more: str) -> Path:
+    """An AAR as Gradle's plugin makes one, with upstream's own library for two ABIs."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("R.txt", "")
+        zipped.writestr("AndroidManifest.xml", written(good()))
+        zipped.write(jar, "classes.jar")
+        zipped.writestr("META-INF/com/android/build/gradle/aar-metadata.properties", "aarFormatVersion=1.0\n")
+        for name in (LIBRARY, "jni/x86_64/libminirt.so", *more):
+            zipped.writestr(name, b"upstream's own")
+    return path
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("www")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", folder
+    server.shutdown()
+    server.server_close()
+
+
+def with_package(project: Path, url: str, version: str = "0.1.0") -> None:
+    """The sample with an AAR of its own in its pins."""
+    pins = (project / "pins.yaml").read_text()
+    pins = pins.replace(
+        "sources:\n", "sources:\n  minirt-aar: {archive: '" + url + "/minirt-android-{version}.aar'}\n", 1
+    )
+    pins = pins.replace("ninja: 1.13.0}", f"ninja: 1.13.0, minirt-aar: {version}}}")
+    pins += '    package: {aar: minirt-aar, dependencies: {"org.example:base:{ninja}": [libbase.so]}}\n'
+    (project / "pins.yaml").write_text(pins)
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("jar"))
+
+
+@pytest.fixture(scope="module")
+def built(
+    tmp_path_factory: pytest.TempPathFactory, web: tuple[str, Path], jar: Path, clean_env: dict[str, str]
+) -> Path:
+    """The sample with an AAR in its pins, locked and built."""
+    url, folder = web
+    aar(folder / "minirt-android-0.1.0.aar", jar)
+    project = tmp_path_factory.mktemp("package") / "sample"
+    shutil.copytree(SAMPLE, project, ignore=shutil.ignore_patterns("out", "dist"))
+    with_package(project, url)
+    for argv in (["lock", "--write"], ["build"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "kz_build", "-C", str(project), *argv],
+            cwd=ROOT,
+            env=clean_env,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return project
+
+
+def copied(built: Path, to: Path, kz: Kz) -> Path:
+    """A copy that is up to date: paths of the old folder are none of a build's inputs."""
+    shutil.copytree(built, to, symlinks=True)
+    assert kz("-C", to, "build").returncode == 0
+    return to
+
+
+def test_an_aar_is_packed_once_its_digest_is_trusted(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 3 and "kz lock --write --trust minirt-aar" in done.stderr, done.stderr
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    done = kz("-C", project, "package", "--aar", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = json.loads(done.stdout)
+    tree = json.loads((project / "pins.lock").read_text())["lines"]["sample-0.1"]["minirt"]["patched"]["tree"]
+    path = Path(made["path"])
+    assert (
+        path.name == f"minirt-android-0.1.0+kz.g{tree[:8]}-linux-arm64.aar"
+        and path.parent == project / "dist/sample-0.1/aar"
+    )
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == made["sha256"]
+    with zipfile.ZipFile(path) as zipped:
+        assert zipped.testzip() is None and zipped.namelist() == sorted(zipped.namelist())
+        assert zipped.read(LIBRARY) == (project / "dist/sample-0.1/linux-arm64/lib/libminirt.so").read_bytes()
+        assert "jni/x86_64/libminirt.so" not in zipped.namelist()
+        assert {i.date_time for i in zipped.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert made["libraries"] == [[LIBRARY, "replaced"]]
+    assert made["left_out"] == [["jni/x86_64/libminirt.so", "x86_64 is not built here"]]
+    checks = {c["check"]: c for c in made["checks"]}
+    assert {c["status"] for c in checks.values()} == {"PASS"} and set(checks) == {
+        "classes",
+        "java",
+        "needed",
+        "jni",
+        "natives",
+    }
+    assert checks["natives"]["evidence"] == "4 methods of 2 classes"
+    manifest = json.loads((project / "out/package/sample-0.1/linux-arm64/manifest.json").read_text())
+    assert manifest["sha256"] == made["sha256"] and manifest["path"] == str(path.relative_to(project))
+
+
+def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -> None:
+    found = []
+    for name, zone in (("a", "UTC"), ("b c", "Asia/Tokyo")):
+        project = copied(built, tmp_path / name, kz)
+        assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar", TZ=zone).returncode == 0
+        done = kz("-C", project, "package", "--aar", "--json", TZ=zone, PYTHONHASHSEED="7")
+        found.append(Path(json.loads(done.stdout)["path"]).read_bytes())
+    assert found[0] == found[1]
+
+
+def test_the_snippet_names_file_digest_and_what_comes_with_it(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    kz("-C", project, "lock", "--write", "--trust", "minirt-aar")
+    said = kz("-C", project, "package", "--aar").stdout
+    path = next((project / "dist/sample-0.1/aar").glob("*.aar"))
+    text = path.with_suffix(".gradle.kts").read_text()
+    assert text in said + "\n"
+    assert f'file("libs/{path.name}")' in text and hashlib.sha256(path.read_bytes()).hexdigest() in text
+    assert 'implementation("org.example:base:1.13.0")' in text and 'abiFilters += "arm64"' in text
+    assert text.count("{") == text.count("}") and text.count("(") == text.count(")")
+
+
+def published(project: Path, web: tuple[str, Path], path: Path, version: str, kz: Kz) -> None:
+    """Another version of the AAR, published, pinned and trusted."""
+    shutil.copy(path, web[1] / f"minirt-android-{version}.aar")
+    pins = project / "pins.yaml"
+    pins.write_text(pins.read_text().replace("minirt-aar: 0.1.0", f"minirt-aar: {version}"))
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+
+
+def changed_java(folder: Path, old: str, new: str) -> Path:
+    sources = shutil.copytree(JAVA, folder / "java")
+    path = sources / "org/minirt/LlmModule.java"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    return sources
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  private static native void destroy(long handle);", "  private static void destroy(long handle) {}", "they lack LlmModule.destroy"),
+        ("  private static native void destroy", "  static native void more();\n\n  private static native void destroy", "not registered: LlmModule.more"),
+    ],
+)  # fmt: skip
+def test_classes_that_do_not_belong_to_the_library(
+    built: Path, web: tuple[str, Path], kz: Kz, tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    other = compiled(tmp_path, changed_java(tmp_path, old, new))
+    published(project, web, aar(tmp_path / "x.aar", other), f"0.1.{len(new)}", kz)
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 7 and said in done.stdout and "no AAR was written" in done.stderr, (
+        done.stdout + done.stderr
+    )
+    assert not (project / "dist/sample-0.1/aar").exists()
+
+
+def test_a_library_of_upstream_that_nobody_builds_stays_out(
+    built: Path, web: tuple[str, Path], jar: Path, kz: Kz, tmp_path: Path
+) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    published(project, web, aar(tmp_path / "x.aar", jar, "jni/arm64/libmore.so"), "0.1.7", kz)
+    made = json.loads(kz("-C", project, "package", "--aar", "--json").stdout)
+    assert ["jni/arm64/libmore.so", "this target does not build it"] in made["left_out"]
+
+
+def test_what_is_no_aar(built: Path, web: tuple[str, Path], jar: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    broken = jar.read_bytes()[:-30]
+    (tmp_path / "classes.jar").write_bytes(broken)
+    published(project, web, aar(tmp_path / "x.aar", tmp_path / "classes.jar"), "0.1.8", kz)
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 7 and "classes.jar is no whole zip" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_patch_to_java_is_not_in_upstreams_classes(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    path = "extension/android/src/main/java/org/minirt/Calculator.java"
+    lines = (SAMPLE / "upstream" / path).read_text().splitlines(keepends=True)
+    head = "From: t <t@t>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\nSubject: [PATCH] java\n\n---\n"
+    hunk = f"--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,4 @@\n {lines[0]}+// more\n {lines[1]} {lines[2]}"
+    stack = project / "patches/sample-0.1/minirt"
+    (stack / "0009-java.patch").write_text(f"{head}diff --git a/{path} b/{path}\n{hunk}")
+    (stack / "series").write_text((stack / "series").read_text() + "0009-java.patch\n")
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    assert kz("-C", project, "build").returncode == 0
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 7 and f"the stack changes {path}" in done.stdout, done.stdout + done.stderr
+
+
+def test_what_cannot_be_packed(sample: Path, kz: Kz, web: tuple[str, Path]) -> None:
+    done = kz("-C", sample, "package", "--aar")
+    assert done.returncode == 2 and "says no `package`" in done.stderr
+    with_package(sample, web[0])
+    done = kz("-C", sample, "package", "--aar")
+    assert done.returncode == 3 and "was not built" in done.stderr
+    assert kz("-C", sample, "package").returncode == 2
+
+
+def test_native_methods_of_compiled_java(tmp_path: Path, jar: Path) -> None:
+    with zipfile.ZipFile(jar) as zipped:
+        classes = {n: zipped.read(n) for n in zipped.namelist()}
+    side = java_side(classes.values())
+    assert side.loads == {"minirt"}
+    assert {(m.java_class, m.name) for m in side.methods} == {
+        ("org/minirt/LlmModule", "load"), ("org/minirt/LlmModule", "generate"), ("org/minirt/LlmModule", "destroy"),
+        ("org/minirt/Calculator", "nativeMultiplyAdd"),
+    }  # fmt: skip
+    data = classes["org/minirt/LlmModule.class"]
+    for size in range(len(data) - 20):
+        with pytest.raises(DamagedError):
+            java_side([data[:size]])
+
+
+def test_nested_classes_and_long_constants(tmp_path: Path) -> None:
+    (tmp_path / "A.java").write_text(
+        "package p; public class A { static final long L = 1L << 40; static final double D = 1.5; native int a(String s) throws Exception;\n"
+        '  static class Inner { static { System.loadLibrary("in" + "ner"); } native void go(); String nul = "\\0\\u00e9"; }\n'
+        '  interface I { default void x() {} } Runnable r = () -> System.out.println("libnot.so"); }\n'
+    )
+    with zipfile.ZipFile(compiled(tmp_path, tmp_path)) as zipped:
+        side = java_side([zipped.read(n) for n in zipped.namelist()])
+    assert side.methods == (NativeMethod("p/A", "a"), NativeMethod("p/A$Inner", "go")) and side.loads == {"inner"}

@@ -1,0 +1,223 @@
+"""The store: nothing in it is used that was tampered with; what no project needs can go, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kz_build.adapters import proof
+from tests.conftest import ROOT, Kz, snapshot
+
+LOCK = json.loads((ROOT / "examples/sample/pins.lock").read_text())["lines"]["sample-0.1"]
+NINJA = LOCK["ninja"]["sha256"]
+OWN = "minirt-test.git"
+
+
+@pytest.fixture
+def cache(built: Path, tmp_path: Path, clean_env: dict[str, str]) -> Path:
+    """A store that a test may change: the big folders are the warm store's own, the small ones copies."""
+    warm, made = Path(clean_env["KZ_CACHE"]), tmp_path / "cache"
+    shutil.copytree(warm / "seals", made / "seals")
+    for kind in ("sha256", "unpacked"):
+        (made / kind).mkdir()
+        for name in (e["sha256"] for e in LOCK.values() if "sha256" in e):
+            for path in (warm / kind).glob(f"{name}*"):
+                if name != NINJA:
+                    (made / kind / path.name).symlink_to(path)
+                elif path.is_dir():
+                    shutil.copytree(path, made / kind / path.name)
+                else:
+                    shutil.copy(path, made / kind / path.name)
+    return made
+
+
+@pytest.fixture
+def fetched(cache: Path, sample: Path, kz: Kz) -> Path:
+    """The sample, its own repository in the store too."""
+    assert kz("-C", sample, "apply", KZ_CACHE=str(cache)).returncode == 0
+    done = kz("-C", sample, "fetch", KZ_CACHE=str(cache))
+    assert done.returncode == 0, done.stderr
+    return sample
+
+
+def repository(cache: Path) -> Path:
+    return next((cache / "git").glob("minirt-*.git"))
+
+
+def touched_back(path: Path, change: Callable[[Path], object]) -> None:
+    """Change a file and put its times back, as one does who does not want to be seen."""
+    before, mode = path.stat(), path.stat().st_mode
+    path.chmod(0o644)
+    change(path)
+    path.chmod(mode)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def one_byte(path: Path) -> None:
+    data = path.read_bytes()
+    middle = len(data) // 2
+    path.write_bytes(data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :])
+
+
+def ninja(cache: Path) -> Path:
+    return next((cache / "unpacked" / NINJA).rglob("scripts/ninja"))
+
+
+def swapped(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/bin/true")
+
+
+def small(cache: Path) -> None:
+    """Without what takes seconds to unpack again."""
+    for path in (cache / "unpacked").iterdir():
+        if path.is_symlink():
+            path.unlink()
+
+
+def packed(cache: Path) -> None:
+    git = ["git", f"--git-dir={repository(cache)}"]
+    subprocess.run([*git, "repack", "-adfq"], check=True, capture_output=True)
+    subprocess.run([*git, "prune-packed", "-q"], check=True, capture_output=True)
+    touched_back(next(repository(cache).glob("objects/pack/*.pack")), one_byte)
+
+
+def another_object(cache: Path) -> None:
+    """A patched file's blob is another one, well formed and in the right place."""
+    git = ["git", f"--git-dir={repository(cache)}"]
+    tree = LOCK["minirt"]["patched"]["tree"]
+    listed = subprocess.run([*git, "ls-tree", "-r", tree], check=True, capture_output=True, text=True).stdout
+    ids = [row.split()[2] for row in listed.splitlines()]
+    loose = [p for i in ids if (p := repository(cache) / "objects" / i[:2] / i[2:]).is_file()]
+    evil = b"int evil;\n"
+    touched_back(loose[0], lambda p: p.write_bytes(zlib.compress(b"blob %d\0" % len(evil) + evil)))
+
+
+TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "tool": (lambda c: touched_back(ninja(c), one_byte), "scripts/ninja"),
+    "mode": (lambda c: ninja(c).chmod(0o644), "scripts/ninja"),
+    "more": (lambda c: (ninja(c).parent / "libc.so.6").write_bytes(b"x"), "libc.so.6"),
+    "less": (lambda c: ninja(c).unlink(), "scripts/ninja"),
+    "link": (lambda c: swapped(ninja(c)), "scripts/ninja"),
+    "archive": (lambda c: touched_back(c / "sha256" / NINJA, one_byte), f"sha256/{NINJA[:16]}"),
+    "object": (another_object, "git/minirt-"),
+    "pack": (packed, "git/minirt-"),
+    "borrowed": (lambda c: (repository(c) / "objects/info/alternates").write_text("/tmp\n"), "git/minirt-"),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_what_was_tampered_with_is_named_and_not_used(fetched: Path, cache: Path, kz: Kz, what: str) -> None:
+    change, named = TAMPERED[what]
+    change(cache)
+    done = kz("-C", fetched, "build", KZ_CACHE=str(cache))
+    assert done.returncode == 3 and "kz: exit 3 (lock)" in done.stderr, done.stdout + done.stderr
+    assert named in done.stderr and "rm -rf" in done.stderr
+    assert not (fetched / "dist").exists() and not (fetched / "out/tree").exists(), "something was built of it"
+    small(cache)
+    done = kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache))
+    assert done.returncode == 3 and named in done.stdout, done.stdout
+
+
+def test_what_is_removed_comes_back(fetched: Path, cache: Path, kz: Kz) -> None:
+    touched_back(ninja(cache), one_byte)
+    shutil.rmtree(cache / "unpacked" / NINJA)
+    assert kz("-C", fetched, "fetch", KZ_CACHE=str(cache)).returncode == 0
+    small(cache)
+    done = kz("-C", fetched, "store", "verify", "--json", KZ_CACHE=str(cache))
+    assert done.returncode == 0, done.stdout
+    assert {c["status"] for c in json.loads(done.stdout)} == {"PASS"}
+
+
+def test_damage_that_changes_no_time_is_found_by_verify(fetched: Path, cache: Path, kz: Kz) -> None:
+    """As of a disk: the seal is made to fit what is there."""
+    small(cache)
+    proof.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
+    seal = cache / f"seals/unpacked-{NINJA}.json"
+    stamps = json.loads(seal.read_text())
+    path = next((cache / "unpacked" / NINJA).rglob("METADATA"))
+    touched_back(path, one_byte)
+    facts = path.lstat()
+    name = path.relative_to(cache / "unpacked" / NINJA).as_posix()
+    stamps[name] = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode]
+    seal.write_text(json.dumps(stamps))
+    proof.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
+    done = kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache))
+    assert done.returncode == 3 and f"unpacked/{NINJA}" in done.stderr and "METADATA" in done.stdout
+
+
+def test_a_list_says_who_needs_what(fetched: Path, cache: Path, kz: Kz) -> None:
+    found = json.loads(kz("-C", fetched, "store", "list", "--json", KZ_CACHE=str(cache)).stdout)
+    needed = {(e["kind"], e["name"][:64]): e["needed_by"] for e in found}
+    assert needed["sha256", NINJA] == ["sample-0.1/ninja"] == needed["unpacked", NINJA]
+    assert next(e for e in found if e["kind"] == "git")["needed_by"] == ["sample-0.1/minirt"]
+    assert next(e for e in found if e["name"] == NINJA and e["kind"] == "sha256")["size"] == LOCK["ninja"]["size"]
+
+
+def aged(path: Path, days: float = 40) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir() if path.suffix == ".git" else path.write_text("x")
+    then = time.time() - days * 86400
+    os.utime(path, (then, then))
+    return path
+
+
+def test_gc_takes_what_nobody_needs_or_used(fetched: Path, cache: Path, kz: Kz) -> None:
+    old = [
+        aged(cache / "git/old-0123456789ab.git"),
+        aged(cache / f"sha256/{'a' * 64}"),
+        aged(cache / "verdicts/x.json"),
+    ]
+    young = aged(cache / f"sha256/{'b' * 64}", 2)
+    for path in (cache / "sha256" / NINJA, cache / "unpacked" / NINJA):  # needed, however old
+        os.utime(path, (0, 0))
+        seal = cache / f"seals/{path.parent.name}-{NINJA}.json"
+        os.utime(seal, (0, 0))
+    before = snapshot(cache)
+    listed = kz("-C", fetched, "store", "gc", KZ_CACHE=str(cache))
+    assert listed.returncode == 0 and "3 entries would go" in listed.stdout, listed.stdout
+    assert snapshot(cache).keys() - {"locks/store.lock"} == before.keys() - {"locks/store.lock"}
+    done = kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache))
+    assert done.returncode == 0 and "3 entries removed" in done.stdout, done.stdout + done.stderr
+    assert not [p for p in old if p.exists()] and young.exists()
+    assert not list(cache.glob(".gone-*"))
+    assert kz("-C", fetched, "fetch", KZ_CACHE=str(cache)).returncode == 0
+    small(cache)
+    assert kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache)).returncode == 3, "bbb… is no digest of it"
+    young.unlink()
+    assert kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache)).returncode == 0
+
+
+def test_gc_heeds_the_other_projects_named(fetched: Path, cache: Path, kz: Kz, tmp_path: Path) -> None:
+    """This checkout pins another cmake than the sample does."""
+    alone = json.loads(kz("store", "gc", "--older", "0", "--json", KZ_CACHE=str(cache)).stdout)
+    both = json.loads(kz("store", "gc", "--older", "0", "--json", "--project", fetched, KZ_CACHE=str(cache)).stdout)
+    assert LOCK["cmake"]["sha256"] in {e["name"] for e in alone}
+    assert not {e["name"] for e in both} & {e["sha256"] for e in LOCK.values() if "sha256" in e}
+
+
+def test_gc_waits_for_nobody_and_takes_nothing_from_one_at_work(fetched: Path, cache: Path, kz: Kz) -> None:
+    old = aged(cache / f"sha256/{'a' * 64}")
+    code = "import sys, pathlib; from kz_build.adapters.store import hold; hold(pathlib.Path(sys.argv[1])); print(1, flush=True); sys.stdin.read()"  # fmt: skip
+    at_work = subprocess.Popen(
+        [sys.executable, "-c", code, cache], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert at_work.stdout and at_work.stdout.readline()
+        done = kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache))
+        assert done.returncode == 6 and "another kz is using" in done.stderr and old.exists()
+        assert kz("-C", fetched, "fetch", KZ_CACHE=str(cache)).returncode == 0, "others go on"
+    finally:
+        at_work.kill()
+        at_work.communicate()
+    assert kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache)).returncode == 0
+    assert not old.exists()

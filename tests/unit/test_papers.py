@@ -1,0 +1,96 @@
+"""The plain side of papers: names, addresses, sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kz_build.model.papers import (
+    is_notice,
+    is_own_notice,
+    nearest,
+    notice_name,
+    parse_sums,
+    plain_step,
+    public_url,
+    renamed,
+    sums_text,
+)
+from kz_build.model.plan import Checkout, Command
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "LICENSE", "LICENCE.md", "license.txt", "LICENSE-APACHE", "LICENSE.MIT", "COPYING", "COPYING.MPL2", "NOTICE", "NOTICE.toolchain",
+        "COPYRIGHT", "UNLICENSE", "PATENTS", "ThirdPartyNotices.txt", "third-party-licenses", "LICENSES/BSD-3-Clause.txt",
+        "external/grisu3/LICENSE", "third-party/FFHT/LICENSE.md", "backends/nxp/lib/LICENSE_APACHE_2.0",
+    ],
+)  # fmt: skip
+def test_these_hold_licences(path: str) -> None:
+    assert is_notice(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["README.md", "licensing/main.c", "tools/license.py", "licenses.bzl", "noticeboard", "src/copying_gc.cpp", "LICENSES/x.py"]
+)  # fmt: skip
+def test_these_do_not(path: str) -> None:
+    assert not is_notice(path)
+
+
+def test_of_a_wheel_only_its_own_count() -> None:
+    own = ["x-1.dist-info/LICENSE", "x-1.dist-info/licenses/x/lib/LICENSE.TXT", "LICENSE"]
+    assert all(is_own_notice(path) for path in own)
+    assert not any(is_own_notice(path) for path in ("x/vendor/LICENSE", "x-1.dist-info/METADATA", "x-1.dist-info/sub/LICENSE"))  # fmt: skip
+    assert [notice_name(path) for path in own] == ["LICENSE", "x/lib/LICENSE.TXT", "LICENSE"]
+
+
+def test_a_licence_of_vendored_code_is_not_the_components() -> None:
+    assert nearest(["N/a/LICENSE", "N/a/NOTICE", "N/a/third-party/b/LICENSE"]) == ["N/a/LICENSE", "N/a/NOTICE"]
+    assert nearest([]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("https://me:secret@host:8443/x.git", "https://host:8443/x.git"),
+        ("https://host/x", "https://host/x"),
+        ("ssh://git@host/x", "ssh://host/x"),
+        ("file:///home/me/x", ""),
+        ("/home/me/x", ""),
+        ("upstream.bundle", ""),
+    ],
+)
+def test_no_password_and_no_folder_is_printed(given: str, shown: str) -> None:
+    assert public_url(given) == shown
+
+
+def test_folders_are_renamed_whole_and_longest_first() -> None:
+    names = [("/w/p", "/kz/project"), ("/w/p/out/tree/l/t", "/kz"), ("/w/p/out/build/l/t", "/kz/out")]
+    assert renamed("/w/p/out/tree/l/t/et:/w/p/out/build/l/t/x:/w/p:/w/p2:/w/p.old", names) == "/kz/et:/kz/out/x:/kz/project:/w/p2:/w/p.old"  # fmt: skip
+
+
+def test_a_step_is_the_same_on_any_machine() -> None:
+    def made(home: str, jobs: str) -> dict[str, object]:
+        names = [(f"{home}/tree", "/kz"), (f"{home}/build", "/kz/out")]
+        argv = ("cmake", "--build", f"{home}/build", "--parallel", jobs)
+        step = Command("b", argv, Path(f"{home}/tree/x"), (("HOME", f"{home}/build/home"),))
+        checkout = Checkout(Path(f"{home}/cache/x.git"), "a" * 40, ("*.gif",), Path(f"{home}/tree/x"))
+        return {"command": plain_step(step, names), "checkout": plain_step(checkout, names)}
+
+    assert made("/home/a", "4") == made("/srv/b", "64")
+    assert made("/home/a", "4")["checkout"] == {"checkout": "/kz/x", "gitTree": "a" * 40, "exclude": ["*.gif"]}
+
+
+def test_sums_are_read_as_they_are_written() -> None:
+    files = {"lib/a b.so": "0" * 64, "bin/x": "f" * 64}
+    assert parse_sums(sums_text(files)) == files
+
+
+@pytest.mark.parametrize(
+    "text", ["x", f"{'0' * 64} one space", f"{'0' * 64}  /etc/passwd", f"{'0' * 64}  a/../../b", f"{'0' * 63}g  a", f"{'0' * 64}  a\n" * 2]
+)  # fmt: skip
+def test_sums_that_no_build_writes_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="line"):
+        parse_sums(text)
