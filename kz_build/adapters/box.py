@@ -43,13 +43,20 @@ _WALLS = (
 class Box:
     """Containers of one image: no network (or one that Docker itself keeps internal), a read-only root, no rights, and
     not more memory and processes than these. Everything goes in and out as tar streams, so that the daemon may be on
-    another machine."""
+    another machine. `owner` names whose they are: the label of containers, and the volume at /cache."""
 
     def __init__(
-        self, daemon: Daemon, image: Image, memory: int, network: str = "", env: Mapping[str, str] | None = None
+        self,
+        daemon: Daemon,
+        image: Image,
+        owner: str,
+        memory: int,
+        network: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.daemon = daemon
         self.image = image
+        self.owner = owner
         self.memory = memory
         self.network = network
         self.env = dict(env or {})
@@ -78,13 +85,13 @@ class Box:
         return name
 
     @contextlib.contextmanager
-    def started(self, cache: str, volumes: Sequence[tuple[str, Bring]]) -> Iterator[None]:
+    def started(self, volumes: Sequence[tuple[str, Bring]]) -> Iterator[None]:
         """The container, gone at the end with all that runs in it.
 
         Its first process reads from us: it ends, and all others with it, when we are killed or the connection breaks.
         """
         api = self.daemon.api
-        mounts = [_mount(str(ROOT), None), _mount("/cache", cache)]
+        mounts = [_mount(str(ROOT), None), _mount("/cache", self.owner)]
         mounts += [_mount(str(bring.to), name, read_only=True) for name, bring in volumes]
         host = api.create_host_config(
             network_mode=self.network or "none",
@@ -124,7 +131,7 @@ class Box:
                 hostname="kz",
                 stdin_open=stdin_open,
                 host_config=host,
-                labels={OWN: ""},
+                labels={OWN: self.owner},
             )["Id"]
 
         def start() -> None:

@@ -40,7 +40,7 @@ class Container:
             daemon.internal(within)
         self.network = f"off, but for the internal network {within}" if within else "off"
         memory = _bytes(environment.variable("KZ_MEMORY")) or daemon.memory * 7 // 8
-        self.box = Box(daemon, image, memory, within, {"CCACHE_REMOTE_STORAGE": remote} if remote else {})
+        self.box = Box(daemon, image, self.cache, memory, within, {"CCACHE_REMOTE_STORAGE": remote} if remote else {})
 
     def layout(self) -> Layout:
         """Where things lie in the container: the same for everyone."""
@@ -70,7 +70,7 @@ class Container:
         """See Engine."""
         self.box.daemon.ensure(self.image, commands)
         volumes = [(self.box.volume(bring), bring) for bring in plan.brought]
-        with self.box.started(self.cache, volumes):
+        with self.box.started(volumes):
             self._require(plan.needs)
             stage = plan.layout.build / "stage"
             folders = {stage / a.folder for a in plan.artifacts} | {stage / "symbols", plan.layout.build / "home"}

@@ -49,7 +49,7 @@ def inside(
     verify(project, lines, onto)  # what is not here yet of upstream is fetched now: there is no network inside
     box = engine.box
     box.daemon.ensure(engine.image, commands)
-    with box.started(engine.cache, ()):
+    with box.started(()):
         code, said = box.exec(["sh", "-c", "command -v git && python3 -c 'import yaml, filelock'"], may_fail=True)
         if code:
             brings = "git, python3, python3-yaml and python3-filelock among its packages"

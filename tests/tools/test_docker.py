@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -68,7 +69,7 @@ def tried(engine: Container, tmp_path: Path, text: str, *, limit: float = 60) ->
 
 
 def running(engine: Container) -> list[str]:
-    return [c["Id"] for c in engine.box.daemon.api.containers(filters={"label": "kz_build"})]
+    return [c["Id"] for c in engine.box.daemon.api.containers(filters={"label": f"kz_build={engine.cache}"})]
 
 
 def test_a_build_that_writes_outside_is_refused_and_told_so(engine: Container, tmp_path: Path) -> None:
@@ -197,7 +198,8 @@ def test_both_engines_and_two_caches_make_the_same_bytes(
     assert artifacts(sample) == artifacts(built)
     # Another cache, whose volume for what compilers keep is another too; sources are linked, for time.
     other = tmp_path / "other"
-    shutil.copytree(store, other, copy_function=os.link, ignore=shutil.ignore_patterns("zig", "test-*"))
+    for kept in ("git", "sha256", "unpacked", "validated"):
+        shutil.copytree(store / kept, other / kept, copy_function=os.link, symlinks=True)
     shutil.rmtree(sample / "dist")
     done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST=address, BASE_IMAGE=base, KZ_CACHE=str(other))
     assert done.returncode == 0, done.stderr
@@ -225,6 +227,7 @@ def test_a_stopped_build_leaves_no_container(
     shutil.copytree(built / "dist", sample / "dist")
     before = snapshot(sample / "dist")
     client = docker.DockerClient(base_url=address)
+    own = {"label": f"kz_build=kz-cache-{hashlib.sha256(clean_env['KZ_CACHE'].encode()).hexdigest()[:12]}"}
     process = subprocess.Popen(
         [sys.executable, "-m", "kz_build", "-C", sample, "build"],
         cwd=ROOT,
@@ -241,9 +244,9 @@ def test_a_stopped_build_leaves_no_container(
     assert process.returncode == code
     assert sign == signal.SIGKILL or b"kz: exit 130 (interrupt)" in stderr
     deadline = time.monotonic() + 15
-    while client.containers.list(all=True, filters={"label": "kz_build"}) and time.monotonic() < deadline:
+    while client.containers.list(all=True, filters=own) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not client.containers.list(all=True, filters={"label": "kz_build"})
+    assert not client.containers.list(all=True, filters=own)
     assert snapshot(sample / "dist") == before
 
 
