@@ -98,6 +98,13 @@ def differential(session: nox.Session) -> None:
 
 
 @nox.session
+def fuzz(session: nox.Session) -> None:
+    """The reader of .pte files on 100,000 hostile ones."""
+    install(session, "dev")
+    session.run("pytest", "tests/tools/test_pte.py", "-k", "hostile", *session.posargs, env={"KZ_EXAMPLES": "100000"})
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
     install(session, "dev")

@@ -142,13 +142,13 @@ def _read_zip(archive: zips.Archive, kind: str, prefix: str, found: _Found) -> N
 
 def _library(library: Library, path: Path) -> Library:
     try:
-        return replace(library, elf=read_elf(path))
+        return replace(library, elf=read_elf(path, exports=False))
     except AuditError as error:
         return replace(library, problem=str(error))
 
 
 def _model(place: str, pieces: Iterable[bytes], found: _Found, *, asked: bool = False) -> None:
-    _, said = _scan(pieces)
+    said = _versions(pieces)
     if said or asked or place.endswith(".pte"):  # a .bin without a context is somebody else's
         found.models.append(Model(place, said))
 
@@ -181,14 +181,25 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _scan(pieces: Iterable[bytes], to: IO[bytes] | None = None) -> tuple[str, tuple[str, ...]]:
-    """(sha256, QNN versions that stand in it) of a file, written to `to` on the way."""
+    """(sha256, QNN versions that stand in it) of a library, written to `to` on the way."""
     digest = hashlib.sha256()
+
+    def passed() -> Iterator[bytes]:
+        for piece in pieces:
+            digest.update(piece)
+            if to:
+                to.write(piece)
+            yield piece
+
+    said = _versions(passed())
+    return digest.hexdigest(), said
+
+
+def _versions(pieces: Iterable[bytes]) -> tuple[str, ...]:
+    """QNN versions that stand in a file, across the borders of its pieces too."""
     found: set[str] = set()
     before = b""
     for piece in pieces:
-        digest.update(piece)
-        if to:
-            to.write(piece)
         data = before + piece
         at = data.find(b"v2.")
         while at >= 0:
@@ -196,7 +207,7 @@ def _scan(pieces: Iterable[bytes], to: IO[bytes] | None = None) -> tuple[str, tu
                 found.add(match[1].decode())
             at = data.find(b"v2.", at + 1)
         before = data[-_OVERLAP:]
-    return digest.hexdigest(), tuple(sorted(found))
+    return tuple(sorted(found))
 
 
 def _holds(pieces: Iterable[bytes], wanted: bytes) -> bool:

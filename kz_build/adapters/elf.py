@@ -24,8 +24,10 @@ from kz_build.model.elf import Elf
 from kz_build.model.errors import AuditError
 
 MOST_FINDINGS = 20
+_MOST_PARTS = 100_000  # sections, segments, dynamic entries: a library has dozens
 _ANDROID_IDENT = 1  # type of the note that names API level and NDK; type 4 of the same owner is memory tagging
 _DF_TEXTREL = 4
+_PT_DYNAMIC = 2
 _SHF_ALLOC = 2
 _IDENTIFIER = re.compile(rb"[\w$/]")
 # pyelftools meets a damaged file in many ways; to the user they are one.
@@ -59,6 +61,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
         try:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
                 elf = ELFFile(file)
+                _refuse_endless(elf, whole)
                 _refuse_truncated(elf, size, path)
                 yield elf, whole
         except _DAMAGE as error:
@@ -67,10 +70,28 @@ def _opened(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
             ) from error
 
 
-def read_elf(path: Path) -> Elf:
-    """Facts of an ELF file. Raises AuditError for what is none, or is cut off."""
+def read_elf(path: Path, *, exports: bool = True) -> Elf:
+    """Facts of an ELF file, without its exports where nobody asks for them. Raises AuditError for what is none, or is cut off."""
     with _opened(path) as (elf, whole):
-        return _facts(elf, len(whole))
+        return _facts(elf, len(whole), exports)
+
+
+def _refuse_endless(elf: Any, whole: mmap.mmap) -> None:
+    """Refuse tables that no library has, before pyelftools walks them: it reads dynamic entries until one says that it is the last."""
+    if elf.num_sections() > _MOST_PARTS:
+        raise ValueError(f"it claims {elf.num_sections():,} sections")
+    order, wide = "<" if elf.little_endian else ">", elf.elfclass == 64
+    entries = 0
+    for number in range(elf.num_segments()):
+        at = elf["e_phoff"] + number * elf["e_phentsize"]
+        kind, offset = struct.unpack_from(order + ("I4xQ" if wide else "II"), whole, at)
+        while kind == _PT_DYNAMIC:
+            entries += 1
+            if entries > _MOST_PARTS:
+                raise ValueError(f"more than {_MOST_PARTS:,} dynamic entries")
+            if struct.unpack_from(order + ("Q" if wide else "I"), whole, offset)[0] == 0:
+                break
+            offset += 16 if wide else 8
 
 
 def _refuse_truncated(elf: Any, size: int, path: Path) -> None:
@@ -85,7 +106,7 @@ def _refuse_truncated(elf: Any, size: int, path: Path) -> None:
         raise AuditError(f"{path.name} is cut off: {size} of {max(ends)} bytes are there")
 
 
-def _facts(elf: Any, size: int) -> Elf:
+def _facts(elf: Any, size: int, symbols: bool) -> Elf:
     loads = [s for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
     soname, needed, textrel = "", [], False
     exports = set()
@@ -100,7 +121,7 @@ def _facts(elf: Any, size: int) -> Elf:
                 soname = tag.soname
             elif tag.entry.d_tag == "DT_TEXTREL" or (tag.entry.d_tag == "DT_FLAGS" and tag.entry.d_val & _DF_TEXTREL):
                 textrel = True
-        for symbol in segment.iter_symbols():
+        for symbol in segment.iter_symbols() if symbols else ():
             if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
                 exports.add(symbol.name)
     api, ndk, build_id = _notes(elf)

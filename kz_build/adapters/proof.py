@@ -136,7 +136,7 @@ def _stamps(folder: Path) -> dict[str, Stamp]:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(entry.path)
-                else:
+                elif not entry.name.startswith("tmp_"):  # what another process's git is just writing
                     found[entry.path[start:]] = _facts(entry.stat(follow_symlinks=False))
     return found
 

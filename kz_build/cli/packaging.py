@@ -20,7 +20,11 @@ def package(arguments: argparse.Namespace) -> int:
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
         made = package(project, line, target, live.download)
-    rows = [*(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)), terminal.checks(made.checks)]
+    rows = [
+        *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
+        *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),
+        terminal.checks(made.checks),
+    ]
     if made.path:
         path = Path(made.path)
         text = snippet(made, path.name)

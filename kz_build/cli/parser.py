@@ -270,6 +270,14 @@ def _store(made: Any) -> None:
     made.add_argument("--delete", action="store_true", help="gc: remove it; without, it is only listed")
 
 
+def _pte(made: Any) -> None:
+    _any(made)
+    made.add_argument("file", metavar="FILE", type=Path)
+    made.add_argument("--contract", metavar="RECIPE", type=Path, help="hold it against the contract of this recipe")
+    made.add_argument("--lib", metavar="LIB.so|DIST", type=Path, help="the library that shall load it, or its folder")
+    made.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -360,6 +368,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         _check_apk,
         "whether the libraries and models of one app fit each other",
         "app.apk qwen3-4b.pte",
+    ),
+    (
+        "pte",
+        "models",
+        _pte,
+        "what a .pte holds, and whether it will load there",
+        "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750",
     ),
     ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
 )

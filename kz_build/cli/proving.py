@@ -49,6 +49,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     from kz_build.stages.apply import apply
     from kz_build.stages.build import require, with_stacks
     from kz_build.stages.fetch import fetch
+    from kz_build.stages.proof import prove
     from kz_build.stages.reproduce import Subject, reproduce
     from kz_build.views.reproduce import reproduced
     from kz_build.views.terminal import Live
@@ -60,6 +61,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         request = replace(request, progress=live.download)
         sources = fetch(project, request)
         sources = with_stacks(sources, apply(project, line, live.download, request.names))
+        prove(project, sources)
         subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs)
         found = reproduce(subject, Commands(log_folder(project), live.note), live.event)
     show(arguments, {**vars(found), "same": found.same}, reproduced(found))

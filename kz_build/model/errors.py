@@ -98,6 +98,13 @@ class AuditError(KzError):
     name = "audit"
 
 
+class DeviceError(KzError):
+    """A model would not load or run where it is to: export, contract or device check failed."""
+
+    exit_code = 8
+    name = "device"
+
+
 class StorageError(KzError):
     """The disk is full or a file cannot be written; counted as a missing resource of the machine."""
 

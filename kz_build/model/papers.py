@@ -22,6 +22,7 @@ UNLISTED = (SUMS, SIGNATURE, PUBLIC_KEY)
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:kz-build:build:1"
+PACKAGE_TYPE = "urn:kz-build:package:1"
 BUILDER = "urn:kz-build:builder"
 _NOTICE = re.compile(
     r"(licen[cs]es?|copying|copyright|notices?|unlicense|patents|third[-_ ]?party[-_ ]?(notices?|licen[cs]es?))([-_. ].*)?",
@@ -129,8 +130,17 @@ def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str,
         "phase": step.phase,
         "argv": argv,
         "cwd": renamed(str(step.cwd), names),
-        "env": {key: renamed(value, names) for key, value in step.env if key not in CACHING},
+        "env": {key: _plain_value(key, value, names) for key, value in step.env if key not in CACHING},
     }
+
+
+def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:
+    found = renamed(value, names)
+    if key != "PATH":
+        return found
+    # The plan sorts the tools' folders by where they lie here.
+    folders = found.split(":")
+    return ":".join([*sorted(f for f in folders if f.startswith("/kz/")), *(f for f in folders if not f.startswith("/kz/"))])  # fmt: skip
 
 
 def statement(
@@ -140,6 +150,7 @@ def statement(
     internal: Mapping[str, Any],
     image: Mapping[str, str] | None,
     version: str,
+    build_type: str = BUILD_TYPE,
 ) -> dict[str, Any]:
     """The in-toto statement with SLSA's provenance, version 1. `subjects` maps a file's name to its sha256."""
     resolved = [_descriptor(c) for c in components]
@@ -157,7 +168,7 @@ def statement(
         "predicateType": PREDICATE,
         "predicate": {
             "buildDefinition": {
-                "buildType": BUILD_TYPE,
+                "buildType": build_type,
                 "externalParameters": dict(external),
                 "internalParameters": dict(internal),
                 "resolvedDependencies": resolved,

@@ -257,13 +257,13 @@ def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str 
                 for p in item["loc"]
                 if p not in ("git", "wheel", "archive", "image", "folder", "[key]") or p == item["loc"][-1]
             )
-            problems.append((path, _sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
+            problems.append((path, sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
         return None, problems
 
 
-def _sentence(item: Any) -> str:
+def sentence(item: Any) -> str:
     kind, value = item["type"], item.get("input")
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         return "unknown key"
     if kind == "missing":
         return "is missing"

@@ -58,9 +58,7 @@ def verify(path: Path, key: str = "") -> tuple[CheckResult, ...]:
 
 def _read(path: Path) -> _Folder:
     there = {
-        p.relative_to(path).as_posix(): sha256_file(p) if p.is_file() and not p.is_symlink() else ""
-        for p in sorted(path.rglob("*"))
-        if p.is_symlink() or not p.is_dir()
+        p.relative_to(path).as_posix(): _digest(p) for p in sorted(path.rglob("*")) if p.is_symlink() or not p.is_dir()
     }
     try:
         listed = papers.parse_sums((path / papers.SUMS).read_text())
@@ -69,10 +67,17 @@ def _read(path: Path) -> _Folder:
     return _Folder(path, there, listed, _json(path / papers.PROVENANCE), _json(path / papers.SBOM))
 
 
+def _digest(path: Path) -> str:
+    try:
+        return sha256_file(path) if path.is_file() and not path.is_symlink() else ""
+    except OSError:
+        return ""
+
+
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -94,7 +99,7 @@ def _files(folder: _Folder) -> _Rows:
         if name not in folder.there:
             yield name, "is listed in SHA256SUMS and not there"
         elif folder.there[name] != sha256:
-            now = folder.there[name] or "no plain file"
+            now = folder.there[name] or "no plain file that one can read"
             yield name, f"is not what SHA256SUMS lists: {now[:16]} for {sha256[:16]}"
     for name in folder.there:
         if name not in folder.listed and name not in papers.UNLISTED:

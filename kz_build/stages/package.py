@@ -11,19 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kz_build import __version__
 from kz_build.adapters import files, zips
+from kz_build.adapters.git import Repository
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.adapters.wheel import packed
+from kz_build.model import papers
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.classfile import java_side
 from kz_build.model.elf import JavaSide
-from kz_build.model.errors import AuditError, ConfigError
+from kz_build.model.errors import AuditError, ConfigError, LockError
 from kz_build.model.java import java_side as java_of_sources
+from kz_build.model.lock import as_text
 from kz_build.model.manifest import DamagedError
+from kz_build.model.papers import Component
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
 from kz_build.model.request import Progress, Request
-from kz_build.model.sources import Fetched, Tree
+from kz_build.model.sources import Fetched
 from kz_build.model.stack import Blob
 from kz_build.model.wheel import local_version
 from kz_build.stages.apply import apply
@@ -40,7 +45,8 @@ _ASKED = ("needed", "jni", "natives")
 @dataclass(frozen=True)
 class Package:
     """An AAR that kz made. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
-    are empty where a check failed: nothing is written then."""
+    are empty where a check failed: nothing is written then.
+    `overrides` say what made it this machine's own, as those of a build do."""
 
     line: str
     target: str
@@ -53,15 +59,17 @@ class Package:
     left_out: tuple[tuple[str, str], ...]
     dependencies: tuple[str, ...]
     hexagon: bool
+    overrides: tuple[Mapping[str, str], ...]
     checks: tuple[CheckResult, ...]
 
 
 @dataclass(frozen=True)
 class _Built:
-    """The libraries of a build by file name: their paths and audit profiles."""
+    """The libraries of a build by file name: their paths and audit profiles. `overrides` made it this machine's own."""
 
     paths: Mapping[str, Path]
     profiles: Mapping[str, str]
+    overrides: tuple[Mapping[str, str], ...]
 
 
 def package(project: Project, line: str, target: str, progress: Progress) -> Package:
@@ -76,17 +84,14 @@ def package(project: Project, line: str, target: str, progress: Progress) -> Pac
         raise ConfigError(f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/package.md")
     if failed := [c for c in recorded(project, line, target) if c.failed]:
         raise AuditError(f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}")
-    names = (java["source"], how["aar"])
-    sources = fetch(project, Request(line, names, omit=tuple(wanted["omit"]), progress=progress))
-    trees = apply(project, line, progress, names)
-    source, aar = with_stacks(sources, trees)
+    sources = _fetched(project, line, java, how["aar"], progress)
+    source, aar = with_stacks(sources, apply(project, line, progress, (java["source"],)))
+    built = _built(project, line, target, source)
     content = _content(aar)
-    built = _built(project, line, target)
     brought = {lib: _filled(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
     members, placed, left_out = _combined(content, built, wanted["abi"], brought)
-    checks = tuple(
-        _checks(content, built, {p.rsplit("/", 1)[-1] for p, _ in placed}, wanted, brought, source, sources, trees)
-    )
+    inside = {p.rsplit("/", 1)[-1] for p, _ in placed}
+    checks = tuple(_checks(content, built, inside, wanted, brought, source, sources[0]))
     tree = source.trees[0].tree
     version = local_version(aar.version, tree)
     path = project.root / "dist" / line / "aar" / f"{_name(project, line, aar)}-{version}-{target}.aar"
@@ -98,10 +103,22 @@ def package(project: Project, line: str, target: str, progress: Progress) -> Pac
     found = Package(
         line, target, wanted["abi"], version, str(path) if made else "", made, tree, placed, left_out,
         tuple(_filled(project, line, at) for at in how["dependencies"]),
-        any(built.profiles[p.rsplit("/", 1)[-1]] == "hexagon" for p, _ in placed), checks,
+        any(built.profiles[name] == "hexagon" for name in inside),
+        (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
     )  # fmt: skip
     _record(project, found, aar)
+    if made:
+        said = _provenance(project, found, source, aar, built)
+        files.write_atomic(path.with_suffix(".provenance.json"), as_text(said).encode())
     return found
+
+
+def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, progress: Progress) -> tuple[Fetched, ...]:
+    """The source of the Java side, with those files of it alone, and upstream's AAR."""
+    name = str(java["source"])
+    at = fetch(project, Request(line, (name, aar), paths={}, progress=progress))[0].trees[0]
+    paths = {e.path for e in Repository(at.repository).entries(at.tree) if e.path.startswith(tuple(java["paths"]))}
+    return fetch(project, Request(line, (name, aar), paths={name: frozenset(paths)}, progress=progress))
 
 
 def _content(aar: Fetched) -> dict[str, bytes]:
@@ -113,15 +130,21 @@ def _content(aar: Fetched) -> dict[str, bytes]:
         return {entry.name: archive.read(entry, _MOST) for entry in archive.entries}
 
 
-def _built(project: Project, line: str, target: str) -> _Built:
+def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
     manifest = json.loads((project.out("build", line, target) / "manifest.json").read_bytes())
+    tree = next((s["trees"].get(".") for s in manifest["sources"] if s["name"] == source.name), None)
+    if tree != source.trees[0].tree:
+        raise LockError(
+            f"{target} of {line} was built of {source.name} with tree {tree}, its stack now gives {source.trees[0].tree}",
+            hint=f"kz build --line {line} --target {target}",
+        )
     folder = folder_of(project, line, target)
-    kept = {
-        name: facts["profile"]
-        for name, facts in manifest["files"].items()
-        if facts["profile"] in ("ours", "vendor", "hexagon")
-    }
-    return _Built({Path(n).name: folder / n for n in kept}, {Path(n).name: p for n, p in kept.items()})
+    kept = {n: f["profile"] for n, f in manifest["files"].items() if f["profile"] in ("ours", "vendor", "hexagon")}
+    return _Built(
+        {Path(n).name: folder / n for n in kept},
+        {Path(n).name: profile for n, profile in kept.items()},
+        tuple(manifest["overrides"]),
+    )
 
 
 def _filled(project: Project, line: str, coordinates: str) -> str:
@@ -163,9 +186,14 @@ def _combined(
 
 
 def _checks(
-    content: Mapping[str, bytes], built: _Built, inside: set[str], wanted: Mapping[str, Any], brought: Mapping[str, str],
-    source: Fetched, sources: tuple[Fetched, ...], trees: tuple[Tree, ...],
-) -> Iterator[CheckResult]:  # fmt: skip
+    content: Mapping[str, bytes],
+    built: _Built,
+    inside: set[str],
+    wanted: Mapping[str, Any],
+    brought: Mapping[str, str],
+    source: Fetched,
+    plain: Fetched,
+) -> Iterator[CheckResult]:
     """Whether the classes and the libraries of the new AAR belong together."""
     java = wanted["audit"]["java"]
     try:
@@ -174,7 +202,7 @@ def _checks(
         yield CheckResult("classes.jar", "classes", Status.ERROR, str(error), True)
         return
     yield _same_java(classes, java_of_sources(java_sources((source,), java)))
-    yield _unpatched(source, next(s for s in sources if s.name == source.name), java, trees)
+    yield _unpatched(source, plain, java)
     rules = Rules(
         wanted["platform"], wanted["abi"], frozenset(_ASKED), frozenset({*wanted["audit"]["needed"], *brought}),
         wanted["audit"]["max_api"], (), classes, frozenset(java["classes"]),
@@ -206,7 +234,7 @@ def _same_java(classes: JavaSide, sources: JavaSide) -> CheckResult:
     return CheckResult("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
 
 
-def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any], trees: tuple[Tree, ...]) -> CheckResult:
+def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> CheckResult:
     """No patch of the stack changes a Java file: the published classes would not have it."""
     before, after = (java_sources((s,), java) for s in (plain, source))
     changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))
@@ -234,4 +262,25 @@ def _record(project: Project, made: Package, aar: Fetched) -> None:
     facts["path"] = Path(made.path).relative_to(project.root).as_posix()
     rows = [{**c.__dict__, "status": c.status.value} for c in made.checks]
     key = digest_of([made.sha256, aar.identity])
-    files.write_manifest(manifest, key, {**facts, "aar": aar.identity, "checks": rows})
+    files.write_manifest(manifest, key, {**facts, "canonical": not made.overrides, "aar": aar.identity, "checks": rows})
+
+
+def _provenance(project: Project, made: Package, source: Fetched, aar: Fetched, built: _Built) -> dict[str, Any]:
+    """What the AAR was made of: upstream's, the libraries, and the tree that the Java side was held against."""
+    entry = project.lock.entry(made.line, aar.name) or {}
+    at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
+    url = papers.public_url(str(entry.get("url") or ""))
+    components = [
+        Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
+        Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
+    ]
+    for path, _ in made.libraries:
+        library = built.paths[path.rsplit("/", 1)[-1]]
+        name = library.relative_to(folder_of(project, made.line, made.target)).as_posix()
+        digests = {"sha256": files.sha256_file(library)}
+        components.append(Component(name, name, made.version, "artifact", "", "", digests, {}, ()))
+    overrides = [{**o, "value": papers.public_url(o["value"]) or o["value"]} for o in made.overrides]
+    external = {"line": made.line, "target": made.target, "canonical": not overrides, "overrides": overrides}
+    internal = {"libraries": dict(made.libraries), "leftOut": dict(made.left_out)}
+    subject = {Path(made.path).name: made.sha256}
+    return papers.statement(subject, components, external, internal, None, __version__, papers.PACKAGE_TYPE)

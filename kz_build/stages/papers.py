@@ -49,6 +49,9 @@ def papers(
     said = _statement(project, built, sources, components, soc)
     key = digest_of([VERSION, said])
     manifest = project.out("papers", plan.line, plan.target) / "manifest.json"
+    found = _done(plan, built, manifest, key)
+    if found and not sign:
+        return found
     with store.locked(plan.build.parent, plan.target):
         found = _done(plan, built, manifest, key)
         if found is None:
@@ -78,7 +81,7 @@ def _done(plan: Plan, built: Built, manifest: Path, key: str) -> Papers | None:
         path = plan.dist / name
         if name not in built.files and not (path.is_file() and files.sha256_file(path) == sha256):
             return None
-    return Papers(record["sums"], tuple(record["unlicensed"]), False)
+    return Papers(record["sums"], tuple(record["unlicensed"]), False, (plan.dist / model.SIGNATURE).is_file())
 
 
 def _components(
@@ -102,7 +105,9 @@ def _components(
 def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, stack: Tree | None) -> Component:
     base = at
     if stack:
-        base = replace(at, commit=stack.base, tree=git.Repository(at.repository).tree_id(stack.base))
+        locked = project.lock.entry(line, source.name) or {}
+        known = locked.get("tree") if locked.get("commit") == stack.base else None
+        base = replace(at, commit=stack.base, tree=known or git.Repository(at.repository).tree_id(stack.base))
     location = project.pins.source(source.name).location if source.kind == "git" else ""
     found = _tree_component(source.name, source.version, location, base, source.note)
     if not stack:
@@ -156,7 +161,9 @@ def _statement(
         "line": plan.line,
         "target": plan.target,
         "soc": soc or target["soc"],
-        "pins": {"digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k != "audit"}])}},
+        "pins": {
+            "digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k not in ("audit", "package")}])}
+        },
         "canonical": manifest["canonical"],
         "overrides": overrides,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from kz_build.adapters import files
+from kz_build.adapters import files, proof
 from kz_build.adapters.git import Repository
 from kz_build.adapters.wheel import packed
 from kz_build.model.errors import ConfigError
@@ -15,11 +15,15 @@ from kz_build.stages.apply import apply_source
 
 
 def wheel(project: Project, line: str, name: str) -> Wheel:
-    """Write dist/<line>/wheels/<name>-<version>+kz.g<tree>-….whl. Raises ConfigError when the source is no patched wheel."""
+    """Write dist/<line>/wheels/<name>-<version>+kz.g<tree>-….whl.
+
+    Raises ConfigError when the source is no patched wheel, LockError where the store's files are not what their ids say.
+    """
     source = project.pins.source(name)
     if source.kind != "wheel":
         raise ConfigError(f"{name} is not a wheel but: {source.kind}", hint="`kz build` builds what comes from git")
     tree, path = apply_source(project, line, name)
+    proof.prove_repository(project.store, path)
     repository = Repository(path)
     with repository.objects() as objects:
         content = {e.path: Blob(e.mode, (objects.get(e.id) or ("", "", b""))[2]) for e in repository.entries(tree.tree)}

@@ -77,6 +77,8 @@ def report(found: dict[str, Any]) -> str:
     for target, manifest in found.get("reproduce", {}).items():
         varied = ", ".join(v["name"] for v in manifest["variations"] if not v["absent"])
         rows.append(f"reproduce {target}: {'the same bytes' if manifest['same'] else 'DIFFERS'}, varied: {varied}")
+    for target, manifest in found.get("package", {}).items():
+        rows.append(f"package {target}: {manifest['path']} {manifest['sha256'][:12]}")
     return "\n".join(rows)
 
 

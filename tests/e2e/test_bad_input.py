@@ -234,8 +234,8 @@ def refused_when_unpacked(small: Path, kz: Kz, url: str, tmp_path: Path) -> None
     done = kz("-C", small, "fetch", **env)
     assert done.returncode == 3 and last(done) == "kz: exit 3 (lock)", done.stderr
     after = snapshot(tmp_path / "cache")
-    assert {n for n in after if not n.startswith(("deep/locks", "deep/git"))} == {
-        n for n in before if not n.startswith(("deep/locks", "deep/git"))
+    assert {n for n in after if not n.startswith(("deep/locks", "deep/git", "deep/seals"))} == {
+        n for n in before if not n.startswith(("deep/locks", "deep/git", "deep/seals"))
     }
     assert not Path("/tmp/kz-evil").exists() and not list((tmp_path / "cache").rglob("evil"))
 

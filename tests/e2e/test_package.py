@@ -110,7 +110,9 @@ def copied(built: Path, to: Path, kz: Kz) -> Path:
     return to
 
 
-def test_an_aar_is_packed_once_its_digest_is_trusted(built: Path, kz: Kz, tmp_path: Path) -> None:
+def test_an_aar_is_packed_once_its_digest_is_trusted(
+    built: Path, web: tuple[str, Path], kz: Kz, tmp_path: Path
+) -> None:
     project = copied(built, tmp_path / "p", kz)
     done = kz("-C", project, "package", "--aar")
     assert done.returncode == 3 and "kz lock --write --trust minirt-aar" in done.stderr, done.stderr
@@ -141,7 +143,22 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(built: Path, kz: Kz, tmp_pa
         "natives",
     }
     assert checks["natives"]["evidence"] == "4 methods of 2 classes"
+    said = json.loads(path.with_suffix(".provenance.json").read_text())
+    assert said["subject"] == [{"name": path.name, "digest": {"sha256": made["sha256"]}}]
+    parts = {d["name"]: d for d in said["predicate"]["buildDefinition"]["resolvedDependencies"]}
+    assert (
+        parts["minirt-aar"]["digest"]["sha256"]
+        == hashlib.sha256((web[1] / "minirt-android-0.1.0.aar").read_bytes()).hexdigest()
+    )
+    assert (
+        parts["minirt-aar"]["uri"] == f"{web[0]}/minirt-android-0.1.0.aar"
+        and parts["minirt"]["digest"]["gitTree"] == tree
+    )
+    library = (project / "dist/sample-0.1/linux-arm64/lib/libminirt.so").read_bytes()
+    assert parts["lib/libminirt.so"]["digest"]["sha256"] == hashlib.sha256(library).hexdigest()
+    assert f"package linux-arm64: {path.relative_to(project)}" in kz("-C", project, "report").stdout
     manifest = json.loads((project / "out/package/sample-0.1/linux-arm64/manifest.json").read_text())
+    assert manifest["canonical"] is True and manifest["overrides"] == []
     assert manifest["sha256"] == made["sha256"] and manifest["path"] == str(path.relative_to(project))
 
 
@@ -151,7 +168,8 @@ def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -
         project = copied(built, tmp_path / name, kz)
         assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar", TZ=zone).returncode == 0
         done = kz("-C", project, "package", "--aar", "--json", TZ=zone, PYTHONHASHSEED="7")
-        found.append(Path(json.loads(done.stdout)["path"]).read_bytes())
+        path = Path(json.loads(done.stdout)["path"])
+        found.append((path.read_bytes(), path.with_suffix(".provenance.json").read_bytes()))
     assert found[0] == found[1]
 
 
@@ -231,6 +249,8 @@ def test_a_patch_to_java_is_not_in_upstreams_classes(built: Path, kz: Kz, tmp_pa
     (stack / "0009-java.patch").write_text(f"{head}diff --git a/{path} b/{path}\n{hunk}")
     (stack / "series").write_text((stack / "series").read_text() + "0009-java.patch\n")
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 3 and "was built of minirt with tree" in done.stderr and "kz build" in done.stderr
     assert kz("-C", project, "build").returncode == 0
     done = kz("-C", project, "package", "--aar")
     assert done.returncode == 7 and f"the stack changes {path}" in done.stdout, done.stdout + done.stderr

@@ -132,6 +132,9 @@ PLAIN = {
     "notice gone": (lambda f: (f / NOTICE).unlink(), NOTICE),
     "link": (linked, "lib/libminirt.so"),
     "list": (lambda f: (f / "provenance.json").write_text("[]"), "provenance.json"),
+    "deep": (lambda f: (f / "sbom.cdx.json").write_text("[" * 100_000), "sbom.cdx.json"),
+    "bytes": (append("SHA256SUMS", b"\xff\xfe"), "SHA256SUMS"),
+    "pipe": (lambda f: os.mkfifo(f / "lib/pipe"), "lib/pipe"),
 }
 
 
@@ -148,10 +151,6 @@ def with_new_sums(folder: Path) -> None:
     """As one does who knows what SHA256SUMS is for."""
     names = [n for n in snapshot(folder) if n not in ("SHA256SUMS", "SHA256SUMS.minisig", "minisign.pub")]
     (folder / "SHA256SUMS").write_text("".join(f"{sha256(folder / n)}  {n}\n" for n in sorted(names)))
-
-
-def forget(name: str, key: str) -> Callable[[Any], None]:
-    return lambda d: d.pop(key) if not name else d[name].pop(key)
 
 
 FORGED = {
@@ -179,6 +178,8 @@ FORGED = {
     "schema": (edit("sbom.cdx.json", lambda d: d["components"][0].update(type="thing")), "sbom.cdx.json"),
     "unknown field": (edit("sbom.cdx.json", lambda d: d.update(hello=1)), "sbom.cdx.json"),
     "claim": (edit("sbom.cdx.json", lambda d: d["components"][0].pop("properties")), "sbom.cdx.json"),
+    "text for a list": (edit("sbom.cdx.json", lambda d: d.update(components="x")), "sbom.cdx.json"),
+    "digests of no kind": (edit("provenance.json", lambda d: d["subject"][0].update(digest=7)), "provenance.json"),
     "notice gone": (lambda f: (f / NOTICE).unlink(), NOTICE),
     "notice more": (lambda f: (f / "THIRD-PARTY-NOTICES/minirt/MORE").write_text("x"), "MORE"),
 }

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kz_build.adapters.app import read_folder
 from kz_build.adapters.stacks import load_stack
+from kz_build.model.app import Model
 from tests.conftest import ROOT, Kz
 from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
 
@@ -85,3 +87,14 @@ def test_apply_proves_the_trees_in_the_lock(kz: Kz) -> None:
     done = kz("apply", "--all-lines")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("= pins.lock") == len(list((ROOT / "patches").glob("*/*/series")))
+
+
+def test_the_qnn_that_compiled_upstreams_own_pte(kz: Kz, tmp_path: Path) -> None:
+    """v1.2.0 ships a hybrid llama of 1.3 MB with real contexts in it."""
+    tree = next(
+        t for t in json.loads(kz("apply", "--line", "et-1.2", "--json").stdout)["et-1.2"] if t["source"] == "executorch"
+    )
+    path = "examples/qualcomm/oss_scripts/llama/artifacts/stories260k_hybrid_llama_qnn.pte"
+    argv = ["git", f"--git-dir={tree['repository']}", "cat-file", "blob", f"{tree['base']}:{path}"]
+    (tmp_path / "stories.pte").write_bytes(subprocess.run(argv, check=True, capture_output=True).stdout)
+    assert read_folder(tmp_path).models == (Model("stories.pte", ("2.37.0.250724",)),)

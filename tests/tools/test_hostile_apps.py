@@ -251,3 +251,26 @@ def test_offsets_are_those_that_zipalign_sees(tmp_path: Path, linker: Linker) ->
         for entry in archive.entries:
             assert path.read_bytes()[entry.offset : entry.offset + entry.size] == files[entry.name]
     assert read_text(TEXT)
+
+
+def test_a_library_that_needs_a_million_others_takes_no_memory(tmp_path: Path, linker: Linker) -> None:
+    """A real library whose dynamic segment is made 64 MB long, all of it DT_NEEDED."""
+    data = bytearray(linker.bytes(Lib("libx.so", needed=("libc.so",))))
+    more = struct.pack("<QQ", 1, 1) * (4 << 20)
+    (offset, count) = struct.unpack_from("<Q", data, 0x20)[0], struct.unpack_from("<H", data, 0x38)[0]
+    dynamic = next(at for i in range(count) if struct.unpack_from("<I", data, at := offset + 56 * i)[0] == 2)
+    struct.pack_into("<Q", data, dynamic + 8, len(data))
+    struct.pack_into("<Q", data, dynamic + 32, len(more))
+    struct.pack_into("<Q", data, 0x28, 0)
+    struct.pack_into("<HH", data, 0x3C, 0, 0)
+    folder = tmp_path / "arm64-v8a"
+    folder.mkdir()
+    (folder / "libx.so").write_bytes(data + more)
+    script = LIMITED.replace(
+        "read_app(Path(sys.argv[1])).models", "read_folder(Path(sys.argv[1])).libraries[0].problem"
+    )
+    argv = [sys.executable, "-c", script.replace("import read_app", "import read_folder"), str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)})
+    found = done.stdout.splitlines()
+    assert int(found[0]) > 0 and int(found[1]) < 200, done
+    assert "dynamic entries" in read_folder(tmp_path).libraries[0].problem

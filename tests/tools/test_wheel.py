@@ -97,6 +97,15 @@ def test_the_patched_torchtune_is_the_same_on_two_machines(project: Path, kz: Kz
     one, two = json.loads(first.stdout), json.loads(second.stdout)
     assert one["sha256"] == two["sha256"] == hashlib.sha256(Path(two["path"]).read_bytes()).hexdigest()
     assert one["version"] == f"0.6.1+kz.g{one['tree'][:8]}"
+    # A wheel is not made of what was tampered with in the store.
+    pack = max((tmp_path / "cache/git/contents.git/objects/pack").glob("*.pack"), key=lambda p: p.stat().st_size)
+    pack.chmod(0o644)
+    data = pack.read_bytes()
+    pack.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :])
+    Path(two["path"]).unlink()
+    third = kz("-C", other, "wheel", "torchtune", KZ_CACHE=str(tmp_path / "cache"))
+    assert third.returncode != 0 and not Path(two["path"]).exists()
+    assert third.returncode == 3 and "git/contents.git" in third.stderr, third.stderr
 
 
 def test_pip_installs_it_and_sees_the_version(project: Path, kz: Kz, tmp_path: Path) -> None:

@@ -72,15 +72,18 @@ def test_folders_are_renamed_whole_and_longest_first() -> None:
 
 
 def test_a_step_is_the_same_on_any_machine() -> None:
-    def made(home: str, jobs: str) -> dict[str, object]:
-        names = [(f"{home}/tree", "/kz"), (f"{home}/build", "/kz/out")]
+    def made(home: str, jobs: str, cache: tuple[tuple[str, str], ...]) -> dict[str, object]:
+        names = [(f"{home}/tree", "/kz"), (f"{home}/build", "/kz/out"), (f"{home}/zig", "/kz/a"), ("/opt/n", "/kz/ndk")]
+        path = ("PATH", ":".join([*sorted([f"{home}/zig/bin", "/opt/n/bin"]), "/usr/bin", "/bin"]))
         argv = ("cmake", "--build", f"{home}/build", "--parallel", jobs)
-        step = Command("b", argv, Path(f"{home}/tree/x"), (("HOME", f"{home}/build/home"),))
+        step = Command("b", argv, Path(f"{home}/tree/x"), (("HOME", f"{home}/build/home"), path, *cache))
         checkout = Checkout(Path(f"{home}/cache/x.git"), "a" * 40, ("*.gif",), Path(f"{home}/tree/x"))
         return {"command": plain_step(step, names), "checkout": plain_step(checkout, names)}
 
-    assert made("/home/a", "4") == made("/srv/b", "64")
-    assert made("/home/a", "4")["checkout"] == {"checkout": "/kz/x", "gitTree": "a" * 40, "exclude": ["*.gif"]}
+    ccache = (("CCACHE_DIR", "/x"), ("CMAKE_C_COMPILER_LAUNCHER", "/usr/bin/ccache"))
+    plain = made("/home/a", "4", ())
+    assert plain == made("/srv/b", "64", (("CCACHE_DISABLE", "1"),)) == made("/srv/b", "1", ccache)
+    assert plain["checkout"] == {"checkout": "/kz/x", "gitTree": "a" * 40, "exclude": ["*.gif"]}
 
 
 def test_sums_are_read_as_they_are_written() -> None:

@@ -111,3 +111,10 @@ def test_the_store_is_kept_by_the_lock() -> None:
         assert [entry["path"] for entry in kept] == used, name
         assert all("hashFiles('pins.lock')" in entry["key"] for entry in kept), name
         assert bool(used) == (name in ("verify.yml: verify", "nightly.yml: nightly")), name
+
+
+def test_the_workflow_in_the_docs_of_matrix_is_one(tmp_path: Path) -> None:
+    text = (ROOT / "docs/matrix.md").read_text().split("```")[1].removeprefix("yaml\n")
+    file = tmp_path / "ci.yml"
+    file.write_text("name: x\non: push\n" + text.replace("- … #", "- run: echo #"))
+    assert schema_accepts(file)

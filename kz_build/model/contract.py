@@ -1,0 +1,30 @@
+"""What a recipe promises about its .pte: the `contract:` of recipes/*.yaml (docs/pte.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The file, and the runner and device that it is made for. What is not said is not asked.
+
+    `backends` are those of its delegates, all of them; `runner` is who runs it: the QNN runner in the mode kv or hybrid, or
+    LlmModule for text (llm) or for more than text (multimodal); `kv_bits` the width that the runner takes; `shards` QNN contexts
+    per method; `shared_buffer` what the runner is started with; `qnn` the runtime on the device; `executorch` what exports it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    methods: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    runner: Literal["", "kv", "hybrid", "llm", "multimodal"] = ""
+    kv_bits: Literal[0, 8, 16] = 0
+    context_length: int = 0
+    shards: int = 0
+    shared_buffer: bool | None = None
+    soc: str = ""
+    htp_arch: Literal["", "v68", "v69", "v73", "v75", "v79", "v81"] = ""
+    qnn: str = ""
+    executorch: str = ""
