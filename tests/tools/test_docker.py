@@ -194,6 +194,10 @@ def test_both_engines_and_two_caches_make_the_same_bytes(
     manifest = json.loads((built / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())
     assert manifest["engine"] == "docker" and manifest["network"] == "off" and manifest["image"]["base"] == base
     assert {"where": "BASE_IMAGE", "value": base} in manifest["overrides"]
+    assert kz("attest", "verify", built / DIST).returncode == 0
+    provenance = json.loads((built / DIST / "provenance.json").read_text())["predicate"]["buildDefinition"]
+    images = [d for d in provenance["resolvedDependencies"] if d.get("annotations") == {"kind": "image"}]
+    assert [d["name"] for d in images] == [manifest["image"]["name"]]
     assert kz("-C", sample, "build", "--engine", "host").returncode == 0
     assert artifacts(sample) == artifacts(built)
     # Another cache, whose volume for what compilers keep is another too; sources are linked, for time.
