@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
 
+from kz_build.adapters.ccache import compile_cache
 from kz_build.adapters.files import disk_errors, remove
 from kz_build.adapters.git import Repository
 from kz_build.adapters.process import Commands, find, run
 from kz_build.model.errors import CommandError
-from kz_build.model.plan import Checkout, Command, Copy, Step
+from kz_build.model.plan import Ccache, Checkout, Command, Copy, Layout, Plan, Step
 
 
 class Engine(Protocol):
     """What a build needs of the place it runs in."""
 
     name: str
-    network: str
+
+    def layout(self) -> Layout | None:
+        """Where it puts what a build works with; None for the folders of this machine."""
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """The compile cache that builds of a store share there; None where there is none, or KZ_CCACHE=0."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a manifest says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
+
+    def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
+        """The place of one build. At a good end what it staged lies in `plan.stage`; at any end nothing of it runs on."""
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
         """Carry out one step; every line a program prints goes to the log and to `watch`."""
 
 
 class Host:
-    """This machine. `network` says whether a build could dial out."""
+    """This machine."""
 
     name = "host"
 
@@ -33,6 +47,25 @@ class Host:
         cut = [find("unshare"), "-rn", "--"]
         self._prefix = cut if cut[0] and run([*cut, "true"]).code == 0 else []
         self.network = "off" if self._prefix else "on: this kernel allows no `unshare -rn`"
+
+    def layout(self) -> Layout | None:
+        """See Engine."""
+        return None
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """See Engine."""
+        return compile_cache(store)
+
+    def facts(self) -> dict[str, Any]:
+        """See Engine."""
+        return {"engine": self.name, "network": self.network}
+
+    @contextlib.contextmanager
+    def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
+        """See Engine."""
+        with disk_errors(plan.build):
+            (plan.build / "home").mkdir(parents=True)
+        yield
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
         """See Engine."""

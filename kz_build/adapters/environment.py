@@ -73,6 +73,15 @@ def networked() -> dict[str, str]:
     return {**plain(), **found, "GIT_TERMINAL_PROMPT": "0"}
 
 
+def docker() -> dict[str, str]:
+    """How this machine reaches a container daemon: Docker's own variables."""
+    return {
+        name: os.environ[name]
+        for name in ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+        if name in os.environ
+    }
+
+
 def ca_bundle() -> str:
     """Certificates that pip was told to trust; requests reads its own variables itself."""
     return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""

@@ -10,18 +10,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from kz_build.adapters.environment import plain
-from kz_build.model.errors import CommandError
+from kz_build.model.errors import CommandError, StoppedError
 
 Argv = Sequence[str]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
+"""Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
 Process = subprocess.Popen[bytes]
 STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
@@ -154,18 +157,28 @@ class Commands:
     """Commands that build, fetch or change something: shown once, streamed to a log file, journaled.
 
     `folder` is this run's `out/log/<time>-<pid>/`, made at the first command. `show` gets each command as one line.
+    A command that takes longer than `limit` seconds (0: any time) is stopped.
     """
 
-    def __init__(self, folder: Path, show: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(self, folder: Path, show: Callable[[str], None] = lambda text: None, limit: float = 0) -> None:
         self.folder = folder
         self.show = show
+        self.limit = limit
 
     def run(
-        self, title: str, argv: Argv, *, cwd: Path, env: Mapping[str, str], watch: Callable[[str], None] | None = None
+        self,
+        title: str,
+        argv: Argv,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        watch: Callable[[str], None] | None = None,
+        program: Program | None = None,
     ) -> None:
-        """Run to the end, every line of output to the log and to `watch`.
+        """Run to the end, every line of output to the log and to `watch`; by `program`, where not as a process of ours.
 
-        Raises CommandError with the log's path and its last lines. On an interrupt the whole process group is ended first.
+        Raises CommandError with the log's path and its last lines, and StoppedError at the time limit. On an interrupt
+        the whole process group is ended first.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
@@ -175,26 +188,28 @@ class Commands:
         code = -1
         try:
             with log.open("wb") as file:
+
+                def line(raw: bytes) -> None:
+                    file.write(raw)
+                    text = raw.decode("utf-8", "replace").rstrip()
+                    last.append(text)
+                    if watch:
+                        watch(text)
+
                 file.write(f"$ {shlex.join(argv)}\n".encode())
                 file.flush()
-                code = self._stream(argv, cwd, env, file.write, last, watch)
+                code = (program or self._here)(argv, cwd, env, line)
+        except StoppedError as stopped:
+            raise StoppedError(f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}") from None
         finally:
             self._journal(argv, cwd, env, code, time.monotonic() - started)
         if code != 0:
             raise CommandError(
-                f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n" + "\n".join(f"  | {text}" for text in last),
+                f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
                 hint=f"the whole log: {log}",
             )
 
-    def _stream(
-        self,
-        argv: Argv,
-        cwd: Path,
-        env: Mapping[str, str],
-        write: Callable[[bytes], object],
-        last: deque[str],
-        watch: Callable[[str], None] | None,
-    ) -> int:
+    def _here(self, argv: Argv, cwd: Path, env: Mapping[str, str], line: Callable[[bytes], None]) -> int:
         try:
             process = subprocess.Popen(
                 argv,
@@ -208,17 +223,14 @@ class Commands:
         except OSError as error:
             raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
         assert process.stdout
-        try:
-            for raw in process.stdout:
-                write(raw)
-                text = raw.decode("utf-8", "replace").rstrip()
-                last.append(text)
-                if watch:
-                    watch(text)
-            return process.wait()
-        finally:
-            # Also when the leader has ended well: nothing that it left behind may go on writing.
-            _end_group(process)
+        with limited(self.limit, lambda: _end_group(process)):
+            try:
+                for raw in process.stdout:
+                    line(raw)
+                return process.wait()
+            finally:
+                # Also when the leader has ended well: nothing that it left behind may go on writing.
+                _end_group(process)
 
     def _journal(self, argv: Argv, cwd: Path, env: Mapping[str, str], code: int, seconds: float) -> None:
         base = plain()
@@ -226,6 +238,32 @@ class Commands:
         entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
         with (self.folder / "commands.jsonl").open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+
+@contextlib.contextmanager
+def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` if the block takes longer (0: never), and raise StoppedError once it has ended."""
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        stop()
+
+    timer = threading.Timer(seconds, end) if seconds else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()
+        if over.is_set():
+            raise StoppedError(f"stopped: it took longer than {seconds:g} s")
+
+
+def _indented(last: Iterable[str]) -> str:
+    return "\n".join(f"  | {text}" for text in last)
 
 
 def _shown(argv: Argv) -> str:

@@ -160,6 +160,8 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
         place = ("targets", name)
         for i, source in enumerate(target["sources"]):
             need(source, plain["sources"], "source", (*place, "sources", i))
+        if target["container"] and (base := target["container"]["base"]):
+            need(base, plain["sources"], "source", (*place, "container", "base"))
         if target["package"]:
             need(target["package"]["aar"], plain["sources"], "source", (*place, "package", "aar"))
         for line in target["when"]:

@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kz_build.adapters.engine import Engine
 from kz_build.adapters.process import Commands, find, run
 from kz_build.model.errors import CommandError
-from kz_build.model.plan import Checkout, Command, Step
+from kz_build.model.plan import Ccache, Checkout, Command, Layout, Plan, Step
 from kz_build.model.variation import Variation
 
 HOSTNAME, UID, TIMEZONE, AHEAD = "kz-elsewhere", 4242, "XST-13:45", "+9631h"
@@ -139,13 +140,28 @@ class Varied:
 
     def __init__(self, engine: Engine, chosen: Sequence[Variation], tree: Path) -> None:
         self.name = engine.name
-        self.network = engine.network
         self._engine = engine
         self._argv = tuple(word for v in chosen for word in v.argv)
         self._env = {key: value for v in chosen for key, value in v.env}
         self._umask = next((int(v.second, 8) for v in chosen if v.name == "umask"), None)
         self._disorder = any(v.name == "order" for v in chosen)
         self._tree = tree
+
+    def layout(self) -> Layout | None:
+        """See Engine."""
+        return self._engine.layout()
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """See Engine."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """See Engine."""
+        return self._engine.facts()
+
+    def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
+        """See Engine."""
+        return self._engine.opened(plan, commands)
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
         """See Engine."""

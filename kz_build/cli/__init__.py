@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 
-from kz_build.cli.parser import parser
+from kz_build.cli.parser import parser, words_without
 from kz_build.model.errors import KzError
 
 
@@ -21,6 +21,7 @@ def run(argv: list[str]) -> int:
     code, name = 1, "bug"
     try:
         arguments = parser().parse_args(argv)
+        arguments.words = words_without(argv, "-C", "--engine")
         module, verb = arguments.verb.split(".")
         code = getattr(importlib.import_module(f"kz_build.cli.{module}"), verb)(arguments) or 0
         sys.stdout.flush()

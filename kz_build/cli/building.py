@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from pathlib import Path
 from typing import Any
 
+from kz_build.cli.common import log_folder, relative, show, within
 from kz_build.cli.common import project as project_of
-from kz_build.cli.common import relative, show
 
 
 def lock(arguments: argparse.Namespace) -> int:
@@ -73,6 +71,8 @@ def apply(arguments: argparse.Namespace) -> int:
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    if arguments.engine == "docker":
+        return within(arguments, project, lines)
     found = {line: apply(project, line) for line in lines}
     show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
     return 0
@@ -90,41 +90,43 @@ def wheel(arguments: argparse.Namespace) -> int:
 def build(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from kz_build.adapters.ccache import compile_cache
     from kz_build.adapters.process import Commands
     from kz_build.model.errors import AuditError
     from kz_build.stages import audit, report
     from kz_build.stages import build as stage
     from kz_build.stages import papers as beside
     from kz_build.stages.apply import apply
+    from kz_build.stages.engines import choose
     from kz_build.stages.fetch import fetch
     from kz_build.stages.plan import plan
     from kz_build.views import terminal
 
     project = project_of(arguments)
     line, target, request = names_of(project, arguments)
-    stage.require(project, line, target, request)
+    chosen = choose(project, line, target, "host" if arguments.dry_run else arguments.engine)
+    stage.require(project, line, target, request, here=chosen.engine.name == "host")
     sign = beside.signing_key(arguments.sign)
     with terminal.Live() as live:
         request = replace(request, progress=live.download)
         sources = fetch(project, request)
         trees = tuple(t for t in apply(project, line, live.download, request.names))
         sources = stage.with_stacks(sources, trees)
-        ccache = compile_cache(project.store)
-        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=arguments.jobs, ccache=ccache)
+        jobs = arguments.jobs or chosen.cores or os.cpu_count() or 1
+        layout, ccache = chosen.engine.layout(), chosen.engine.compile_cache(project.store)
+        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=jobs, ccache=ccache, layout=layout)
         if arguments.dry_run:
             from kz_build.views.script import script
 
             show(arguments, planned, script(planned))
             return 0
         built = stage.done(planned)
-        commands = Commands(log_folder(project), live.note)
+        commands = Commands(log_folder(project), live.note, arguments.timeout * 60)
         if built is None:
-            from kz_build.adapters.engine import Host
             from kz_build.stages.proof import prove
 
             prove(project, sources)
-            built = stage.build(planned, Host(), commands, stage.sources_facts(sources, trees, project), live.event)
+            facts = stage.sources_facts(sources, trees, project, chosen.overrides)
+            built = stage.build(planned, chosen.engine, commands, facts, live.event)
     checks = audit.audit(project, built, sources)
     failed = [c for c in checks if c.failed]
     # What is not to be shipped gets no papers.
@@ -158,10 +160,6 @@ def _canonical(manifest: Any) -> str:
     return "\n".join(
         ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in manifest["overrides"])]
     )
-
-
-def log_folder(project: Any) -> Path:
-    return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
 
 
 def audit(arguments: argparse.Namespace) -> int:

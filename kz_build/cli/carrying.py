@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kz_build.cli.common import changing, show
+from kz_build.cli.common import changing, show, within
 from kz_build.cli.common import project as project_of
-from kz_build.model.errors import ConfigError
+from kz_build.model.errors import ConfigError, ConflictError
 
 
 def _stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
@@ -48,10 +48,22 @@ def rebase(arguments: argparse.Namespace) -> int:
             return 0
         if not arguments.onto:
             raise ConfigError("kz rebase: --onto REV is needed", hint="or --continue, --skip, --abort, --status")
+        if arguments.engine == "docker":
+            return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default
         done = rebase(project, line, arguments.source, arguments.onto, arguments.into)
     show(arguments, done, finished(done))
     return 0
+
+
+def _rebase_within(arguments: argparse.Namespace, project: Any) -> int:
+    code = within(arguments, project, (arguments.line or project.pins.default,), onto=(arguments.onto,))
+    if code == ConflictError.exit_code:
+        raise ConflictError(
+            "the rebase stopped inside; nothing of it is kept",
+            hint="to resolve it, with the worktree here and this machine's git: the same command without --engine docker",
+        )
+    return code
 
 
 def edit(arguments: argparse.Namespace) -> int:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Iterator
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,25 @@ def changing(arguments: argparse.Namespace) -> Iterator[Any]:
     root = arguments.root.resolve()
     with locked(cache_root(), f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"):
         yield project(arguments)
+
+
+def within(arguments: argparse.Namespace, project: Any, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
+    """Run the verb of this command line in the image instead: what it says is shown as it is; gives its exit code."""
+    from kz_build.adapters.process import Commands
+    from kz_build.stages.inside import inside
+
+    commands = Commands(log_folder(project), lambda text: print(text, file=sys.stderr))
+    done = inside(project, lines, arguments.words, commands, onto=onto)
+    print(done.stdout, end="")
+    print(done.stderr, end="", file=sys.stderr)
+    if done.changed:
+        print("\n".join(["changed here:", *(f"  {name}" for name in done.changed)]), file=sys.stderr)
+    return done.code
+
+
+def log_folder(project: Any) -> Path:
+    """Where a command leaves its logs."""
+    return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
 
 
 def show(arguments: argparse.Namespace, value: object, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,17 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+def words_without(argv: Sequence[str], *options: str) -> list[str]:
+    """A command line without these options and their values."""
+    kept: list[str] = []
+    skip = False
+    for word in argv:
+        if not skip and word not in options and not word.startswith(tuple(f"{o}=" for o in options)):
+            kept.append(word)
+        skip = not skip and word in options
+    return kept
+
+
 def _any(made: Any) -> None:
     made.add_argument("--json", action="store_true", help="print the result as JSON")
 
@@ -62,6 +73,17 @@ def _line(made: Any) -> None:
 def _lines(made: Any) -> None:
     _line(made)
     made.add_argument("--all-lines", action="store_true", help="every line of pins.yaml")
+
+
+def _engine(made: Any) -> None:
+    made.add_argument(
+        "--engine", choices=("host", "docker"), default="host", help="docker: in the image that builds, with its git"
+    )
+
+
+def _apply(made: Any) -> None:
+    _lines(made)
+    _engine(made)
 
 
 def _asks(made: Any) -> None:
@@ -91,7 +113,16 @@ def _build(made: Any) -> None:
     made.add_argument(
         "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
     )
-    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
+    made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
+    made.add_argument(
+        "--timeout", type=float, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
+    )
+    made.add_argument(
+        "--engine",
+        choices=("auto", "host", "docker"),
+        default="auto",
+        help="where it is built (default: docker where a daemon answers and knows the base, else this machine)",
+    )
 
 
 def _reproduce(made: Any) -> None:
@@ -117,6 +148,7 @@ def _verify(made: Any) -> None:
     made.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
     made.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
     _asks(made)
+    _engine(made)
 
 
 def _history(made: Any) -> None:
@@ -154,6 +186,7 @@ def _rebase(made: Any) -> None:
     which = _steps(made, **DROPS)
     which.add_argument("--onto", metavar="REV", default="", help="tag, branch or commit of upstream")
     made.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
+    _engine(made)
 
 
 def _edit(made: Any) -> None:
@@ -285,7 +318,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "bring the sources of a target, proved equal to the lock",
         "--target android-arm64-xnnpack",
     ),
-    ("apply", "building", _lines, "apply the stacks and compare the trees with the lock", "--line et-1.2"),
+    ("apply", "building", _apply, "apply the stacks and compare the trees with the lock", "--line et-1.2"),
     ("wheel", "building", _wheel, "write the patched wheel of a source to dist/<line>/wheels", "torchtune"),
     (
         "build",

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from kz_build.cli.common import project as project_of
-from kz_build.cli.common import show
+from kz_build.cli.common import show, within
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -18,6 +18,13 @@ def verify(arguments: argparse.Namespace) -> int:
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    if arguments.engine == "docker":
+        tags = (
+            []
+            if arguments.tags is None
+            else [t.name for f in verify(project, lines, (), arguments.tags) for t in f.targets]
+        )
+        return within(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
     found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch)
     show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":

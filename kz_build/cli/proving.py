@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kz_build.cli.building import log_folder, names_of
+from kz_build.cli.building import names_of
+from kz_build.cli.common import log_folder, relative, show
 from kz_build.cli.common import project as project_of
-from kz_build.cli.common import relative, show
 
 if TYPE_CHECKING:
     from kz_build.model.checks import CheckResult

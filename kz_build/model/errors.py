@@ -64,6 +64,10 @@ class CommandError(KzError):
     name = "command"
 
 
+class StoppedError(CommandError):
+    """A program that kz started took longer than it may, and was stopped with all that it had started."""
+
+
 @dataclass(frozen=True)
 class Missing:
     """One thing this machine lacks: what it is, why it is needed, what brings it."""

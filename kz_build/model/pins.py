@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kz_build.model.errors import ConfigError
 
-KINDS = ("folder", "git", "wheel", "archive")
+KINDS = ("folder", "git", "wheel", "archive", "image")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """What a line, a source or a target may be called: it becomes a folder."""
 

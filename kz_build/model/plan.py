@@ -42,6 +42,7 @@ CACHING = (
     "CCACHE_DISABLE",
     "CCACHE_DIR",
     "CCACHE_CONFIGPATH",
+    "CCACHE_COMPILERCHECK",
     "CMAKE_C_COMPILER_LAUNCHER",
     "CMAKE_CXX_COMPILER_LAUNCHER",
 )
@@ -53,6 +54,32 @@ class Ccache(NamedTuple):
 
     program: str
     folder: Path
+
+
+@dataclass(frozen=True)
+class Bring:
+    """Files of this machine that a build reads but never writes, and where the engine shows them: what of `only` (all
+    where empty) lies in `source`, or `source` itself where that is a file. `identity` stands for their content, '' where
+    nobody knows it."""
+
+    source: Path
+    to: Path
+    only: tuple[str, ...]
+    identity: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a build's things lie for the programs it runs: folders of this machine, or of a container.
+
+    `image` is the content key of a container's image, '' on this machine, where sources are read in the store.
+    """
+
+    tree: Path
+    build: Path
+    cache: Path
+    python: str
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +99,11 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of one build. `key` stands for every input that can change a byte of what comes out."""
+    """All of one build. `key` stands for every input that can change a byte of what comes out.
+
+    Steps name places of `layout`; tree, build, stage and dist are folders of this machine. `needs` are programs that the
+    engine must have.
+    """
 
     line: str
     target: str
@@ -83,3 +114,6 @@ class Plan:
     dist: Path
     steps: tuple[Step, ...]
     artifacts: tuple[Artifact, ...]
+    layout: Layout
+    brought: tuple[Bring, ...] = ()
+    needs: tuple[str, ...] = ()

@@ -65,6 +65,10 @@ class ArchiveSource(Strict):
     published: dict[str, Published] = {}
 
 
+class ImageSource(Strict):
+    image: Text = Field(description="repository of a container image; its version is a tag")
+
+
 class FolderSource(Strict):
     """A folder on this machine: pins.local.yaml only."""
 
@@ -73,16 +77,17 @@ class FolderSource(Strict):
 
 def _kind(value: Any) -> str | None:
     keys = value if isinstance(value, dict) else vars(value)
-    return next((kind for kind in ("folder", "git", "wheel", "archive") if kind in keys), None)
+    return next((kind for kind in ("folder", "git", "wheel", "archive", "image") if kind in keys), None)
 
 
 Source = Annotated[
     Annotated[GitSource, Tag("git")]
     | Annotated[WheelSource, Tag("wheel")]
     | Annotated[ArchiveSource, Tag("archive")]
+    | Annotated[ImageSource, Tag("image")]
     | Annotated[FolderSource, Tag("folder")],
     Discriminator(
-        _kind, custom_error_type="source_kind", custom_error_message="a source needs one of: git, wheel, archive"
+        _kind, custom_error_type="source_kind", custom_error_message="a source needs one of: git, wheel, archive, image"
     ),
 ]
 
@@ -146,6 +151,16 @@ class Audit(Strict):
     java: Java | None = None
 
 
+class Container(Strict):
+    """The image that engine docker builds in."""
+
+    folder: Text = Field(
+        description="folder of its Dockerfile, relative to the project; the folder above is the context"
+    )
+    base: str = Field(default="", description="source of the line that is its base; BASE_IMAGE names another")
+    ccache: bool = Field(default=False, description="whether the compilers go through ccache, which its image then has")
+
+
 class Package(Strict):
     """How a target becomes an AAR: upstream's of that version, with the target's libraries in the place of its own."""
 
@@ -171,6 +186,7 @@ class Target(Strict):
     prebuilt: dict[str, Prebuilt] = {}
     spaces: bool = Field(default=True, description="false where upstream's build breaks at a space in its path")
     soc: str = Field(default="", description="SoC whose runtime goes along; --soc overrides")
+    container: Container | None = None
     audit: Audit = Audit()
     package: Package | None = None
     when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
@@ -202,6 +218,7 @@ FIELDS: dict[str, list[str]] = {
         GitSource,
         WheelSource,
         ArchiveSource,
+        ImageSource,
         FolderSource,
         Installed,
         Published,
@@ -210,6 +227,7 @@ FIELDS: dict[str, list[str]] = {
         Prebuilt,
         Java,
         Audit,
+        Container,
         Package,
         Target,
         SubmoduleOverride,
@@ -237,7 +255,7 @@ def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str 
             path = tuple(
                 p
                 for p in item["loc"]
-                if p not in ("git", "wheel", "archive", "folder", "[key]") or p == item["loc"][-1]
+                if p not in ("git", "wheel", "archive", "image", "folder", "[key]") or p == item["loc"][-1]
             )
             problems.append((path, sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
         return None, problems

@@ -15,6 +15,7 @@ from kz_build.adapters.missing import missing_sources
 from kz_build.adapters.process import Commands, find
 from kz_build.model.errors import CommandError, Missing, MissingError
 from kz_build.model.events import Event, Watch
+from kz_build.model.pins import Override
 from kz_build.model.plan import Command, Plan
 from kz_build.model.project import Project
 from kz_build.model.request import Request
@@ -33,9 +34,9 @@ class Built:
     fresh: bool
 
 
-def require(project: Project, line: str, target: str, request: Request) -> None:
-    """Raise MissingError with all that this machine lacks for a target: networks, SDKs, programs."""
-    needs = project.pins.target(target, line)["needs"]
+def require(project: Project, line: str, target: str, request: Request, *, here: bool = True) -> None:
+    """Raise MissingError with all that this machine lacks for a target: networks, SDKs, and programs if it builds `here`."""
+    needs = project.pins.target(target, line)["needs"] if here else {}
     missing = missing_sources(project, request)
     missing += tuple(
         Missing(name, f"{target} needs this program", brings) for name, brings in needs.items() if not find(name)
@@ -78,13 +79,13 @@ def _build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, A
     for folder in (plan.tree, plan.build):
         files.remove(folder)
     with files.disk_errors(plan.build):
-        (plan.build / "home").mkdir(parents=True)
         for folder in {plan.stage / a.folder for a in plan.artifacts} | {plan.stage / "symbols"}:
             folder.mkdir(parents=True, exist_ok=True)
-    for step in plan.steps:
-        phase = step.phase if isinstance(step, Command) else type(step).__name__.lower()
-        watch(Event(phase))
-        engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
+    with engine.opened(plan, commands):
+        for step in plan.steps:
+            phase = step.phase if isinstance(step, Command) else type(step).__name__.lower()
+            watch(Event(phase))
+            engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
     _file_symbols(plan)
     found = _artifacts(plan)
     _publish(plan)
@@ -93,8 +94,7 @@ def _build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, A
         "line": plan.line,
         "target": plan.target,
         "files": found,
-        "engine": engine.name,
-        "network": engine.network,
+        **engine.facts(),
         "seconds": round(time.monotonic() - started, 1),
     }
     files.write_manifest(plan.build / "manifest.json", plan.key, manifest)
@@ -154,8 +154,10 @@ def _publish(plan: Plan) -> None:
             child.rename(made / child.name)
 
 
-def sources_facts(sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project) -> dict[str, Any]:
-    """What a manifest says of what went in."""
+def sources_facts(
+    sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project, more: tuple[Override, ...] = ()
+) -> dict[str, Any]:
+    """What a manifest says of what went in; `more` overrides are the engine's."""
     return {
         "sources": [
             {
@@ -171,8 +173,8 @@ def sources_facts(sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project
             {"source": t.source, "tree": t.tree, "commit": t.commit, "base": t.base, "patches": dict(t.patches)}
             for t in trees
         ],
-        "canonical": project.canonical and not any(s.note for s in sources),
-        "overrides": [o._asdict() for o in project.pins.overrides]
+        "canonical": project.canonical and not more and not any(s.note for s in sources),
+        "overrides": [o._asdict() for o in (*project.pins.overrides, *more)]
         + [{"where": s.name, "value": s.note} for s in sources if s.note],
     }
 

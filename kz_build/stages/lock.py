@@ -10,7 +10,7 @@ from kz_build.adapters import clones, git, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.series import read_stack
 from kz_build.adapters.stacks import parse_stack
-from kz_build.model.errors import CommandError, ConfigError, ConflictError
+from kz_build.model.errors import CommandError, ConfigError, ConflictError, MissingError
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
@@ -18,6 +18,11 @@ from kz_build.model.request import Progress, quiet
 from kz_build.model.sources import TreeAt
 from kz_build.stages import fetch
 from kz_build.stages.apply import apply_to
+
+_UNKNOWN: dict[str, dict[str, Any]] = {
+    "git": {"commit": None, "tree": None, "submodules": {}},
+    "image": {"digest": None},
+}
 
 
 @dataclass(frozen=True)
@@ -57,24 +62,27 @@ def _resolve(
     if any(old.get(key) != entry.get(key) for key in ("kind", "version", "index")):
         old = {}
     try:
+        if source.kind == "image":
+            return {**entry, "digest": (not trusted and old.get("digest")) or _digest(source, version)}
         if source.kind == "git":
             return _stacked(project, line, source, _git(project, source, version, entry, notes))
         return _stacked(project, line, source, _file(project, line, source, entry, old, trusted, progress), progress)
-    except CommandError as error:
+    except (CommandError, MissingError) as error:
+        if isinstance(error, MissingError) and source.kind != "image":
+            raise
         said = str(error).splitlines()
         notes.append(
             f"{source.name} {version}: "
             + (said[0] if len(said) == 1 else f"{said[0]}: {said[-1]}")
             + ("; the lock's old facts are kept" if old else "; left unknown")
         )
-        return old or {
-            **entry,
-            **(
-                {"commit": None, "tree": None, "submodules": {}}
-                if source.kind == "git"
-                else {"sha256": None, "size": None}
-            ),
-        }
+        return old or {**entry, **_UNKNOWN.get(source.kind, {"sha256": None, "size": None})}
+
+
+def _digest(source: Source, tag: str) -> str:
+    from kz_build.adapters import daemon  # docker costs 200 ms
+
+    return daemon.connect().digest(source.location, tag)
 
 
 def _git(project: Project, source: Source, version: str, entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:

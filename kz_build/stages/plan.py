@@ -12,7 +12,7 @@ from kz_build import __version__
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
-from kz_build.model.plan import Artifact, Ccache, Checkout, Command, Copy, Plan, Step
+from kz_build.model.plan import Artifact, Bring, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
 from kz_build.model.sources import Fetched
@@ -27,10 +27,29 @@ class _Context:
     name: str
     target: Mapping[str, Any]
     sources: tuple[Fetched, ...]
-    tree: Path
-    build: Path
+    layout: Layout
     values: Mapping[str, str]
     ccache: Ccache | None
+
+    @property
+    def tree(self) -> Path:
+        return self.layout.tree
+
+    @property
+    def build(self) -> Path:
+        return self.layout.build
+
+    def folder(self, source: Fetched) -> Path:
+        """Where the programs of a build find a source."""
+        if source.trees or self.layout.image or not source.folder:
+            return self.tree / source.name
+        return source.folder
+
+    def file(self, source: Fetched) -> str:
+        """Where they find a source's archive or wheel itself."""
+        if source.file and self.layout.image:
+            return f"{MAPPED}/files/{source.name}/{source.file.name}"
+        return str(source.file or "")
 
     def fill(self, text: str) -> str:
         return PLACEHOLDER.sub(lambda m: self.values[m[1]] if m[1] in self.values else m[0], text)
@@ -44,42 +63,49 @@ def plan(
     *,
     soc: str,
     jobs: int,
+    layout: Layout | None = None,
     ccache: Ccache | None = None,
     at: Path | None = None,
 ) -> Plan:
-    """The steps that build a target of fetched and patched sources.
+    """The steps that build a target of fetched and patched sources, in the places of an engine's layout (None: this machine's).
 
     `ccache` makes them quicker and no byte different. `at` is a folder in whose out/ and dist/ all of it happens, with a
     cache of its own, instead of the project's.
     """
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
-    _refuse_spaces(project, target, name)
-    context = _context(project, line, name, target, sources, soc, jobs, ccache, at)
-    stage = context.build / "stage"
+    root = at or project.root
+    tree, build = root / "out/tree" / line / name, root / "out/build" / line / name
+    layout = layout or Layout(tree, build, at / "cache" if at else project.store, sys.executable)
+    if not layout.image:
+        _refuse_spaces(project, target, name)
+    context = _context(project, line, name, target, sources, soc, jobs, ccache, layout)
     artifacts = tuple(_artifacts(target, context, soc))
     steps: list[Step] = [*_checkouts(context)]
     for project_name, cmake in target["cmake"].items():
         steps += _cmake(context, project_name, cmake)
-    steps += _staging(context, target, artifacts, stage)
+    steps += _staging(context, target, artifacts, context.build / "stage")
     inputs = [
         __version__,
         name,
-        {k: v for k, v in target.items() if k not in ("audit", "package")},
+        {k: v for k, v in target.items() if k not in ("audit", "container", "package")},
         soc,
         [s.key() for s in sources],
-        sys.version_info[:2] if "{python}" in str(target) else None,
+        layout.image or (sys.version_info[:2] if "{python}" in str(target) else None),
     ]
     return Plan(
         line,
         name,
         digest_of(inputs),
-        context.tree,
-        context.build,
-        stage,
-        (at or project.root) / "dist" / line / name,
+        tree,
+        build,
+        build / "stage",
+        root / "dist" / line / name,
         tuple(steps),
         artifacts,
+        layout,
+        tuple(_brought(context, project)) if layout.image else (),
+        tuple(target["needs"]),
     )
 
 
@@ -101,26 +127,37 @@ def _context(
     soc: str,
     jobs: int,
     ccache: Ccache | None,
-    at: Path | None,
+    layout: Layout,
 ) -> _Context:
-    root = at or project.root
-    tree, build = root / "out/tree" / line / name, root / "out/build" / line / name
+    build = layout.build
     arch = arch_of(soc) if soc else ""
     values = {
         "jobs": str(jobs),
         "arch": arch,
         "ARCH": arch.upper(),
-        "python": sys.executable,
+        "python": layout.python,
         "project": str(project.root),
-        "cache": str(at / "cache" if at else project.store),
+        "cache": str(layout.cache),
     }
+    context = _Context(line, name, target, sources, layout, values, ccache)
     for source in sources:
-        values[source.name] = str(tree / source.name if source.trees else source.folder)
-        values[f"{source.name}.file"] = str(source.file or "")
+        values[source.name] = str(context.folder(source))
+        values[f"{source.name}.file"] = context.file(source)
     for project_name in target["cmake"]:
         values[f"build.{project_name}"] = str(build / project_name)
         values[f"install.{project_name}"] = str(build / f"{project_name}-install")
-    return _Context(line, name, target, sources, tree, build, values, ccache)
+    return context
+
+
+def _brought(context: _Context, project: Project) -> Iterator[Bring]:
+    """What lies unpacked on this machine, and archives that the target takes as they are."""
+    for source in context.sources:
+        if source.folder and not source.trees:
+            only = project.pins.source(source.name).list("only")
+            known = source.identity if source.identity.startswith("sha256 ") else ""
+            yield Bring(source.folder, context.folder(source), only, f"{known} {source.folder.name}" if known else "")
+        if source.file and f"{{{source.name}.file}}" in str(context.target):
+            yield Bring(source.file, Path(context.file(source)).parent, (), source.identity)
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
@@ -171,7 +208,8 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
 def _flags(context: _Context) -> dict[str, str]:
     """Prefix maps for all three languages: without them each object holds the folder it was built in."""
     folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
-    folders |= {str(s.folder): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    folders |= {str(context.folder(s)): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    folders = {folder: to for folder, to in folders.items() if folder != to}
     maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
 
@@ -185,7 +223,7 @@ def environment(context: _Context) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "SOURCE_DATE_EPOCH": "1",
-        **_caching(context.ccache),
+        **_caching(context),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
@@ -196,16 +234,21 @@ def environment(context: _Context) -> dict[str, str]:
     return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
 
 
-def _caching(ccache: Ccache | None) -> dict[str, str]:
+def _caching(context: _Context) -> dict[str, str]:
     """CMake takes the launcher from the environment, for projects inside a project too; upstream's own search finds no other."""
+    ccache = context.ccache
     if ccache is None:
         return {"CCACHE_DISABLE": "1"}
-    return {
+    env = {
         "CCACHE_DIR": str(ccache.folder),
         "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
         "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
         "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
     }
+    if context.layout.image:  # all files there have one time, which is what ccache would know a compiler by
+        tools = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
+        env["CCACHE_COMPILERCHECK"] = f"string:{tools}"
+    return env
 
 
 def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterator[Artifact]:

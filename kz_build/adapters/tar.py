@@ -1,0 +1,134 @@
+"""Tar streams to and from a container: written without a copy on disk, the same for the same content anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+USER = 10001
+"""Uid and gid of builds in a container, and of all that is sent there."""
+_PIECE = 1 << 20
+
+
+def archive(source: Path, to: PurePosixPath, only: Sequence[str] = ()) -> Iterator[bytes]:
+    """A folder, or what of `only` lies in it, or one file, below `to`, as a tar in pieces of some size.
+
+    Owner, times and all of the mode but "executable" are the same always: what was sent is its content alone.
+    """
+    held, size = [], 0
+    for piece in _blocks(source, to, only):
+        held.append(piece)
+        size += len(piece)
+        if size >= _PIECE:
+            yield b"".join(held)
+            held, size = [], 0
+    yield b"".join([*held, bytes(2 * tarfile.BLOCKSIZE)])
+
+
+def _blocks(source: Path, to: PurePosixPath, only: Sequence[str]) -> Iterator[bytes]:
+    for parent in reversed((to, *to.parents)):
+        if parent.name:
+            yield _head(str(parent), tarfile.DIRTYPE, executable=True)
+    if source.is_file():
+        yield from _file(str(to / source.name), source)
+        return
+    for path, kind in listing(source, only):
+        name, full = str(to / path), source / path
+        if kind == tarfile.SYMTYPE:
+            yield _head(name, kind, link=os.readlink(full))
+        elif kind == tarfile.DIRTYPE:
+            yield _head(name, kind, executable=True)
+        else:
+            yield from _file(name, full)
+
+
+def _file(name: str, path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        yield _head(name, tarfile.REGTYPE, size=status.st_size, executable=bool(status.st_mode & 0o100))
+        left = status.st_size
+        while left:
+            piece = file.read(min(left, _PIECE))
+            if not piece:
+                raise OSError(f"{path} became shorter while it was read")
+            left -= len(piece)
+            yield piece
+    yield bytes(-status.st_size % tarfile.BLOCKSIZE)
+
+
+def _head(name: str, kind: bytes, *, size: int = 0, link: str = "", executable: bool = False) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.size, info.linkname = kind, size, link
+    info.mode, info.mtime, info.uid, info.gid = 0o755 if executable else 0o644, 1, USER, USER
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def listing(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
+    """(path, kind of tar member) of all in a folder, in the order of their names."""
+    for base, folders, files in os.walk(folder):
+        below = "" if base == str(folder) else f"{Path(base).relative_to(folder).as_posix()}/"
+        links = [name for name in folders if os.path.islink(os.path.join(base, name))]
+        folders[:] = sorted(name for name in folders if name not in links and _on_the_way(f"{below}{name}/", only))
+        yield from ((f"{below}{name}", tarfile.DIRTYPE) for name in folders)
+        for name in sorted([*files, *links]):
+            if not only or f"{below}{name}".startswith(tuple(only)):
+                linked = os.path.islink(os.path.join(base, name))
+                yield f"{below}{name}", tarfile.SYMTYPE if linked else tarfile.REGTYPE
+
+
+def _on_the_way(folder: str, only: Sequence[str]) -> bool:
+    return not only or any(folder.startswith(wanted) or wanted.startswith(folder) for wanted in only)
+
+
+def state(folder: Path, only: Sequence[str] = ()) -> str:
+    """What a folder that nobody vouches for is at this moment: names, sizes and times of all in it."""
+    digest = hashlib.sha256()
+    for path, kind in listing(folder, only):
+        status = os.lstat(folder / path)
+        digest.update(f"{path}\0{kind!r}{status.st_size} {status.st_mode} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+class _Reader(io.RawIOBase):
+    """Pieces as a file."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._held:
+            try:
+                self._held = next(self._pieces)
+            except StopIteration:
+                return 0
+        size = min(len(buffer), len(self._held))
+        buffer[:size], self._held = self._held[:size], self._held[size:]
+        return size
+
+
+def extract(pieces: Iterable[bytes], places: Callable[[str], Path | None]) -> set[str]:
+    """Write those regular files of a tar for which `places` knows a place, nothing else; gives their names.
+
+    What a container sends is not trusted: no link, no other name, no other kind of member is followed.
+    """
+    found = set()
+    with tarfile.open(fileobj=io.BufferedReader(_Reader(pieces), _PIECE), mode="r|") as tar:
+        for member in tar:
+            place = places(member.name) if member.isreg() else None
+            content = tar.extractfile(member) if place else None
+            if place and content:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with place.open("wb") as file:
+                    while piece := content.read(_PIECE):
+                        file.write(piece)
+                place.chmod(0o755 if member.mode & 0o100 else 0o644)
+                found.add(member.name)
+    return found

@@ -1,0 +1,72 @@
+"""Which engine builds a target: `docker` where a daemon answers and its base is known, else `host`, and why."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kz_build.adapters import daemon, environment
+from kz_build.adapters.engine import Engine, Host
+from kz_build.model.errors import ConfigError, LockError, MissingError
+from kz_build.model.pins import Override
+from kz_build.model.project import Project
+
+CHOICES = ("auto", "host", "docker")
+
+
+class Chosen(NamedTuple):
+    """An engine, the cores of the machine it runs on (0: this one), and what it makes this machine's own."""
+
+    engine: Engine
+    cores: int = 0
+    overrides: tuple[Override, ...] = ()
+
+
+def choose(project: Project, line: str, target: str, wanted: str) -> Chosen:
+    """The engine that `--engine` names. Raises, where that is `docker`, for what keeps it from running."""
+    container = project.pins.target(target, line)["container"]
+    if wanted == "host" or (wanted == "auto" and not (container and daemon.named())):
+        return Chosen(Host())
+    if not container:
+        raise ConfigError(
+            f"target {target} has no `container` in pins.yaml, so that engine docker does not know its image",
+            hint="--engine host",
+        )
+    try:
+        return _docker(project, line, container)
+    except (MissingError, LockError):
+        if wanted == "docker":
+            raise
+        return Chosen(Host())
+
+
+def _docker(project: Project, line: str, container: dict[str, str]) -> Chosen:
+    from kz_build.adapters.container import Container
+
+    own = environment.variable("BASE_IMAGE")
+    base, base_is = ("", "") if own else _locked(project, line, container["base"])
+    found = daemon.connect()
+    if own:
+        base, base_is = own, found.layers(own)
+    folder = (project.root / container["folder"]).resolve()
+    if not (folder / "Dockerfile").is_file():
+        raise ConfigError(f"{folder} has no Dockerfile", hint="mend `container` of the target in pins.yaml")
+    image = daemon.Image(folder, base, base_is, environment.variable("APT_MIRROR"))
+    engine = Container(found, image, project.store, ccache=bool(container["ccache"]))
+    overrides = [
+        Override(name, value) for name in ("BASE_IMAGE", "APT_MIRROR") if (value := environment.variable(name))
+    ]
+    return Chosen(engine, found.cores, tuple(overrides))
+
+
+def _locked(project: Project, line: str, name: str) -> tuple[str, str]:
+    """(base, its digest) as the lock has it."""
+    own = "or BASE_IMAGE=NAME for one that the daemon has (containers/base/make makes one), or --engine host"
+    if not name:
+        raise LockError("the container of this target names no base", hint=own.removeprefix("or "))
+    digest = project.locked(line, name).get("digest")
+    if not digest:
+        raise LockError(
+            f"pins.lock does not know the digest of {name}: nobody who locked could reach its registry",
+            hint=f"kz lock --write --line {line}, where a daemon reaches it; {own}",
+        )
+    return f"{project.pins.source(name).location}@{digest}", str(digest)
