@@ -1,0 +1,130 @@
+"""Shells of an emulated device: real ones, in namespaces of their own where the device's root is all that they see.
+
+No root is needed. The host's /usr, /proc and /dev are shown there (its programs are the device's), `su` is hidden, and
+arm64 programs run through qemu.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import struct
+import threading
+from typing import IO
+
+from kz_build.adapters import process
+from kz_build.adapters.adbd import Gone, Stream
+from kz_build.adapters.emulated_root import TMP, DeviceRoot
+from kz_build.adapters.process import Process, conversation
+
+ARM64_LIBC = "/usr/aarch64-linux-gnu"
+QEMU = "qemu-aarch64-static"
+STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
+
+_ENTER = r"""
+set -e
+device_path=$PATH PATH=/usr/sbin:/usr/bin:/sbin:/bin
+root=$1 qemu=$2 command=$3; shift 3
+cd "$root"; mount --rbind . .; cd "$root"
+if [ -n "$qemu" ] && mount -t binfmt_misc binfmt_misc proc 2>/dev/null; then
+  { printf '%s' ":kz-arm64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:$qemu:F" >proc/register; } 2>/dev/null || :
+fi
+for name in usr bin sbin lib lib64 proc dev; do
+  [ -L "$name" ] || [ ! -d "$name" ] || mount --rbind "/$name" "$name"
+done
+for name in usr/bin/su bin/su; do [ ! -e "$name" ] || mount --bind /dev/null "$name"; done
+for name; do mount --bind ".$name" ".$name"; mount -o remount,bind,ro ".$name"; done
+pivot_root . .
+umount -l .
+cd /
+PATH=$device_path
+exec unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$command"
+"""
+
+
+def argv(root: DeviceRoot, command: str) -> list[str]:
+    """What runs a command line on the device: as user 2000 (shell), who has no rights over anything."""
+    shut = [path for path in root.read_only if (root.folder / path.lstrip("/")).is_dir()]
+    script = ["/bin/sh", "-c", _ENTER, "kz-device", str(root.folder), process.find(QEMU), command, *shut]
+    return ["unshare", "-r", "-m", *script]
+
+
+def environment() -> dict[str, str]:
+    """The environment of a device's shell."""
+    return {
+        "PATH": "/system/bin:/usr/bin:/bin",
+        "HOME": "/",
+        "TMPDIR": TMP,
+        "ANDROID_DATA": "/data",
+        "ANDROID_ROOT": "/system",
+        "LC_ALL": "C.UTF-8",
+        "QEMU_LD_PREFIX": ARM64_LIBC,
+    }
+
+
+def works(root: DeviceRoot) -> str:
+    """'' where this machine lets shells of a device run, else what it says."""
+    done = process.run(argv(root, "true"), env=environment())
+    return "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}"
+
+
+def serve(stream: Stream, root: DeviceRoot, command: str, *, packets: bool) -> None:
+    """Run a command for a stream. `packets`: as shell v2, its outputs and exit code apart; else all in one as `exec:` has it."""
+    with conversation(argv(root, command or "exec /bin/sh"), environment()) as running:
+        # In a thread: it ends when the stream does, maybe long after the command.
+        taker = _unpack if packets else _feed
+        threading.Thread(target=_kill_when_gone, args=(taker, stream, running), daemon=True).start()
+        assert running.stdout and running.stderr
+        locked = threading.Lock()
+        pumps = [
+            threading.Thread(target=_pump, args=(stream, pipe, kind if packets else None, locked), daemon=True)
+            for pipe, kind in ((running.stdout, STDOUT), (running.stderr, STDERR))
+        ]
+        for pump in pumps:
+            pump.start()
+        for pump in pumps:
+            pump.join()
+        code = running.wait()
+    if packets:
+        stream.write(struct.pack("<BIB", EXIT, 1, code if code >= 0 else 128 - code))
+
+
+def _pump(stream: Stream, pipe: IO[bytes], kind: int | None, locked: threading.Lock) -> None:
+    with contextlib.suppress(Gone, ValueError, OSError):
+        while data := os.read(pipe.fileno(), 1 << 16):
+            with locked:
+                stream.write(data if kind is None else struct.pack("<BI", kind, len(data)) + data)
+
+
+def _kill_when_gone(taker: object, stream: Stream, running: Process) -> None:
+    """Give the command its input; end it, with all that it started, when nobody listens any more."""
+    assert callable(taker)
+    with contextlib.suppress(Gone):
+        taker(stream, running)
+    if running.poll() is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(running.pid, signal.SIGKILL)
+
+
+def _feed(stream: Stream, running: Process) -> None:
+    while True:
+        _give(running, stream.read_some())
+
+
+def _unpack(stream: Stream, running: Process) -> None:
+    while True:
+        kind, size = struct.unpack("<BI", stream.read(5))
+        data = stream.read(size)
+        if kind == STDIN:
+            _give(running, data)
+        elif kind == CLOSE_STDIN and running.stdin:
+            with contextlib.suppress(OSError):
+                running.stdin.close()
+
+
+def _give(running: Process, data: bytes | memoryview) -> None:
+    assert running.stdin
+    with contextlib.suppress(OSError, ValueError):  # a command may end before it has read all
+        running.stdin.write(data)
+        running.stdin.flush()
