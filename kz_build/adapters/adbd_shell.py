@@ -1,7 +1,7 @@
 """Shells of an emulated device: real ones, in namespaces of their own where the device's root is all that they see.
 
-No root is needed. The host's /usr, /proc and /dev are shown there (its programs are the device's), `su` is hidden, and
-arm64 programs run through qemu.
+No root is needed. The host's /usr is shown there, read-only (its programs are the device's), without `su`; processes outside
+are neither seen nor reached, and arm64 programs run through qemu. What a command leaves in the background ends with it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ cd "$root"; mount --rbind . .; cd "$root"
 if [ -n "$qemu" ] && mount -t binfmt_misc binfmt_misc proc 2>/dev/null; then
   { printf '%s' ":kz-arm64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:$qemu:F" >proc/register; } 2>/dev/null || :
 fi
-for name in usr bin sbin lib lib64 proc dev; do
-  [ -L "$name" ] || [ ! -d "$name" ] || mount --rbind "/$name" "$name"
+mount -t proc proc proc; mount -t tmpfs -o ro tmpfs proc/sys
+mount -t tmpfs tmpfs dev; mkdir dev/shm; ln -s /proc/self/fd dev/fd
+for name in null zero full random urandom; do : >dev/$name; mount --bind /dev/$name dev/$name; done
+for name in usr bin sbin lib lib64; do
+  [ -L "$name" ] || [ ! -d "$name" ] || { mount --rbind "/$name" "$name"; mount -o remount,bind,ro "$name"; }
 done
-for name in usr/bin/su bin/su; do [ ! -e "$name" ] || mount --bind /dev/null "$name"; done
+for name in usr/bin/su bin/su; do [ ! -e "$name" ] || mount --bind dev/null "$name"; done
 for name; do mount --bind ".$name" ".$name"; mount -o remount,bind,ro ".$name"; done
 pivot_root . .
 umount -l .
@@ -47,7 +50,7 @@ def argv(root: DeviceRoot, command: str) -> list[str]:
     """What runs a command line on the device: as user 2000 (shell), who has no rights over anything."""
     shut = [path for path in root.read_only if (root.folder / path.lstrip("/")).is_dir()]
     script = ["/bin/sh", "-c", _ENTER, "kz-device", str(root.folder), process.find(QEMU), command, *shut]
-    return ["unshare", "-r", "-m", *script]
+    return ["unshare", "-r", "-m", "-p", "--fork", "--kill-child=KILL", *script]
 
 
 def environment() -> dict[str, str]:

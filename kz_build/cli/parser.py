@@ -245,6 +245,12 @@ def _pte(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
+def _device(made: Any) -> None:
+    from kz_build.cli.device import options
+
+    options(made)
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -343,5 +349,6 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "what a .pte holds, and whether it will load there",
         "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750",
     ),
+    ("device", "device", _device, "Android devices: list, info, push, emulate", "info --all"),
     ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
 )
