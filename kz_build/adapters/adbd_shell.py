@@ -16,10 +16,12 @@ from typing import IO
 from kz_build.adapters import process
 from kz_build.adapters.adbd import Gone, Stream
 from kz_build.adapters.emulated_root import TMP, DeviceRoot
-from kz_build.adapters.process import Process, conversation
+from kz_build.adapters.process import Process, TimeoutExpired, conversation
 
 ARM64_LIBC = "/usr/aarch64-linux-gnu"
 QEMU = "qemu-aarch64-static"
+FINISH_SECONDS = 10.0
+"""How long a command of `exec:` may go on once nobody listens."""
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 
 _ENTER = r"""
@@ -105,6 +107,12 @@ def _kill_when_gone(taker: object, stream: Stream, running: Process) -> None:
     assert callable(taker)
     with contextlib.suppress(Gone):
         taker(stream, running)
+    if taker is _feed and running.stdin:
+        # `adb exec-in` says so that its input has ended: what has come is still worked on.
+        with contextlib.suppress(OSError, ValueError):
+            running.stdin.close()
+        with contextlib.suppress(TimeoutExpired):
+            running.wait(FINISH_SECONDS)
     if running.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(running.pid, signal.SIGKILL)

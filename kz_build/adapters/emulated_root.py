@@ -59,16 +59,17 @@ class DeviceRoot:
         self.used = 0
 
     def furnish(self, properties: Mapping[str, str]) -> None:
-        """Make what every device has; what is there already stays."""
+        """Make what every device has. The emulation's own programs and properties are written anew, all else stays."""
         for name in (TMP, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr"):
             (self.folder / name[1:]).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "lib", "lib64", "sbin"):
             # As the host has it: a folder that is shown there, or a link into /usr.
             here, host = self.folder / name, Path("/", name)
-            if host.is_symlink() and not here.is_symlink():
-                here.symlink_to(os.readlink(host).lstrip("/"))
-            elif host.is_dir() and not here.exists():
-                here.mkdir()
+            if host.is_symlink():
+                if not here.is_symlink():
+                    here.symlink_to(os.readlink(host).lstrip("/"))
+            elif host.is_dir():
+                here.mkdir(exist_ok=True)
         own = self.folder / OWN
         (own / "props").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         (own / "storage").write_text("" if self.storage is None else f"{self.storage}\n")

@@ -21,6 +21,7 @@ from kz_build.model.errors import CommandError
 
 Argv = Sequence[str]
 Process = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
 STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
 
