@@ -11,8 +11,8 @@ from kz_build.model.errors import ConfigError, Problem
 
 RECORD = ".kz-push"
 """The manifest in a folder of the device: a line of JSON for each file that was verified there; a later line wins."""
-PART = ".kz-part"
-"""What a file is called while it comes."""
+PARTS = (".kz-part-0", ".kz-part-1")
+"""What a file is called while it comes, and while the device hashes it as the next one comes."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did. `seconds` went by in all, `sending` of them while bytes moved, `verifying` while the device hashed."""
+    """What a push did. `seconds` went by in all; bytes moved in `sending` of them, and in `verifying` nothing but hashes was waited for."""
 
     serial: str
     folder: str
@@ -81,7 +81,7 @@ def _why_not(name: str) -> str:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name or str(path) != name:
         return "it is no name below a folder"
-    if path.parts[0] in (RECORD, PART):
+    if path.parts[0] in (RECORD, *PARTS):
         return "kz itself uses that name"
     try:
         name.encode()
@@ -130,9 +130,11 @@ def difference(
         (kept if same and intact else send).append(item)
     stale = tuple(sorted(set(recorded) - names)) if clean else ()
     now = -sum(there[name][0] for name in stale if name in there)
-    room = 0
+    room = replaced = 0
     for item in send:
         now += item.size
         room = max(room, now)
-        now -= there.get(item.name, (0, 0))[0]
+        # The old one of a name goes when the new one was verified: while the next one comes.
+        now -= replaced
+        replaced = there.get(item.name, (0, 0))[0]
     return Difference(tuple(send), tuple(kept), stale, room)

@@ -7,7 +7,7 @@ import posixpath
 import stat
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
@@ -18,7 +18,7 @@ from kz_build.adapters.store import locked
 from kz_build.model.device import free_storage
 from kz_build.model.errors import ConfigError, DeviceError, Problem
 from kz_build.model.pushing import (
-    PART,
+    PARTS,
     RECORD,
     Difference,
     Entry,
@@ -92,23 +92,8 @@ def push(
             plan = difference(hashed, recorded, _there(files, folder, hashed, recorded), clean=clean)
             _require_room(device, folder, plan, free)
             _remove(device, folder, plan.stale)
-            sending = verifying = 0.0
-            done, total = 0, sum(item.size for item in plan.send)
-            for item in plan.send:
-                at = done
-                before = time.monotonic()
-                files.send(
-                    item.local,
-                    f"{folder}/{PART}",
-                    mode=item.mode,
-                    mtime=item.mtime,
-                    sent=lambda now, at=at, name=item.name: watch(name, at + now, total),  # type: ignore[misc]
-                )
-                between = time.monotonic()
-                _settle(device, folder, item)
-                sending += between - before
-                verifying += time.monotonic() - between
-                done += item.size
+            total = sum(item.size for item in plan.send)
+            sending, verifying = _send(device, files, folder, plan.send, lambda name, done: watch(name, done, total))
             if plan.send or plan.stale:
                 _rewrite(device, files, folder, {**recorded, **{i.name: entry_of(i) for i in plan.send}}, plan.stale)
     return Pushed(
@@ -125,11 +110,45 @@ def push(
     )
 
 
+def _send(
+    device: Device, files: Files, folder: str, found: Sequence[Item], watch: Callable[[str, int], None]
+) -> tuple[float, float]:
+    """Send files one after the other; the device hashes each while the next one comes. Gives (sending, waiting) in seconds."""
+    sending = waiting = 0.0
+    done = 0
+    settled: Future[None] | None = None
+    with ThreadPoolExecutor(1) as beside:
+        for index, item in enumerate(found):
+            part, at, name = PARTS[index % 2], done, item.name
+            started = time.monotonic()
+            files.send(
+                item.local,
+                f"{folder}/{part}",
+                mode=item.mode,
+                mtime=item.mtime,
+                sent=lambda now, at=at, name=name: watch(name, at + now),  # type: ignore[misc]
+            )
+            sending += time.monotonic() - started
+            waiting += _waited(settled)
+            settled = beside.submit(_settle, device, folder, part, item)
+            done += item.size
+        waiting += _waited(settled)
+    return sending, waiting
+
+
+def _waited(settled: Future[None] | None) -> float:
+    started = time.monotonic()
+    if settled:
+        settled.result()
+    return time.monotonic() - started
+
+
 def _record(device: Device, folder: str) -> tuple[dict[str, Entry], int | None, bool]:
     """What former pushes left, how much is free, and whether the device is an emulated one; the folder is made."""
     there = quote(folder)
+    parts = " ".join(f"{there}/{part}" for part in PARTS)
     said = device.checked(
-        f"mkdir -p {there} && rm -f {there}/{PART} && {{ getprop ro.kz.emulated; df -k {there} 2>/dev/null; "
+        f"mkdir -p {there} && rm -f {parts} && {{ getprop ro.kz.emulated; df -k {there} 2>/dev/null; "
         f"echo; echo @@; cat {there}/{RECORD} 2>/dev/null; true; }}"
     ).decode("utf-8", "replace")
     facts, _, text = said.partition("\n@@\n")
@@ -164,9 +183,9 @@ def _remove(device: Device, folder: str, names: Sequence[str]) -> None:
         device.shell(f"cd {quote(folder)} && rmdir -p {words}")  # those that are not empty stay
 
 
-def _settle(device: Device, folder: str, item: Item) -> None:
+def _settle(device: Device, folder: str, part: str, item: Item) -> None:
     """Let the device hash what came, and only then give it its name and write it down: one command."""
-    part, target = quote(f"{folder}/{PART}"), quote(f"{folder}/{item.name}")
+    part, target = quote(f"{folder}/{part}"), quote(f"{folder}/{item.name}")
     parent, record = quote(posixpath.dirname(f"{folder}/{item.name}")), quote(f"{folder}/{RECORD}")
     done = device.shell(
         f"s=$(sha256sum <{part}) || exit 3; "
@@ -186,5 +205,5 @@ def _settle(device: Device, folder: str, item: Item) -> None:
 def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, Entry], gone: Sequence[str]) -> None:
     """The record, each file once."""
     text = "".join(f"{line(entry)}\n" for name, entry in sorted(recorded.items()) if name not in gone)
-    files.put(text.encode(), f"{folder}/{PART}", mtime=int(time.time()))
-    device.checked(f"mv -f {quote(f'{folder}/{PART}')} {quote(f'{folder}/{RECORD}')}")
+    files.put(text.encode(), f"{folder}/{PARTS[0]}", mtime=int(time.time()))
+    device.checked(f"mv -f {quote(f'{folder}/{PARTS[0]}')} {quote(f'{folder}/{RECORD}')}")

@@ -52,7 +52,7 @@ def pushed(found: Pushed) -> str:
     rows = [
         head,
         f"  {len(found.sent)} files sent ({found.bytes / 1e6:,.1f} MB in {found.sending:.2f} s{rate}; "
-        f"{found.verifying:.2f} s to verify), {found.kept} were there, in {found.seconds:.2f} s",
+        f"{found.verifying:.2f} s more to verify), {found.kept} were there, in {found.seconds:.2f} s",
     ]
     if found.removed:
         rows.append(f"  {len(found.removed)} removed: {', '.join(found.removed)}")
