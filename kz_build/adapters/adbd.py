@@ -37,6 +37,7 @@ class Stream:
         self.free = threading.Semaphore(0)
         self.writing = threading.Lock()
         self.closed = False
+        self.when_over: Callable[[], None] = lambda: None
 
     def read_some(self) -> memoryview:
         """What came next, at least a byte. Raises Gone where nothing will come any more."""
@@ -76,6 +77,7 @@ class Stream:
         self.closed = True
         self.came.put(None)
         self.free.release()
+        self.when_over()
 
 
 class Link:
@@ -106,6 +108,8 @@ class Link:
             with contextlib.suppress(Gone, OSError):
                 while True:
                     command, first, second, size, _, _ = struct.unpack("<6I", self._exactly(24))
+                    if size > MAX_DATA:
+                        raise Gone  # no adb says that
                     self._take(command, first, second, self._exactly(size))
         finally:
             self.close()
@@ -117,6 +121,8 @@ class Link:
         self.sock.close()
         for stream in list(self.streams.values()):
             stream.end()
+        with contextlib.suppress(ValueError):
+            self.listener.links.remove(self)
 
     def _exactly(self, size: int) -> memoryview:
         found = memoryview(bytearray(size))
@@ -133,7 +139,7 @@ class Link:
             self.max_data = min(MAX_DATA, second)
             self.send(CNXN, VERSION, MAX_DATA, self.listener.banner.encode())
         elif command == OPEN:
-            self._open(first, bytes(data).rstrip(b"\0").decode("utf-8", "surrogateescape"))
+            self._open(first, bytes(data).partition(b"\0")[0].decode("utf-8", "surrogateescape"))
         elif stream := self.streams.get(second):
             if command == WRTE:
                 self.listener.count(len(data))
@@ -195,9 +201,8 @@ class Listener:
                 self.sock.shutdown(socket.SHUT_RDWR)
             self.sock.close()
             self.sock = None
-        for link in self.links:
+        for link in list(self.links):
             link.close()
-        self.links.clear()
 
     def count(self, size: int) -> None:
         """Take note of bytes that came in. Raises Gone once, where `cut_after` says that the cable is pulled."""

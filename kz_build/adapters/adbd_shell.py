@@ -11,6 +11,7 @@ import os
 import signal
 import struct
 import threading
+from collections.abc import Iterator
 from typing import IO
 
 from kz_build.adapters import process
@@ -70,16 +71,22 @@ def environment() -> dict[str, str]:
 
 def works(root: DeviceRoot) -> str:
     """'' where this machine lets shells of a device run, else what it says."""
+    if not process.find("unshare"):
+        return "there is no unshare"
     done = process.run(argv(root, "true"), env=environment())
     return "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}"
 
 
-def serve(stream: Stream, root: DeviceRoot, command: str, *, packets: bool) -> None:
-    """Run a command for a stream. `packets`: as shell v2, its outputs and exit code apart; else all in one as `exec:` has it."""
-    with conversation(argv(root, command or "exec /bin/sh"), environment()) as running:
+def serve(stream: Stream, root: DeviceRoot, command: str, *, packets: bool, alive: set[Process]) -> None:
+    """Run a command for a stream. `packets`: as shell v2, its outputs and exit code apart; else all in one as `exec:` has it.
+
+    `alive` has it while it runs.
+    """
+    with conversation(argv(root, command or "exec /bin/sh"), environment()) as running, _known(alive, running):
+        if packets:
+            stream.when_over = lambda: end(running)  # nobody listens any more
         # In a thread: it ends when the stream does, maybe long after the command.
-        taker = _unpack if packets else _feed
-        threading.Thread(target=_kill_when_gone, args=(taker, stream, running), daemon=True).start()
+        threading.Thread(target=_unpack if packets else _feed, args=(stream, running), daemon=True).start()
         assert running.stdout and running.stderr
         locked = threading.Lock()
         pumps = [
@@ -102,36 +109,45 @@ def _pump(stream: Stream, pipe: IO[bytes], kind: int | None, locked: threading.L
                 stream.write(data if kind is None else struct.pack("<BI", kind, len(data)) + data)
 
 
-def _kill_when_gone(taker: object, stream: Stream, running: Process) -> None:
-    """Give the command its input; end it, with all that it started, when nobody listens any more."""
-    assert callable(taker)
-    with contextlib.suppress(Gone):
-        taker(stream, running)
-    if taker is _feed and running.stdin:
-        # `adb exec-in` says so that its input has ended: what has come is still worked on.
-        with contextlib.suppress(OSError, ValueError):
-            running.stdin.close()
-        with contextlib.suppress(TimeoutExpired):
-            running.wait(FINISH_SECONDS)
+def end(running: Process) -> None:
+    """End a command, with all that it started."""
     if running.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(running.pid, signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def _known(alive: set[Process], running: Process) -> Iterator[None]:
+    alive.add(running)
+    try:
+        yield
+    finally:
+        alive.discard(running)
+
+
 def _feed(stream: Stream, running: Process) -> None:
-    while True:
-        _give(running, stream.read_some())
+    with contextlib.suppress(Gone):
+        while True:
+            _give(running, stream.read_some())
+    # `adb exec-in` says so that its input has ended: what has come is still worked on.
+    assert running.stdin
+    with contextlib.suppress(OSError, ValueError):
+        running.stdin.close()
+    with contextlib.suppress(TimeoutExpired):
+        running.wait(FINISH_SECONDS)
+    end(running)
 
 
 def _unpack(stream: Stream, running: Process) -> None:
-    while True:
-        kind, size = struct.unpack("<BI", stream.read(5))
-        data = stream.read(size)
-        if kind == STDIN:
-            _give(running, data)
-        elif kind == CLOSE_STDIN and running.stdin:
-            with contextlib.suppress(OSError):
-                running.stdin.close()
+    with contextlib.suppress(Gone):
+        while True:
+            kind, size = struct.unpack("<BI", stream.read(5))
+            data = stream.read(size)
+            if kind == STDIN:
+                _give(running, data)
+            elif kind == CLOSE_STDIN and running.stdin:
+                with contextlib.suppress(OSError):
+                    running.stdin.close()
 
 
 def _give(running: Process, data: bytes | memoryview) -> None:

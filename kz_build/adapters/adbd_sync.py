@@ -22,7 +22,7 @@ def serve(stream: Stream, root: DeviceRoot) -> None:
     answers: dict[bytes, Callable[[Stream, DeviceRoot, bytes], None]] = {
         b"STAT": _stat,
         b"STA2": _stat2,
-        b"LST2": _stat2,
+        b"LST2": _lstat2,
         b"LIST": _list,
         b"LIS2": _list2,
         b"SEND": _send,
@@ -44,9 +44,9 @@ def _fail(stream: Stream, text: str) -> None:
     stream.write(b"FAIL" + struct.pack("<I", len(said)) + said)
 
 
-def _looked_at(path: Path, *, follow: bool) -> tuple[int, os.stat_result | None]:
+def _looked_at(root: DeviceRoot, path: bytes, *, follow: bool) -> tuple[int, os.stat_result | None]:
     try:
-        return 0, path.stat() if follow else path.lstat()
+        return 0, root.host(path, follow=follow).lstat()
     except OSError as error:
         return error.errno or errno.EIO, None
 
@@ -66,19 +66,21 @@ def _fields2(error: int, found: os.stat_result | None) -> bytes:
 
 
 def _stat(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    stream.write(b"STAT" + _fields1(_looked_at(root.host(path, follow=False), follow=False)[1]))
+    stream.write(b"STAT" + _fields1(_looked_at(root, path, follow=False)[1]))
 
 
 def _stat2(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    # adb asks STA2 and LST2; both with the link followed inside of the root, which is what a push needs.
-    stream.write(b"STA2" + _fields2(*_looked_at(root.host(path), follow=False)))
+    stream.write(b"STA2" + _fields2(*_looked_at(root, path, follow=True)))
+
+
+def _lstat2(stream: Stream, root: DeviceRoot, path: bytes) -> None:
+    stream.write(b"LST2" + _fields2(*_looked_at(root, path, follow=False)))
 
 
 def _entries(root: DeviceRoot, path: bytes) -> list[tuple[bytes, int, os.stat_result | None]]:
-    folder = root.host(path)
     with contextlib.suppress(OSError):
-        names = sorted(os.listdir(os.fsencode(folder)))
-        return [(name, *_looked_at(folder / os.fsdecode(name), follow=False)) for name in (b".", b"..", *names)]
+        names = sorted(os.listdir(os.fsencode(root.host(path))))
+        return [(name, *_looked_at(root, path + b"/" + name, follow=False)) for name in (b".", b"..", *names)]
     return []
 
 
@@ -142,6 +144,7 @@ def _opened(root: DeviceRoot, path: bytes, mode: int) -> tuple[Path, BinaryIO | 
     target = root.host(path, follow=False)
     missing = [folder for folder in target.parents if not folder.exists()]
     root.check_writable(missing[-1].parent if missing else target.parent)
+    root.measure()  # shells write and remove, too
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() and not target.is_symlink():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

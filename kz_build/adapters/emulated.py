@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from pathlib import Path
 
 from kz_build.adapters import adbd_shell, adbd_sync
 from kz_build.adapters.adbd import FEATURES, Listener, Service, Stream
 from kz_build.adapters.emulated_root import OWN, DeviceRoot
+from kz_build.adapters.files import disk_errors
+from kz_build.adapters.process import Process
 from kz_build.model.device import emulated_properties
 from kz_build.model.errors import ConfigError, Missing, MissingError
 from kz_build.model.soc import arch_of
@@ -24,9 +25,16 @@ class Emulated:
         self, soc: str, folder: Path, *, port: int = 0, storage: int | None = None, read_only: tuple[str, ...] = ()
     ) -> None:
         arch_of(soc)
+        if not 0 <= port < 1 << 16 or not all(path.startswith("/") for path in read_only):
+            raise ConfigError("an emulated device has a port below 65536, and its paths begin with /")
         self.soc = soc.upper()
         self.root = DeviceRoot(folder, storage, read_only)
-        self.root.furnish(emulated_properties(self.soc, "EMULATED"))
+        self.alive: set[Process] = set()
+        with disk_errors(folder):
+            try:
+                self.root.furnish(emulated_properties(self.soc, "EMULATED"))
+            except (FileExistsError, NotADirectoryError) as error:
+                raise ConfigError(f"{error.filename} is in the way of an emulated device's root") from error
         _require_shells(self.root)
         props = emulated_properties(self.soc, "")
         said = ";".join(
@@ -49,6 +57,8 @@ class Emulated:
     def close(self) -> None:
         """Be gone, with every connection and every command that still ran."""
         self.listener.shut()
+        for running in list(self.alive):
+            adbd_shell.end(running)
 
     def offline(self) -> None:
         """Be gone for a while."""
@@ -72,10 +82,10 @@ class Emulated:
         if kind == "sync":
             return partial(adbd_sync.serve, root=self.root)
         if kind == "exec":
-            return partial(adbd_shell.serve, root=self.root, command=rest, packets=False)
+            return partial(adbd_shell.serve, root=self.root, command=rest, packets=False, alive=self.alive)
         what, *options = kind.split(",")
         if what == "shell":
-            return partial(adbd_shell.serve, root=self.root, command=rest, packets="v2" in options)
+            return partial(adbd_shell.serve, root=self.root, command=rest, packets="v2" in options, alive=self.alive)
         if what in ("root", "remount"):
             return _no_root
         return None
@@ -88,13 +98,8 @@ def _no_root(stream: Stream) -> None:
 def _require_shells(root: DeviceRoot) -> None:
     if said := adbd_shell.works(root):
         why = "an emulated device's commands run in a namespace where its root folder is all they see"
-        brings = "util-linux, and a kernel that lets users make namespaces (kernel.unprivileged_userns_clone=1)"
+        brings = (
+            "util-linux, and a kernel that lets users make namespaces: sysctl kernel.unprivileged_userns_clone=1, "
+            "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
+        )
         raise MissingError((Missing(f"user and mount namespaces ({said})", why, brings),))
-
-
-def removed(folder: Path) -> None:
-    """Remove the root folder of a device that was made for one run."""
-    from kz_build.adapters.files import remove
-
-    with contextlib.suppress(OSError):
-        remove(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Mapping
@@ -60,7 +61,7 @@ class DeviceRoot:
 
     def furnish(self, properties: Mapping[str, str]) -> None:
         """Make what every device has. The emulation's own programs and properties are written anew, all else stays."""
-        for name in (TMP, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr"):
+        for name in (TMP, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr", *self.read_only):
             (self.folder / name[1:]).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "lib", "lib64", "sbin"):
             # As the host has it: a folder that is shown there, or a link into /usr.
@@ -84,9 +85,14 @@ class DeviceRoot:
         self.measure()
 
     def measure(self) -> None:
-        """Count what /data holds."""
+        """Count what /data holds, where that is limited."""
+        if self.storage is None:
+            return
         found = (Path(folder, name) for folder, _, names in os.walk(self.folder / "data") for name in names)
-        self.used = sum(path.lstat().st_size for path in found)
+        self.used = 0
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):
+                self.used += path.lstat().st_size
 
     def host(self, path: bytes, *, follow: bool = True) -> Path:
         """Where a device's path lies on this machine: links are followed as the device would, never out of the root.
@@ -124,9 +130,7 @@ class DeviceRoot:
     def take(self, size: int) -> None:
         """Count bytes to be written. Raises OSError where the device is full."""
         if self.storage is not None and self.used + size > self.storage:
-            self.measure()  # shells write and remove, too
-            if self.used + size > self.storage:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.used += size
 
     def give(self, size: int) -> None:

@@ -141,7 +141,10 @@ def device_emulate(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.emulated import Emulated
 
     socs: Sequence[str] = arguments.soc or ["SM8750"]
-    log = arguments.logcat.read_text() if arguments.logcat else ""
+    try:
+        log = arguments.logcat.read_text() if arguments.logcat else ""
+    except OSError as error:
+        raise ConfigError(f"kz device emulate: {arguments.logcat}: {error.strerror}") from error
     with contextlib.ExitStack() as stack:
         root = arguments.root or Path(stack.enter_context(_passing_folder()))
         devices = []
@@ -150,13 +153,13 @@ def device_emulate(arguments: argparse.Namespace) -> int:
                 soc,
                 root / str(index + 1) if len(socs) > 1 else root,
                 port=arguments.port and arguments.port + index,
-                storage=arguments.storage and arguments.storage * 1_000_000,
+                storage=None if arguments.storage is None else arguments.storage * 1_000_000,
                 read_only=tuple(arguments.read_only),
             )
             devices.append(stack.enter_context(device))
             if log:
                 device.log(log)
-            if arguments.cut_after:
+            if arguments.cut_after is not None:
                 device.cut_after(arguments.cut_after * 1_000_000)
         facts = [{"serial": d.serial, "soc": d.soc, "root": d.root.folder, "emulated": True} for d in devices]
         rows = [f"EMULATED {d.soc} at {d.serial}, its / is {d.root.folder}\n  adb connect {d.serial}" for d in devices]

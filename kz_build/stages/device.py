@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -54,8 +54,19 @@ def each(server: Server, serials: Sequence[str], ask: Callable[[Device], Found])
         except KzError as error:
             return Failed(serial, str(error), error.hint, error.exit_code)
 
-    with ThreadPoolExecutor(max(1, len(serials))) as pool:
-        return tuple(pool.map(one, serials))
+    if len(serials) == 1:
+        return (one(serials[0]),)
+    found: dict[str, Found | Failed] = {}
+    threads = [
+        # Daemons: Ctrl-C ends all of them at once, and what they did up to then holds.
+        threading.Thread(target=lambda serial=serial: found.update({serial: one(serial)}), daemon=True)
+        for serial in serials
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return tuple(found[serial] for serial in serials)
 
 
 def info(device: Device) -> DeviceInfo:

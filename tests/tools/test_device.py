@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -416,6 +417,50 @@ def test_any_name_arrives_as_it_is(
     assert push(here / "store", device, [], clean=True).removed == (f"{top}/{name}",)
     assert os.listdir(lasting.root.folder / FOLDER[1:]) == [".kz-push"]
     shutil.rmtree(here)
+
+
+@settings(
+    max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
+)
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=200), min_size=1, max_size=5))
+@example(["", " ", "'", '"', "\\"])
+@example(["$(reboot)", "`id`", "a\nb\n", "; exit 3", "!$*?~"])
+def test_any_word_arrives_as_it_is(server: adapter.Server, lasting: Emulated, words: list[str]) -> None:
+    done = server.device(lasting.serial).shell(shlex.join(["printf", r"%s\0", *words]))
+    assert (done.code, done.stdout, done.stderr) == (0, "".join(f"{word}\0" for word in words).encode(), b"")
+
+
+def test_a_device_that_goes_takes_a_command_along_that_reads_no_input(server: adapter.Server, device: Emulated) -> None:
+    command = [adapter._adb(), "-P", str(server.port), "-s", device.serial, "shell", "sleep 1234.503"]
+    with subprocess.Popen(command, stdin=Path("/dev/zero").open("rb")) as running:
+        until(lambda: bool(said_by_processes("1234.503")))
+        time.sleep(0.2)
+        running.kill()
+        device.close()
+    until(lambda: not said_by_processes("1234.503"))
+
+
+def test_bad_words_of_emulate_are_said(kz: Kz, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for argv, code in (
+        (["--port", "70000"], 2),
+        (["--logcat", tmp_path / "none"], 2),
+        (["--root", tmp_path / "file"], 2),
+        (["--read-only", "data"], 2),
+    ):
+        done = kz("device", "emulate", *argv)
+        assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
+
+
+def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Server, tmp_path: Path) -> None:
+    data = some_bytes(tmp_path / "x", 2)
+    with Emulated("SM8750", tmp_path / "small", storage=3_000_000) as small:
+        server.device(small.serial)
+        adb("shell", "head -c 2000000 /dev/zero >/data/local/tmp/mine", serial=small.serial)
+        assert b"No space left" in adb("push", data, "/data/local/tmp/x", serial=small.serial).stderr
+        assert held(small, "/data/local/tmp") == {"mine": bytes(2_000_000)}
+        adb("shell", "rm /data/local/tmp/mine", serial=small.serial)
+        assert adb("push", data, "/data/local/tmp/x", serial=small.serial).returncode == 0
 
 
 def test_kz_emulate_is_a_device_until_it_is_told(
