@@ -273,6 +273,26 @@ def test_a_cut_cable_leaves_no_half_file_and_the_push_goes_on(
     assert not list((device.root.folder / FOLDER[1:]).glob(".kz-part*"))
 
 
+def test_a_push_that_is_interrupted_goes_on(server: adapter.Server, device: Emulated, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("1", "2", "3"):
+        some_bytes(folder / name, 4, tick=int(name))
+    whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
+
+    def interrupt(name: str, done: int, total: int) -> None:
+        assert total == 3 * (4 << 20)
+        if done > 10_000_000:
+            raise KeyboardInterrupt
+
+    client = server.device(device.serial)
+    with pytest.raises(KeyboardInterrupt):
+        push(tmp_path / "store", client, items([folder]), watch=interrupt)
+    assert held(device) == {name: whole[name] for name in ("set/1", "set/2")}
+    assert push(tmp_path / "store", client, items([folder])).sent == ("set/3",)
+    assert held(device) == whole
+
+
 def test_plain_adb_says_when_the_cable_is_cut(adb: Adb, device: Emulated, tmp_path: Path) -> None:
     device.cut_after(6_000_000)
     done = adb("push", some_bytes(tmp_path / "x", 10), "/data/local/tmp/x")
