@@ -26,6 +26,7 @@ Result = TypeVar("Result")
 Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
 """Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
 Process = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
 STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
 

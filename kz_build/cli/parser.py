@@ -309,6 +309,12 @@ def _diagnose(made: Any) -> None:
     )
 
 
+def _device(made: Any) -> None:
+    from kz_build.cli.device import options
+
+    options(made)
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -421,6 +427,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "what a log of an export, a device or an app says went wrong, and what to do",
         "logcat.txt",
     ),
+    ("device", "device", _device, "Android devices: list, info, push, emulate", "info --all"),
     (
         "schema",
         "building",

@@ -99,7 +99,7 @@ class AuditError(KzError):
 
 
 class DeviceError(KzError):
-    """A model would not load or run where it is to: export, contract or device check failed."""
+    """A model would not load or run where it is to: export, contract or device check failed; or a device is gone, refuses, is full."""
 
     exit_code = 8
     name = "device"
