@@ -115,6 +115,14 @@ def any_daemon() -> Iterator[str]:
         yield made.address
 
 
+def apt_mirror() -> str:
+    """Where this machine's own apt takes its main archive from."""
+    said = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)"], capture_output=True, text=True).stdout
+    found = [site for site in said.splitlines() if "security" not in site]
+    assert found, "this machine's apt names no archive"
+    return found[0]
+
+
 def base_tar(store: Path) -> Path:
     """A Debian root by containers/base/make, made once a store."""
     recipe = ROOT / "containers/base/make"
@@ -124,7 +132,8 @@ def base_tar(store: Path) -> Path:
         made.parent.mkdir(exist_ok=True)
         part = made.with_suffix(f".{os.getpid()}")
         with part.open("wb") as file:
-            done = subprocess.run([recipe], stdout=file, stderr=subprocess.PIPE)
+            env = {**os.environ, "APT_MIRROR": apt_mirror()}
+            done = subprocess.run([recipe], stdout=file, stderr=subprocess.PIPE, env=env)
         if done.returncode:
             pytest.skip(f"mmdebstrap reaches no mirror: {done.stderr.decode()[-300:]}")
         part.rename(made)

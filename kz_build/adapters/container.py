@@ -62,7 +62,7 @@ class Container:
         return {
             "engine": self.name,
             "network": self.network,
-            "image": {**image, "apt": self.image.mirror or "snapshot"},
+            "image": {**image, "apt": self.image.apt or "snapshot"},
         }
 
     @contextlib.contextmanager

@@ -23,18 +23,18 @@ OWN = "kz_build"
 @dataclass(frozen=True)
 class Image:
     """An image as its folder and its base describe it. `base` is what the Dockerfile starts FROM, `base_is` its content
-    (a digest, or the ids of its layers: an imported root gets another id at each import). `mirror` stands in for the
+    (a digest, or the ids of its layers: an imported root gets another id at each import). `apt` is a mirror that stands in for the
     base's own apt snapshot."""
 
     folder: Path
     base: str
     base_is: str
-    mirror: str = ""
+    apt: str = ""
 
     @property
     def key(self) -> str:
         """sha256 of all that can change the image."""
-        parts = [self.base_is, "mirror" if self.mirror else "snapshot"]
+        parts = [self.base_is, "mirror" if self.apt else "snapshot"]
         for path in self.files():
             parts += [path.relative_to(self.folder.parent).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -124,7 +124,7 @@ class Daemon:
         with self.answering(f"image {image.tag}"), contextlib.suppress(docker.errors.ImageNotFound):
             self.api.inspect_image(image.tag)
             return
-        arguments = {"BASE": image.base, "APT_MIRROR": image.mirror}
+        arguments = {"BASE": image.base, "APT_MIRROR": image.apt}
 
         def build(argv: Any, cwd: Path, env: Any, line: Callable[[bytes], None]) -> int:
             with self.answering(f"to build {image.tag}"):

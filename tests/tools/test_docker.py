@@ -94,7 +94,7 @@ def test_a_build_has_no_rights_and_sees_nothing_of_this_machine(engine: Containe
 def test_a_build_that_dials_out_reaches_nobody(engine: Container, tmp_path: Path) -> None:
     said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/10.0.0.1/80'")
     assert "it dialled out: the network is off in a build" in said
-    said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/deb.debian.org/80'")
+    said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/kz.example.org/80'")
     assert "it dialled out" in said
 
 
@@ -321,7 +321,7 @@ def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
         monkeypatch.setenv("KZ_CCACHE_REMOTE", f"redis://{gateway}:6399")
         monkeypatch.setenv("KZ_CCACHE_NETWORK", network.name)
         found = adapter.connect()
-        image = adapter.Image(ROOT / "containers/android", base, found.layers(base), "http://deb.debian.org/debian")
+        image = adapter.Image(ROOT / "containers/android", base, found.layers(base), daemon.apt_mirror())
         one, two = (Container(found, image, tmp_path / name, ccache=True) for name in ("one", "two"))
         assert one.cache != two.cache and network.name in one.facts()["network"]
         assert cached(one, tmp_path) == {"cache_miss": "1", "remote_storage_write": "2"}
@@ -404,7 +404,7 @@ def test_patch_verbs_say_and_write_the_same_inside(
     with_git: Path, sample: Path, address: str, base: str, kz: Kz, tmp_path: Path
 ) -> None:
     here = Path(shutil.copytree(sample, tmp_path / "here"))
-    daemon_env = {"DOCKER_HOST": address, "BASE_IMAGE": base, "APT_MIRROR": "http://deb.debian.org/debian"}
+    daemon_env = {"DOCKER_HOST": address, "BASE_IMAGE": base, "APT_MIRROR": daemon.apt_mirror()}
     for verb in (("apply",), ("apply", "--json"), ("verify", "--json"), ("verify", "--tags", "v*")):
         inside, outside = kz("-C", sample, *verb, "--engine=docker", **daemon_env), kz("-C", here, *verb)
         assert inside.returncode == outside.returncode, inside.stderr
