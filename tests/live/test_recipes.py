@@ -96,7 +96,7 @@ def config_keys(source: str) -> set[str]:
 
 
 def flags(argv: tuple[str, ...]) -> list[str]:
-    return [word.split("=")[0] for word in argv if re.match(r"--?[a-zA-Z]", word) and word not in ("-m", "-c")]
+    return [word.split("=")[0] for word in argv if re.match(r"--?[a-zA-Z]", word) and word not in ("-m", "-c", "-P")]
 
 
 def test_flags_of_llama_py(all_recipes: tuple[Recipe, ...], upstream: Path) -> None:
