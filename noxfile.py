@@ -105,6 +105,15 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def device_load(session: nox.Session) -> None:
+    """Transfers of gigabytes and 200 generated names, the real adb on an emulated device."""
+    install(session, "dev")
+    session.run("pytest", "-s", "-m", "live", "tests/live/test_device_load.py", *session.posargs)
+    big = {"KZ_DEVICE_MB": "1024", "KZ_DEVICE_EXAMPLES": "200"}
+    session.run("pytest", "--durations=5", "tests/tools/test_device.py", *session.posargs, env=big)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """ruff: rules and format."""
     install(session, "dev")

@@ -1,7 +1,8 @@
 """kz build from nothing, with ccache after a change to one patch, and with nothing to do. Prints seconds and their ratios.
 
-`python benchmarks/build.py [PROJECT] [--rounds N] [--touch FILE] [options of kz build]`: works in a copy of the project, over the
-same store. FILE is the one that the changed patch touches (default: the last C++ file that the stack changes).
+`python benchmarks/build.py [PROJECT] [--rounds N] [--touch FILE] [--work FOLDER] [options of kz build]`: works in a copy of the
+project, over the same store. FILE is the one that the changed patch touches (default: the last C++ file that the stack changes).
+FOLDER is kept: the next run in it finds its compile cache filled.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Bench:
         self.root, self.options, self.line = root, options, project.pins.default
         for name in ("pins.yaml", "pins.lock", "pins.local.yaml", "patches", *_bundles(project)):
             source = project.root / name
+            if (root / name).exists():
+                continue
             if source.is_dir():
                 shutil.copytree(source, root / name)
             elif source.is_file():
@@ -119,9 +122,10 @@ def main() -> None:
     parser.add_argument("project", nargs="?", type=Path, default=ROOT / "examples" / "sample")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--touch", default="")
+    parser.add_argument("--work", type=Path)
     given, options = parser.parse_known_args()
     with tempfile.TemporaryDirectory(prefix="kz-bench-") as folder:
-        bench = Bench(load_project(given.project), Path(folder), options)
+        bench = Bench(load_project(given.project), (given.work or Path(folder)).absolute(), options)
         bench.build("fill")  # sources, and what a compile cache can hold
         for _ in range(given.rounds):
             touched = bench.touch(given.touch)

@@ -82,6 +82,14 @@ def docker() -> dict[str, str]:
     }
 
 
+def adb() -> dict[str, str]:
+    """Environment for adb: the plain one, and what adb itself reads."""
+    return {
+        **plain(),
+        **{name: value for name, value in os.environ.items() if name.startswith(("ADB_", "ANDROID_ADB_"))},
+    }
+
+
 def ca_bundle() -> str:
     """Certificates that pip was told to trust; requests reads its own variables itself."""
     return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""

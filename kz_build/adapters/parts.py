@@ -13,7 +13,7 @@ from kz_build.model.errors import AuditError
 from kz_build.model.variation import Difference
 
 DIFFOSCOPE_SECONDS = 60.0
-_PRINTABLE = re.compile(rb"[\x20-\x7e]{4,}")
+_PRINTABLE = re.compile(rb"[\x20-\x7e]{3,}")
 _SHOWN = 72
 """Characters of evidence."""
 

@@ -15,15 +15,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kz_build.adapters.environment import plain
 from kz_build.model.errors import CommandError, StoppedError
 
 Argv = Sequence[str]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
 """Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
 Process = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
 STOP_SECONDS = 5.0
 """How long a stopped command has to end by itself before it is killed."""
 
@@ -114,6 +117,20 @@ def all_checked(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]
     for argv, done in zip(argvs, found, strict=True):
         _require(argv, done)
     return [done.stdout for done in found]
+
+
+def in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What a function of a module gives for each item, every item in a process of its own; a single one here.
+
+    For work of Python's own on much data. Function, items and results must pickle.
+    """
+    if len(items) < 2:
+        return [function(item) for item in items]
+    from concurrent.futures import ProcessPoolExecutor  # costs 20 ms, which only much data is worth
+
+    # Ctrl-C is for the caller: its processes end with what they are at.
+    with ProcessPoolExecutor(len(items), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+        return list(pool.map(function, items))
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -47,7 +48,7 @@ def _umask() -> Variation:
 
 
 def _cpus() -> Variation:
-    usable = sorted(os.sched_getaffinity(0))
+    usable = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if not find("taskset") or len(usable) < 2:
         why = "this machine has one" if find("taskset") else "no taskset: apt install util-linux"
         return Variation("cpus", str(len(usable)), absent=why)
@@ -114,15 +115,24 @@ def _mount(under: Path, over: Path) -> str:
     return "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
 
 
+def mounted_below(folder: Path) -> tuple[Path, ...]:
+    """Mounts in a folder, or on it, the innermost first; those whose file system has died too."""
+    try:
+        said = Path("/proc/self/mounts").read_bytes().decode("utf-8", "surrogateescape").splitlines()
+    except FileNotFoundError:
+        return ()
+    places = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), line.split(" ")[1]) for line in said]
+    real = folder.resolve()
+    return tuple(Path(place) for place in reversed(places) if Path(place).is_relative_to(real))
+
+
 def unmount(folder: Path) -> None:
-    """Take a disorderfs off a folder, even where a process that was left behind stands in it; nothing happens where there is none."""
+    """Take every disorderfs in a folder off, even where a process that was left behind stands in it."""
     for words in (["fusermount", "-uz"], ["fusermount3", "-uz"], ["umount", "-l"]):
-        if not os.path.ismount(folder):
-            return
-        if find(words[0]):
-            run([*words, str(folder)])
-    if os.path.ismount(folder):
-        raise CommandError(f"cannot unmount {folder}", hint=f"umount {folder}")
+        for place in mounted_below(folder) if find(words[0]) else ():
+            run([*words, str(place)])
+    if left := mounted_below(folder):
+        raise CommandError(f"cannot unmount {left[0]}", hint=f"umount {left[0]}")
 
 
 class Varied:
@@ -171,7 +181,7 @@ class Varied:
 
     def _shuffle(self) -> None:
         """The first command finds the tree that was checked out under a file system that lists it in another order."""
-        if not os.path.ismount(self._tree):
+        if not mounted_below(self._tree):
             under = self._tree.with_name(f"{self._tree.name}.under")
             self._tree.rename(under)
             self._tree.mkdir()

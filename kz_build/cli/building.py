@@ -187,8 +187,11 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def schema(arguments: argparse.Namespace) -> int:
-    from kz_build.model.schema import json_schema
     from kz_build.views.json import text
 
-    print(text(json_schema()))
+    if arguments.of == "pins":
+        from kz_build.model.schema import json_schema as made
+    else:
+        from kz_build.model.recipe_schema import json_schema as made
+    print(text(made()))
     return 0

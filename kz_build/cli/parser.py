@@ -278,6 +278,43 @@ def _pte(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
+def _schema(made: Any) -> None:
+    _any(made)
+    made.add_argument(
+        "of", metavar="pins|recipes", nargs="?", choices=("pins", "recipes"), default="pins", help="whose"
+    )
+
+
+def _export(made: Any) -> None:
+    _any(made)
+    made.add_argument("recipe", metavar="RECIPE", nargs="?", help="its name: a file of recipes/ without .yaml")
+    which = made.add_mutually_exclusive_group()
+    which.add_argument("--list", action="store_true", help="every recipe of the project")
+    which.add_argument("--show", action="store_true", help="all of one recipe")
+    which.add_argument("--dry-run", action="store_true", help="print the commands, the environment and what it needs")
+    which.add_argument(
+        "--preflight", action="store_true", help="is this machine ready? Everything that is not, at once"
+    )
+
+
+def _diagnose(made: Any) -> None:
+    _any(made)
+    made.add_argument("log", metavar="LOGFILE", help="a log of any size, or - for standard input")
+    made.add_argument(
+        "--signatures",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file of signatures of your own, beside kz's",
+    )
+
+
+def _device(made: Any) -> None:
+    from kz_build.cli.device import options
+
+    options(made)
+
+
 VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("lock", "building", _lock, "resolve the pins and show what changes in pins.lock", "--write --trust fbjni"),
     (
@@ -376,5 +413,26 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "what a .pte holds, and whether it will load there",
         "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750",
     ),
-    ("schema", "building", _any, "print the JSON schema of pins.yaml for your editor", "> pins.schema.json"),
+    (
+        "export",
+        "exporting",
+        _export,
+        "plan a model's export, and see whether this machine is ready for it",
+        "qwen3-4b-qnn-hybrid --dry-run",
+    ),
+    (
+        "diagnose",
+        "exporting",
+        _diagnose,
+        "what a log of an export, a device or an app says went wrong, and what to do",
+        "logcat.txt",
+    ),
+    ("device", "device", _device, "Android devices: list, info, push, emulate", "info --all"),
+    (
+        "schema",
+        "building",
+        _schema,
+        "print the JSON schema of pins.yaml or of a recipe, for your editor",
+        "> pins.schema.json",
+    ),
 )

@@ -99,10 +99,17 @@ class AuditError(KzError):
 
 
 class DeviceError(KzError):
-    """A model would not load or run where it is to: export, contract or device check failed."""
+    """A model would not load or run where it is to: export, contract or device check failed; or a device is gone, refuses, is full."""
 
     exit_code = 8
     name = "device"
+
+
+class NotReadyError(KzError):
+    """A machine lacks what a recipe needs; its checks, already shown, say what mends each."""
+
+    exit_code = 6
+    name = "missing"
 
 
 class StorageError(KzError):

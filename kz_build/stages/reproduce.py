@@ -236,8 +236,7 @@ def _kept(subject: Subject, first: Path) -> str:
 
 def _clear(subject: Subject) -> None:
     """Away with what a killed run left, mounted file systems first."""
-    for mounted in subject.folder.glob("*/out/tree/*/*"):
-        unmount(mounted)
+    unmount(subject.folder)
     files.remove(subject.folder)
     subject.folder.mkdir(parents=True)
 

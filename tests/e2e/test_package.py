@@ -230,6 +230,19 @@ def test_a_library_of_upstream_that_nobody_builds_stays_out(
     assert ["jni/arm64/libmore.so", "this target does not build it"] in made["left_out"]
 
 
+def test_what_a_dependency_brings_stays_out(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    pins = project / "pins.yaml"
+    pins.write_text(pins.read_text().replace("[libbase.so]", "[libminirt.so]"))
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 7 and "Java loads it, and no file has that name" in done.stdout, done.stdout + done.stderr
+    assert f"{LIBRARY}: comes with org.example:base:1.13.0" in done.stdout
+    pins.write_text(pins.read_text().replace("base:{ninja}", "base:{nina}"))
+    done = kz("-C", project, "package", "--aar")
+    assert done.returncode == 2 and "org.example:base:{nina}: line sample-0.1 has no nina" in done.stderr
+
+
 def test_what_is_no_aar(built: Path, web: tuple[str, Path], jar: Path, kz: Kz, tmp_path: Path) -> None:
     project = copied(built, tmp_path / "p", kz)
     broken = jar.read_bytes()[:-30]

@@ -15,6 +15,7 @@ from kz_build.model.papers import (
     plain_step,
     public_url,
     renamed,
+    statement,
     sums_text,
 )
 from kz_build.model.plan import Checkout, Command
@@ -97,3 +98,10 @@ def test_sums_are_read_as_they_are_written() -> None:
 def test_sums_that_no_build_writes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="line"):
         parse_sums(text)
+
+
+def test_an_image_is_something_that_went_in() -> None:
+    image = {"name": "kz/android", "digest": "sha256:" + "e" * 64}
+    said = statement({"lib/x.so": "0" * 64}, (), {"line": "l"}, {"engine": "docker"}, image, "1")
+    found = said["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert found == [{"name": "kz/android", "digest": {"sha256": "e" * 64}, "annotations": {"kind": "image"}}]

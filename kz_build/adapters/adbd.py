@@ -1,0 +1,222 @@
+"""The device side of adb's protocol, on loopback: what the real adb talks to when there is no device.
+
+As adb's own protocol.txt has it: CNXN, then streams by OPEN, with one unacknowledged WRTE each way, OKAY for each and CLSE at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any
+
+CNXN, OPEN, OKAY, CLSE, WRTE = (
+    int.from_bytes(name, "little") for name in (b"CNXN", b"OPEN", b"OKAY", b"CLSE", b"WRTE")
+)
+VERSION = 0x01000001
+"""From this version on nobody computes checksums; CNXN itself still has one."""
+MAX_DATA = 1 << 20
+FEATURES = "shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir"
+Service = Callable[["Stream"], None]
+
+
+class Gone(Exception):
+    """The other side closed the stream, or the connection broke."""
+
+
+class Stream:
+    """One stream of a connection; a service reads and writes it in a thread of its own."""
+
+    def __init__(self, link: Link, own: int, theirs: int) -> None:
+        self.link, self.own, self.theirs = link, own, theirs
+        self.came: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self.held = memoryview(b"")
+        self.free = threading.Semaphore(0)
+        self.writing = threading.Lock()
+        self.closed = False
+        self.when_over: Callable[[], None] = lambda: None
+
+    def read_some(self) -> memoryview:
+        """What came next, at least a byte. Raises Gone where nothing will come any more."""
+        if not self.held:
+            payload = self.came.get()
+            if payload is None:
+                self.came.put(None)
+                raise Gone
+            self.link.send(OKAY, self.own, self.theirs)
+            self.held = payload
+        found, self.held = self.held, memoryview(b"")
+        return found if found else self.read_some()
+
+    def read(self, size: int) -> bytes | memoryview:
+        """Exactly so many bytes. Raises Gone where they do not come."""
+        parts, need = [], size
+        while need:
+            part = self.read_some()
+            part, self.held = part[:need], part[need:]
+            parts.append(part)
+            need -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Send all of it, a piece only after the one before it was acknowledged. Raises Gone where nobody takes it."""
+        with self.writing:
+            for at in range(0, len(data), self.link.max_data):
+                if self.closed:
+                    raise Gone
+                self.link.send(WRTE, self.own, self.theirs, data[at : at + self.link.max_data])
+                self.free.acquire()
+        if self.closed:
+            raise Gone
+
+    def end(self) -> None:
+        """Wake everybody who waits for this stream: it is over."""
+        self.closed = True
+        self.came.put(None)
+        self.free.release()
+        self.when_over()
+
+
+class Link:
+    """A connection from an adb server. `serve` runs until it breaks."""
+
+    def __init__(self, sock: socket.socket, listener: Listener) -> None:
+        self.sock, self.listener = sock, listener
+        self.max_data = MAX_DATA
+        self.streams: dict[int, Stream] = {}
+        self.last = 0
+        self.sending = threading.Lock()
+
+    def send(self, command: int, own: int, theirs: int, data: bytes | memoryview = b"") -> None:
+        """One message. Raises Gone where the connection is broken."""
+        total = sum(data) if command == CNXN else 0
+        head = struct.pack("<6I", command, own, theirs, len(data), total, command ^ 0xFFFFFFFF)
+        try:
+            with self.sending:
+                self.sock.sendall(head + data if len(data) < 4096 else head)
+                if len(data) >= 4096:
+                    self.sock.sendall(data)
+        except OSError as error:
+            raise Gone from error
+
+    def serve(self) -> None:
+        """Read messages until the connection ends, then end every stream of it."""
+        try:
+            with contextlib.suppress(Gone, OSError):
+                while True:
+                    command, first, second, size, _, _ = struct.unpack("<6I", self._exactly(24))
+                    if size > MAX_DATA:
+                        raise Gone  # no adb says that
+                    self._take(command, first, second, self._exactly(size))
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Break the connection."""
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+        for stream in list(self.streams.values()):
+            stream.end()
+        with contextlib.suppress(ValueError):
+            self.listener.links.remove(self)
+
+    def _exactly(self, size: int) -> memoryview:
+        found = memoryview(bytearray(size))
+        at = 0
+        while at < size:
+            got = self.sock.recv_into(found[at:])
+            if not got:
+                raise Gone
+            at += got
+        return found
+
+    def _take(self, command: int, first: int, second: int, data: memoryview) -> None:
+        if command == CNXN:
+            self.max_data = min(MAX_DATA, second)
+            self.send(CNXN, VERSION, MAX_DATA, self.listener.banner.encode())
+        elif command == OPEN:
+            self._open(first, bytes(data).partition(b"\0")[0].decode("utf-8", "surrogateescape"))
+        elif stream := self.streams.get(second):
+            if command == WRTE:
+                self.listener.count(len(data))
+                stream.came.put(data)
+            elif command == OKAY:
+                stream.free.release()
+            elif command == CLSE:
+                stream.end()
+
+    def _open(self, theirs: int, name: str) -> None:
+        service = self.listener.service(name)
+        if service is None:
+            self.send(CLSE, 0, theirs)
+            return
+        self.last += 1
+        stream = self.streams[self.last] = Stream(self, self.last, theirs)
+        self.send(OKAY, stream.own, theirs)
+        threading.Thread(target=self._run, args=(service, stream), daemon=True).start()
+
+    def _run(self, service: Service, stream: Stream) -> None:
+        try:
+            with contextlib.suppress(Gone):
+                service(stream)
+        finally:
+            self.streams.pop(stream.own, None)
+            with contextlib.suppress(Gone):
+                self.send(CLSE, stream.own, stream.theirs)
+
+
+class Listener:
+    """A port of loopback that adb servers connect to. `banner` says who answers, `service` what a name stands for."""
+
+    def __init__(self, banner: str, service: Callable[[str], Service | None], port: int = 0) -> None:
+        self.banner, self.service = banner, service
+        self.port = port
+        self.links: list[Link] = []
+        self.cut_after: int | None = None
+        self.sock: socket.socket | None = None
+        self.open()
+
+    def open(self) -> None:
+        """Listen, on the same port as before. Raises OSError where the port is taken."""
+        sock = socket.socket()
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(("127.0.0.1", self.port))
+            sock.listen()
+        except OSError:
+            sock.close()
+            raise
+        self.port = sock.getsockname()[1]
+        self.sock = sock
+        threading.Thread(target=self._accept, args=(sock,), daemon=True).start()
+
+    def shut(self) -> None:
+        """Break every connection and listen no more."""
+        if self.sock:
+            with contextlib.suppress(OSError):
+                self.sock.shutdown(socket.SHUT_RDWR)
+            self.sock.close()
+            self.sock = None
+        for link in list(self.links):
+            link.close()
+
+    def count(self, size: int) -> None:
+        """Take note of bytes that came in. Raises Gone once, where `cut_after` says that the cable is pulled."""
+        if self.cut_after is not None:
+            self.cut_after -= size
+            if self.cut_after < 0:
+                self.cut_after = None
+                raise Gone
+
+    def _accept(self, sock: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                taken: Any = sock.accept()[0]
+                taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                link = Link(taken, self)
+                self.links.append(link)
+                threading.Thread(target=link.serve, daemon=True).start()

@@ -1,0 +1,138 @@
+"""The root folder of an emulated device: where its paths lie here, what it has of programs, what it may not write, and how full it is."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+TMP = "/data/local/tmp"
+OWN = "system/emulated"
+"""What the emulation itself keeps: properties, log, how full it is."""
+
+_SH = "#!/bin/sh\n"
+_PROGRAMS: dict[str, str] = {
+    "getprop": r"""props=/system/emulated/props
+[ $# -eq 0 ] && exec sed -n 's/^\([^=]*\)=\(.*\)$/[\1]: [\2]/p' $props
+while IFS= read -r line; do [ "${line%%=*}" = "$1" ] && { printf '%s\n' "${line#*=}"; exit 0; }; done <$props
+printf '%s\n' "${2-}"
+""",
+    "logcat": r"""log=/system/emulated/logcat lines=+1 follow=-f
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -c) : >$log; exit 0 ;;
+    -d) follow= ;;
+    -t) follow=; lines=$2; shift ;;
+    -T) lines=$2; shift ;;
+  esac
+  shift
+done
+case $lines in *[!0-9+]*) lines=+1 ;; esac
+exec tail -n $lines $follow $log
+""",
+    "getenforce": "echo Enforcing\n",
+    "dumpsys": r"""case "$1" in
+  battery) printf 'Current Battery Service state:\n  AC powered: false\n  level: 80\n  scale: 100\n  temperature: 250\n' ;;
+  thermalservice) printf 'IsStatusOverride: false\nThermal Status: 0\n' ;;
+  *) echo "Can't find service: $1" >&2; exit 20 ;;
+esac
+""",
+    "df": r"""limit=$(cat /system/emulated/storage)
+[ -z "$limit" ] && exec /usr/bin/df "$@"
+used=$(/usr/bin/du -sB1 --apparent-size /data | cut -f1); free=$((limit - used)); [ $free -lt 0 ] && free=0
+printf 'Filesystem 1K-blocks Used Available Use%% Mounted on\n/dev/EMULATED %d %d %d %d%% /data\n' \
+  $((limit / 1024)) $((used / 1024)) $((free / 1024)) $((used * 100 / limit))
+""",
+}
+
+
+class DeviceRoot:
+    """A folder as a device's `/`. `storage`: bytes that /data may hold, None for all that the folder's disk has.
+
+    `read_only`: device paths below which nothing may be written.
+    """
+
+    def __init__(self, folder: Path, storage: int | None = None, read_only: tuple[str, ...] = ()) -> None:
+        self.folder = folder.resolve()
+        self.storage, self.read_only = storage, read_only
+        self.used = 0
+
+    def furnish(self, properties: Mapping[str, str]) -> None:
+        """Make what every device has. The emulation's own programs and properties are written anew, all else stays."""
+        for name in (TMP, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr", *self.read_only):
+            (self.folder / name[1:]).mkdir(parents=True, exist_ok=True)
+        for name in ("bin", "lib", "lib64", "sbin"):
+            # As the host has it: a folder that is shown there, or a link into /usr.
+            here, host = self.folder / name, Path("/", name)
+            if host.is_symlink():
+                if not here.is_symlink():
+                    here.symlink_to(os.readlink(host).lstrip("/"))
+            elif host.is_dir():
+                here.mkdir(exist_ok=True)
+        own = self.folder / OWN
+        (own / "props").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        (own / "storage").write_text("" if self.storage is None else f"{self.storage}\n")
+        (own / "logcat").touch()
+        for name, text in _PROGRAMS.items():
+            program = self.folder / "system" / "bin" / name
+            program.write_text(_SH + text)
+            program.chmod(0o755)
+        shell = self.folder / "system" / "bin" / "sh"
+        if not shell.is_symlink():
+            shell.symlink_to("/bin/sh")
+        self.measure()
+
+    def measure(self) -> None:
+        """Count what /data holds, where that is limited."""
+        if self.storage is None:
+            return
+        found = (Path(folder, name) for folder, _, names in os.walk(self.folder / "data") for name in names)
+        self.used = 0
+        for path in found:
+            with contextlib.suppress(FileNotFoundError):
+                self.used += path.lstat().st_size
+
+    def host(self, path: bytes, *, follow: bool = True) -> Path:
+        """Where a device's path lies on this machine: links are followed as the device would, never out of the root.
+
+        `follow`: also when the last name of it is a link. Raises OSError for a loop.
+        """
+        wanted = [part for part in os.fsdecode(path).split("/") if part not in ("", ".")][::-1]
+        done: list[str] = []
+        links = 0
+        while wanted:
+            name = wanted.pop()
+            if name == "..":
+                done = done[:-1]
+                continue
+            here = self.folder.joinpath(*done, name)
+            if here.is_symlink() and (wanted or follow):
+                links += 1
+                if links > 40:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                target = os.readlink(here)
+                done = [] if target.startswith("/") else done
+                wanted += [part for part in target.split("/") if part not in ("", ".")][::-1]
+            else:
+                done.append(name)
+        return self.folder.joinpath(*done)
+
+    def check_writable(self, folder: Path) -> None:
+        """Raises OSError where the device may not write into a folder (of this machine)."""
+        path = f"/{folder.relative_to(self.folder).as_posix()}/"
+        if any(path.startswith(f"{shut.rstrip('/')}/") for shut in self.read_only):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        if not folder.stat().st_mode & 0o200:  # root, too, is a plain user on the device
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def take(self, size: int) -> None:
+        """Count bytes to be written. Raises OSError where the device is full."""
+        if self.storage is not None and self.used + size > self.storage:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.used += size
+
+    def give(self, size: int) -> None:
+        """Count bytes that were removed."""
+        self.used = max(0, self.used - size)

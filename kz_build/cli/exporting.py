@@ -1,0 +1,56 @@
+"""Verbs around the export of a model."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kz_build.cli.common import project, show
+from kz_build.model.errors import ConfigError, NotReadyError
+
+
+def export(arguments: argparse.Namespace) -> int:
+    from kz_build.stages import export as stage
+    from kz_build.views import export as view
+
+    found = project(arguments)
+    if arguments.list:
+        recipes = stage.every(found)
+        show(arguments, recipes, view.listing(recipes))
+        return 0
+    if not arguments.recipe:
+        raise ConfigError("kz export: RECIPE is needed", hint="or --list")
+    plan = stage.plan(found, arguments.recipe)
+    if arguments.show:
+        show(arguments, plan.recipe, view.shown(plan.recipe))
+    elif arguments.preflight:
+        return _preflight(arguments, found, plan)
+    elif arguments.dry_run:
+        show(arguments, plan, view.plan(plan))
+    else:
+        raise NotReadyError(
+            f"this version of kz plans {plan.recipe.name} and checks the machine for it; it cannot run it yet",
+            hint=f"kz export {plan.recipe.name} --preflight, then --dry-run prints the commands to run by hand",
+        )
+    return 0
+
+
+def _preflight(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
+    from kz_build.stages.preflight import preflight
+    from kz_build.views.export import preflight as text
+
+    found = preflight(project, plan)
+    show(arguments, found, text(found))
+    failed = [check.name for check in found.checks if check.status == "FAIL"]
+    if failed:
+        raise NotReadyError(f"this machine is not ready for {plan.recipe.name}: {', '.join(failed)}")
+    return 0
+
+
+def diagnose(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.diagnose import diagnose
+    from kz_build.views.diagnose import text
+
+    found = diagnose(arguments.log, arguments.signatures)
+    show(arguments, found, text(found))
+    return 0

@@ -1,0 +1,45 @@
+"""pydantic's errors as sentences with a place. Imported only where a file is validated (pydantic costs 100 ms)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_args
+
+from pydantic import BaseModel, RootModel, ValidationError
+
+from kz_build.model.schema import sentence
+
+Place = tuple[str | int, ...]
+UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, of a dataclass
+
+
+def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
+    """The complete plain form of some data, or all its problems as (place, text, unknown key or '')."""
+    try:
+        return model.model_validate(data).model_dump(mode="json"), []
+    except ValidationError as error:
+        return None, [
+            (
+                tuple(p for p in item["loc"] if p != "[key]"),
+                sentence(item),
+                str(item["loc"][-1]) if item["type"] in UNKNOWN else "",
+            )
+            for item in error.errors(include_url=False)
+        ]
+
+
+def fields(model: type[Any]) -> set[str]:
+    """Every key that a model and the models and dataclasses in it know."""
+    if dataclasses.is_dataclass(model):
+        return {field.name for field in dataclasses.fields(model)}
+    found: set[str] = set() if issubclass(model, RootModel) else set(model.model_fields)
+    for field in model.model_fields.values():
+        for inner in _models(field.annotation):
+            found |= fields(inner)
+    return found
+
+
+def _models(annotation: Any) -> list[type[Any]]:
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]

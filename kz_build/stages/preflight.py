@@ -1,0 +1,115 @@
+"""Everything that keeps a recipe from running on this machine, at once, before an hour is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kz_build.adapters import machine
+from kz_build.adapters.files import sha256_file
+from kz_build.adapters.process import find
+from kz_build.adapters.sdk import installed_folder, revision
+from kz_build.model import preflight as ask
+from kz_build.model.preflight import Check, Preflight
+from kz_build.model.project import Project
+from kz_build.model.recipe import Recipe, Weights
+from kz_build.stages.export import ExportPlan, folder, weights_folder
+
+
+def preflight(project: Project, plan: ExportPlan) -> Preflight:
+    """Ask every question of a recipe; nothing is changed."""
+    recipe = plan.recipe
+    checks = [
+        _memory(project, recipe),
+        *_disks(project, recipe),
+        *([ask.glibc(recipe.needs.glibc, machine.glibc())] if recipe.needs.glibc else []),
+        *([ask.python(recipe.needs.python, machine.pythons())] if recipe.needs.python else []),
+        *_sdks(project, recipe),
+        *_tools(recipe),
+        *_weights(project, recipe),
+    ]
+    return Preflight(recipe.name, tuple(checks))
+
+
+def _memory(project: Project, recipe: Recipe) -> Check:
+    have = machine.memory()
+    place = machine.disk(project.root)
+    return ask.memory(recipe.needs.memory, have.ram, have.swap, place.mount, place.free)
+
+
+def _disks(project: Project, recipe: Recipe) -> Iterator[Check]:
+    places = {
+        "{out}": (folder(project, recipe), "-C DIR"),
+        "{weights}": (weights_folder(project), "KZ_CACHE"),
+    }
+    for name, need in recipe.needs.disk.items():
+        path, variable = places.get(name, (Path(name), "TMPDIR"))
+        yield ask.disk(name, need, *machine.disk(path), variable)
+
+
+def _sdks(project: Project, recipe: Recipe) -> Iterator[Check]:
+    for name, wanted in recipe.needs.sdk.items():
+        if wanted != "pinned":
+            yield Check(f"sdk {name}", "SKIP", f"not pinned here; needed: {wanted}")
+            continue
+        version = project.pins.line(recipe.line)[name]
+        installed = project.pins.source(name).options.get("installed") or {"env": [], "identity": ""}
+        fix = tuple(f"export {variable}=/path/to/{version}" for variable in installed["env"][:1])
+        place = installed_folder(installed["env"])
+        if place is None:
+            yield Check(f"sdk {name}", "FAIL", f"{version} needed; {' and '.join(installed['env'])} unset", fix)
+            continue
+        found = revision(place[1], installed["identity"])
+        status = "PASS" if found == version else "FAIL"
+        said = f"{place[0]}={place[1]} says it is {found or 'nothing: no ' + installed['identity']}; {version} needed"
+        yield Check(f"sdk {name}", status, said, () if found == version else fix)
+
+
+def _tools(recipe: Recipe) -> Iterator[Check]:
+    for name, brings in recipe.needs.tools.items():
+        if "/" in name or "." in name:
+            yield Check(f"tool {name}", "SKIP", "lies in upstream's tree", (brings,))
+        elif program := find(name):
+            yield Check(f"tool {name}", "PASS", program)
+        else:
+            yield Check(f"tool {name}", "FAIL", "not on PATH", (brings,))
+
+
+def _weights(project: Project, recipe: Recipe) -> Iterator[Check]:
+    for name, of in recipe.weights.items():
+        if not of.repository:
+            yield Check(f"weights {name}", "PASS", "kz makes it")
+            continue
+        place, fetch = _place(project, recipe, name, of)
+        missing = [file for file in of.digests if not (place / file).is_file()]
+        if missing:
+            said = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
+            yield Check(f"weights {name}", "FAIL", said, (fetch,))
+            continue
+        wrong = [f for f, digest in of.digests.items() if digest and sha256_file(place / f) != digest]
+        unknown = sum(digest is None for digest in of.digests.values())
+        if wrong:
+            yield Check(
+                f"weights {name}", "FAIL", f"{', '.join(wrong)}: not the bytes of the recipe", (f"rm -r {place}", fetch)
+            )
+        elif unknown:
+            yield Check(
+                f"weights {name}", "WARN", f"there; {unknown} of {len(of.digests)} digests are null in the recipe"
+            )
+        else:
+            yield Check(f"weights {name}", "PASS", f"{len(of.digests)} files, bytes as in the recipe")
+
+
+def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:
+    """Where the files of a repository of models lie for a recipe, and the command that brings them there.
+
+    A recipe that sets HF_HOME lets upstream look into the cache of huggingface_hub, by snapshot; others name files.
+    """
+    weights = weights_folder(project)
+    revision = f" --revision {of.revision}" if of.revision else ""
+    if "HF_HOME" not in recipe.environment:
+        return weights / name, f"hf download {of.repository}{revision} --local-dir {weights / name}"
+    snapshots = weights / "hub" / f"models--{of.repository.replace('/', '--')}" / "snapshots"
+    there = sorted(path.name for path in snapshots.iterdir()) if snapshots.is_dir() else []
+    snapshot = of.revision or (there[-1] if there else "REVISION")
+    return snapshots / snapshot, f"HF_HOME={weights} hf download {of.repository}{revision}"
