@@ -170,6 +170,11 @@ def podman() -> Iterator[str]:
         process.terminate()
         process.wait(20)
         subprocess.run([*argv, "system", "reset", "--force"], capture_output=True)
+        # The watchers of what ran in containers stay five minutes more, and then write into the folder again.
+        for line in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if os.fsencode(folder) in line.read_bytes():
+                    os.kill(int(line.parent.name), signal.SIGKILL)
         for mount in [row.split()[1] for row in Path("/proc/mounts").read_text().splitlines()]:
             if mount.startswith(f"{folder}/"):
                 subprocess.run(["umount", "-l", mount], capture_output=True)
