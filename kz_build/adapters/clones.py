@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from kz_build.adapters import fastimport, git, store, trees
+from kz_build.adapters import fastimport, git, locks, store, trees
 from kz_build.model.errors import KzError
 from kz_build.model.pins import Source, digest_of
 from kz_build.model.sources import TreeAt
@@ -24,7 +24,7 @@ def fetch_commit(root: Path, name: str, url: str, commit: str, version: str, *, 
     """The store's partial clone of an address, with this commit and its trees in it."""
     repo = clone(root, name, url)
     if not repo.has(commit):
-        with store.locked(root, repo.path.name):
+        with locks.locked(root, repo.path.name):
             repo.create(url)
             if not repo.has(commit):
                 repo.fetch_commit(commit, version, history=history)
@@ -36,7 +36,7 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
     marker = repo.path / "kz-whole" / f"{commit}-{digest_of(list(exclude))[:8]}"
     if only is None and marker.exists():
         return
-    with store.locked(root, repo.path.name):
+    with locks.locked(root, repo.path.name):
         absent = repo.absent(commit)
         entries = repo.entries(commit, exclude) if absent else ()
         repo.fetch_blobs({e.id for e in entries if e.id in absent and (only is None or e.path in only)})
@@ -53,7 +53,7 @@ def import_folder(root: Path, path: str, folder: Path) -> TreeAt:
 def import_files(root: Path, path: str, files: dict[str, Blob], message: str) -> TreeAt:
     """Files as a commit in the store; the same files give the same commit anywhere."""
     repo = git.Repository(git.contents_path(root))
-    with store.locked(root, repo.path.name):
+    with locks.locked(root, repo.path.name):
         repo.create()
         commit = repo.fast_import(fastimport.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
         repo.git("update-ref", f"refs/kz/{commit}", commit)

@@ -84,9 +84,9 @@ def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]
 
 
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
-    from kz_build.adapters import store  # file locks are needed only where something is written
+    from kz_build.adapters import locks  # file locks are needed only where something is written
 
-    with store.locked(repository.path.parent.parent, repository.path.name):
+    with locks.locked(repository.path.parent.parent, repository.path.name):
         _asked(
             repository,
             *(

@@ -12,8 +12,8 @@ from kz_build.cli.common import project as project_of
 
 def lock(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.files import write_atomic
+    from kz_build.adapters.locks import hold
     from kz_build.adapters.project import LOCK, load_project
-    from kz_build.adapters.store import hold
     from kz_build.model.lock import differences
     from kz_build.stages.lock import lock
     from kz_build.views.terminal import Live

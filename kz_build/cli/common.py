@@ -15,8 +15,8 @@ from typing import Any
 
 def project(arguments: argparse.Namespace) -> Any:
     """The project that `-C` names, its store held against `kz store gc`."""
+    from kz_build.adapters.locks import hold
     from kz_build.adapters.project import load_project
-    from kz_build.adapters.store import hold
 
     found = load_project(arguments.root)
     hold(found.store)
@@ -27,7 +27,7 @@ def project(arguments: argparse.Namespace) -> Any:
 def changing(arguments: argparse.Namespace) -> Iterator[Any]:
     """The project, while no other command changes it."""
     from kz_build.adapters.environment import cache_root
-    from kz_build.adapters.store import locked
+    from kz_build.adapters.locks import locked
 
     root = arguments.root.resolve()
     with locked(cache_root(), f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"):

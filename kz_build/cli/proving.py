@@ -75,8 +75,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
 
 def store(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.locks import hold
     from kz_build.adapters.project import load_project
-    from kz_build.adapters.store import hold
     from kz_build.stages import store as stage
     from kz_build.views import store as view
 

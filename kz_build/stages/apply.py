@@ -80,9 +80,9 @@ def apply_to(
 def _write(repository: git.Repository, base: str, applied: Sequence[Applied], ref: str) -> str:
     if not applied:
         return base
-    from kz_build.adapters import store  # file locks are needed only where something is written
+    from kz_build.adapters import locks  # file locks are needed only where something is written
 
-    with store.locked(repository.path.parent.parent, repository.path.name):
+    with locks.locked(repository.path.parent.parent, repository.path.name):
         return repository.fast_import(fastimport.commits_stream(base, applied, ref)).decode().split()[-1]
 
 

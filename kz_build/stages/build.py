@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import files, git, store
+from kz_build.adapters import files, git, locks
 from kz_build.adapters.engine import Engine
 from kz_build.adapters.missing import missing_sources
 from kz_build.adapters.process import Commands, find
@@ -70,7 +70,7 @@ def done(plan: Plan) -> Built | None:
 
 def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:
     """Run a plan. `facts` (sources, overrides) go into the manifest. On any failure dist stays as it was."""
-    with store.locked(plan.build.parent, plan.target):
+    with locks.locked(plan.build.parent, plan.target):
         return done(plan) or _build(plan, engine, commands, facts, watch)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kz_build.adapters import clones, git, proof, sdk, store
+from kz_build.adapters import clones, git, locks, proof, sdk, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.missing import missing_sources
 from kz_build.model.errors import ConfigError, LockError, MissingError
@@ -153,7 +153,7 @@ def download(
     else:
         url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
-    with store.locked(project.store, part.name):
+    with locks.locked(project.store, part.name):
         known = expected or ("" if again else store.once_from(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kz_build.adapters import contents, fastimport, git, history, mails, revisions, store, trees
+from kz_build.adapters import contents, fastimport, git, history, locks, mails, revisions, trees
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import pull_url, slug_of
 from kz_build.model.history import Commit
@@ -118,6 +118,6 @@ def _commits(project: Project, held: Carried, base: str, patches: Sequence[Patch
         files.update(outcome.files)
         done.append(outcome)
     ref = f"refs/kz/import-pr/{held.stack.line}-{held.stack.source}"
-    with store.locked(project.store, repo.path.name):
+    with locks.locked(project.store, repo.path.name):
         stream = fastimport.commits_stream(base, done, ref)
         return [os.fsdecode(row) for row in repo.fast_import(stream).split()]

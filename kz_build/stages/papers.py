@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build import __version__
-from kz_build.adapters import files, git, minisign, notices, store
+from kz_build.adapters import files, git, locks, minisign, notices
 from kz_build.adapters.environment import variable
 from kz_build.model import papers as model
 from kz_build.model.papers import Component
@@ -52,7 +52,7 @@ def papers(
     found = _done(plan, built, manifest, key)
     if found and not sign:
         return found
-    with store.locked(plan.build.parent, plan.target):
+    with locks.locked(plan.build.parent, plan.target):
         found = _done(plan, built, manifest, key)
         if found is None:
             unlicensed = _write(plan, built, components, said, sources, key)

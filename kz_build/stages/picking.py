@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from kz_build.adapters import fastimport, history, mails, store, trees
+from kz_build.adapters import fastimport, history, locks, mails, trees
 from kz_build.adapters.worktree import Worktree
 from kz_build.model.errors import ConfigError, ConflictError
 from kz_build.model.judgement import Verdict
@@ -91,7 +91,7 @@ def _written(project: Project, held: Carried, session: Session, done: Sequence[A
     if not done:
         return session.tip
     ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
-    with store.locked(project.store, held.repository.path.name):
+    with locks.locked(project.store, held.repository.path.name):
         stream = fastimport.commits_stream(session.tip, done, ref)
         return held.repository.fast_import(stream).decode().split()[-1]
 

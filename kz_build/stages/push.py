@@ -14,7 +14,7 @@ from shlex import quote
 
 from kz_build.adapters.adb import Device, Files
 from kz_build.adapters.digests import remembered_sha256
-from kz_build.adapters.store import locked
+from kz_build.adapters.locks import locked
 from kz_build.model.device import free_storage
 from kz_build.model.errors import ConfigError, DeviceError, Problem
 from kz_build.model.pushing import (

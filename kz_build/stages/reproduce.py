@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from kz_build.adapters import files, parts, store
+from kz_build.adapters import files, locks, parts
 from kz_build.adapters.engine import Host
 from kz_build.adapters.process import Commands
 from kz_build.adapters.variation import Varied, unmount, variations
@@ -70,7 +70,7 @@ def reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
     Where files differ, builds once more with nothing varied, then with one variation at a time until each difference has
     its cause. Raises CommandError when the build does not even work in other surroundings.
     """
-    with store.locked(subject.folder.parent, subject.target):
+    with locks.locked(subject.folder.parent, subject.target):
         _clear(subject)
         return _reproduce(subject, commands, watch)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.adapters import clones, files, git, proof, store
+from kz_build.adapters import clones, files, git, locks, proof, store
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.errors import LockError
 from kz_build.model.project import Project
@@ -145,7 +145,7 @@ def _leads(root: Path, kind: str, path: Path) -> bool:
 def collect(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
     """Remove what `unneeded` names, while no other kz uses the store: StorageError where one does."""
     root = projects[0].store
-    with store.alone(root):
+    with locks.alone(root):
         for leftover in (*root.glob(".gone-*"), *(p for kind in CONTENT for p in (root / kind).glob(".*"))):
             files.remove(leftover)  # of a process that was killed: none is alive
         found = unneeded(projects, days)

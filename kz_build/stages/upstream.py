@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kz_build.adapters import fastimport, revisions, store, worktree
+from kz_build.adapters import fastimport, locks, revisions, worktree
 from kz_build.adapters.environment import networked
 from kz_build.adapters.files import remove, write_atomic
 from kz_build.adapters.process import find, run
@@ -103,7 +103,7 @@ def _bare(project: Project, held: Carried, patch: Patch, parent: str, commit: st
 
         before = read_paths(objects, parent, patch.reads)
     done = [outcome for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]
-    with store.locked(project.store, repo.path.name):
+    with locks.locked(project.store, repo.path.name):
         return repo.fast_import(fastimport.commits_stream(parent, done, "refs/kz/upstream/patch")).decode().split()[-1]
 
 

@@ -1,0 +1,49 @@
+"""Who may use a store, or one thing in it, at the same time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kz_build.adapters.files import disk_errors
+from kz_build.model.errors import StorageError
+
+
+@contextlib.contextmanager
+def locked(store: Path, name: str) -> Iterator[None]:
+    """Only one process at a time works on `name`."""
+    from filelock import FileLock  # 50 ms (it brings asyncio) that reading does not need
+
+    folder = store / "locks"
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{name}.lock"):
+        yield
+
+
+def hold(store: Path) -> None:
+    """Keep `alone` out until this process ends. In a store that one may only read, nobody removes anything either."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(_whole(store), fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def alone(store: Path) -> Iterator[None]:
+    """No other kz uses the store meanwhile: those that start wait. Raises StorageError where one uses it now."""
+    with disk_errors(store):
+        handle = _whole(store)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise StorageError(f"another kz is using {store}", hint="run the command again when it has ended") from None
+    finally:
+        os.close(handle)
+
+
+def _whole(store: Path) -> int:
+    (store / "locks").mkdir(parents=True, exist_ok=True)
+    return os.open(store / "locks" / "store.lock", os.O_RDWR | os.O_CREAT, 0o644)
