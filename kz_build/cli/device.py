@@ -26,7 +26,7 @@ def options(made: Any) -> None:
             epilog=f"example: kz device {name} {example}".rstrip(),
             allow_abbrev=False,
         )
-        sub.options = fill
+        sub.fill = fill
         sub.set_defaults(verb=f"device.device_{name}")
 
 
