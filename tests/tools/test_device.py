@@ -245,7 +245,7 @@ def test_a_push_brings_what_differs_and_no_more(
     (folder / "b").write_text("B")
     (device.root.folder / FOLDER[1:] / "set/lib/c").unlink()
     assert pushed(folder).sent == ("set/b", "set/lib/c")
-    (device.root.folder / FOLDER[1:] / "set/a").write_text("?")
+    (device.root.folder / FOLDER[1:] / "set/a").write_text("longer")
     assert pushed(folder).sent == ("set/a",)
     (folder / "lib/c").unlink()
     (device.root.folder / FOLDER[1:] / "mine").write_text("of the user")
