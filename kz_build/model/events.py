@@ -17,7 +17,3 @@ class Event:
 
 
 Watch = Callable[[Event], None]
-
-
-def unwatched(event: Event) -> None:
-    """For callers who do not watch."""
