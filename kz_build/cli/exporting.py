@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -46,6 +47,9 @@ def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
     ready = preflight(project, plan)
     if any(check.status == "FAIL" for check in ready.checks):
         return _answers(arguments, ready)
+    for check in ready.checks:
+        if check.status == "WARN":
+            print(f"WARN  {check.name}: {check.evidence}", file=sys.stderr)
     commands = Commands(log_folder(project))
     with stoppable():
         with Live() as live:
