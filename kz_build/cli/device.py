@@ -98,6 +98,7 @@ def device_info(arguments: argparse.Namespace) -> int:
 
 def device_push(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.environment import cache_root
+    from kz_build.model.events import quiet
     from kz_build.stages.push import items, push
     from kz_build.views.device import pushed
     from kz_build.views.terminal import Live
@@ -112,7 +113,7 @@ def device_push(arguments: argparse.Namespace) -> int:
     folder = arguments.to.rstrip("/")
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every
-        watch = (lambda name, done, total: live.download("pushing", done, total)) if alone else lambda *_: None
+        watch = live.event if alone else quiet
         return _on_each(
             arguments,
             lambda device: push(cache_root(), device, found, folder, clean=arguments.clean, watch=watch),
