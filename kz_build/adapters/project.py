@@ -178,7 +178,9 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             *(f"{s}.file" for s in target["sources"]),
             *(f"{folder}.{p}" for folder in ("build", "install") for p in target["cmake"]),
         }
-        for leaf, text in _leaves({k: v for k, v in target.items() if k not in ("when", "audit", "needs", "package", "device")}):
+        for leaf, text in _leaves(
+            {k: v for k, v in target.items() if k not in ("when", "audit", "needs", "package", "device")}
+        ):
             for used in PLACEHOLDER.findall(text):
                 need(used, allowed, "placeholder", (*place, *leaf.split(".")))
         for i, word in enumerate(target["device"]["run"] if target["device"] else ()):

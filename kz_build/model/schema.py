@@ -95,7 +95,9 @@ Source = Annotated[
 class CMakeProject(Strict):
     """One configure-and-build. Names in braces: a source's folder, `build.<project>`, `install.<project>`, `jobs`."""
 
-    source: Text = Field(description="source folder: `executorch`, `executorch/examples/qualcomm`, or `kz` for kz\'s own programs")
+    source: Text = Field(
+        description="source folder: `executorch`, `executorch/examples/qualcomm`, or `kz` for kz's own programs"
+    )
     preset: str = ""
     defines: dict[str, str] = Field(default={}, description='cmake -D; write "ON", not ON')
     build: list[Text] = Field(default=[], description="cmake targets; all where empty")

@@ -162,7 +162,11 @@ def _statement(
         "target": plan.target,
         "soc": soc or target["soc"],
         "pins": {
-            "digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k not in ("audit", "package", "device")}])}
+            "digest": {
+                "sha256": digest_of(
+                    [pins, {k: v for k, v in target.items() if k not in ("audit", "package", "device")}]
+                )
+            }
         },
         "canonical": manifest["canonical"],
         "overrides": overrides,
