@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
@@ -24,7 +24,7 @@ class Figures(Strict):
 
     recipe: Name
     process: Literal["app", "shell"] = Field(description="app: forked by Zygote; shell: a program under adbd's shell")
-    date: date | None = Field(description="null where nobody knows it")
+    date: datetime.date | None = Field(description="null where nobody knows it")
     source: Text = Field(description="where the figures stand in public, or who measured them")
     note: str = ""
     load_s: Positive | None = None

@@ -57,7 +57,7 @@ def push_set(
     own = {item.name for item in given}
     found = {name: path for name, path in dist.items() if not name.startswith("libQnn")}
     whole = all(name in dist or name in own for name in needed)
-    place = dist if whole else runtime
+    place = dist if whole or not runtime else runtime
     for name in (*needed, *(name for name in ALONG if qnn)):
         if name in place:
             found[name] = place[name]

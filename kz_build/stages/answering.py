@@ -62,7 +62,7 @@ class Tried:
         said = done.stdout.decode("utf-8", "replace") + done.stderr.decode("utf-8", "replace")
         self.said.append(said)
         answers = lines_of(said, PROBE)
-        self.pids.update(int(one["pid"]) for one in answers if "pid" in one)
+        self.pids.update(one["pid"] for one in answers if isinstance(one.get("pid"), int))
         return answers, said.strip()
 
     def run(self) -> Ran:
@@ -88,7 +88,7 @@ def _why_not(answers: Sequence[Mapping[str, Any]], said: str, found: Sample | No
     ended = answers[-1]
     if ended.get("stopped"):
         return f"stopped after {trial.seconds} s: {last}"
-    if ended["signal"]:
+    if ended.get("signal"):
         return f"{trial.argv[0]} was ended by signal {ended['signal']}: {last}"
     if ended["exit"]:
         return f"{trial.argv[0]} ended with {ended['exit']}: {last}"
@@ -114,7 +114,8 @@ def ask(tried: Tried) -> tuple[CheckResult, ...]:
         except KzError as error:
             answer = (Status.ERROR, str(error))
         if answer:
-            required = answer[0] is not Status.SKIP or tried.trial.wanted
+            # A model that was named must run; the rest may have no reason to be asked.
+            required = answer[0] is not Status.SKIP or (name == "runner" and tried.trial.wanted)
             found.append(CheckResult(tried.device.serial, name, answer[0], answer[1], required))
     return tuple(found)
 
@@ -169,7 +170,7 @@ def _needed(tried: Tried) -> Answer:
 def _process(tried: Tried) -> Answer:
     """What kind of process everything here ran in."""
     answers, said = tried.probe(["who"])
-    if not answers:
+    if not answers or not {"context", "ancestors", "uid"} <= set(answers[0]):
         return Status.ERROR, f"{PROGRAM} does not run there: {said[-300:] or 'it said nothing'}"
     context, line = str(answers[0]["context"]), " <- ".join([PROGRAM, *map(str, answers[0]["ancestors"])])
     tried.process = "app" if re.search(r"zygote", line) or "_app:" in context else "shell"
@@ -194,6 +195,7 @@ def _dlopen(tried: Tried) -> Answer:
     if not tried.trial.loads:
         return Status.SKIP, "the recipe brings its own runner"
     answers, said = tried.probe(["load", *(f"./{name}" for name in tried.trial.loads)])
+    answers = [one for one in answers if "library" in one and ("ms" in one or "error" in one)]
     if broken := [one for one in answers if "error" in one]:
         return Status.FAIL, "; ".join(f"{one['library']}: {one['error']}" for one in broken)
     opened = [f"{str(one['library'])[2:]} in {one['ms']:.1f} ms" for one in answers]
