@@ -42,7 +42,7 @@ def read_library(path: Path, pte: Pte) -> Library:
         graph & found,
         _kv_width(found),
         _executorch(path),
-        next((_qnn_version(file) for file in files if file.name == _QNN_HTP), ""),
+        next((qnn_version(file) for file in files if file.name == _QNN_HTP), ""),
         frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
     )
 
@@ -70,7 +70,8 @@ def _executorch(path: Path) -> str:
     return ""
 
 
-def _qnn_version(path: Path) -> str:
+def qnn_version(path: Path) -> str:
+    """Version of QNN that stands in a library of Qualcomm's, '' where none does."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         found = _QNN_VERSION.search(data)
         return found[1].decode() if found else ""

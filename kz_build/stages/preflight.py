@@ -162,7 +162,9 @@ def _requirements(project: Project, recipe: Recipe) -> Iterator[Check]:
     except MissingError:
         return  # no Python that fits: the check of that says it
     else:
-        yield Check("environment", "PASS", f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt")
+        yield Check(
+            "environment", "PASS", f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt"
+        )
 
 
 def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:

@@ -42,8 +42,7 @@ def items(paths: Iterable[Path]) -> tuple[Item, ...]:
 
     Raises ConfigError with every path that is not there or cannot be pushed.
     """
-    found: list[Item] = []
-    problems = []
+    pairs: list[tuple[Path, str]] = []
     for path in paths:
         top = path.absolute()
         if top.is_dir():
@@ -51,17 +50,25 @@ def items(paths: Iterable[Path]) -> tuple[Item, ...]:
             files = [(file, f"{top.name}/{file.relative_to(top).as_posix()}") for file in sorted(inside)]
         else:
             files = [(top, top.name)]
-        for file, name in files:
-            try:
-                facts = file.stat()
-            except OSError as error:
-                problems.append(Problem(str(file), 0, error.strerror or str(error)))
-                continue
-            if not stat.S_ISREG(facts.st_mode):
-                problems.append(Problem(str(file), 0, "is no plain file"))
-                continue
-            mode = 0o755 if facts.st_mode & 0o111 else 0o644
-            found.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
+        pairs += files
+    return named(pairs)
+
+
+def named(pairs: Iterable[tuple[Path, str]]) -> tuple[Item, ...]:
+    """Files under the names that they get below the device's folder. Raises ConfigError as `items`."""
+    found: list[Item] = []
+    problems = []
+    for file, name in pairs:
+        try:
+            facts = file.stat()
+        except OSError as error:
+            problems.append(Problem(str(file), 0, error.strerror or str(error)))
+            continue
+        if not stat.S_ISREG(facts.st_mode):
+            problems.append(Problem(str(file), 0, "is no plain file"))
+            continue
+        mode = 0o755 if facts.st_mode & 0o111 else 0o644
+        found.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
     if problems:
         raise ConfigError("these cannot be pushed:", tuple(problems))
     checked_names(found)

@@ -527,6 +527,14 @@ def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None
     until(lambda: threading.active_count() <= before)
 
 
+def test_commands_that_ended_leave_no_thread(adb: Adb) -> None:
+    adb("shell", "true")
+    before = threading.active_count()
+    for _ in range(12):
+        assert adb("shell", "echo x").stdout == b"x\n"
+    until(lambda: threading.active_count() <= before + 2)
+
+
 def said_by_processes(word: str) -> list[str]:
     """Processes of this machine whose command is `sleep` of so many seconds."""
     found = []
