@@ -16,9 +16,10 @@ from kz_build.model.preflight import Check, Preflight
 from kz_build.model.project import Project
 from kz_build.model.recipe import Recipe, Stage, Weights
 from kz_build.stages import env
+from kz_build.stages.build import folder_of
 from kz_build.stages.env import Environment
 from kz_build.stages.export import ExportPlan, folder, weights_folder
-from kz_build.stages.requirements import chosen
+from kz_build.stages.requirements import ADAPTOR_TARGET, chosen
 from kz_build.stages.running import fill
 from kz_build.stages.stage import filled, work_folder
 
@@ -32,7 +33,7 @@ def preflight(project: Project, plan: ExportPlan) -> Preflight:
         *([ask.glibc(recipe.needs.glibc, machine.glibc())] if recipe.needs.glibc else []),
         *([ask.python(recipe.needs.python, machine.pythons())] if recipe.needs.python else []),
         *_sdks(project, recipe),
-        *_tools(recipe),
+        *_tools(project, recipe),
         *_weights(project, recipe),
         *_requirements(project, recipe),
     ]
@@ -113,11 +114,12 @@ def _sdks(project: Project, recipe: Recipe) -> Iterator[Check]:
         yield Check(f"sdk {name}", status, said, () if found == version else fix)
 
 
-def _tools(recipe: Recipe) -> Iterator[Check]:
+def _tools(project: Project, recipe: Recipe) -> Iterator[Check]:
+    own = folder_of(project, recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
     for name, brings in recipe.needs.tools.items():
         if "/" in name or "." in name:
             yield Check(f"tool {name}", "SKIP", "lies in upstream's tree", (brings,))
-        elif program := find(name):
+        elif program := find(name) or (str(own / name) if (own / name).is_file() else ""):
             yield Check(f"tool {name}", "PASS", program)
         else:
             yield Check(f"tool {name}", "FAIL", "not on PATH", (brings,))

@@ -68,10 +68,15 @@ def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[di
     inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
     found = {}
     for one in _here(recipe):
-        inputs = [hashlib.sha256(json.dumps([*inputs, one.run, one.makes, one.inside]).encode()).hexdigest()]
+        inputs = [_digest([*inputs, one.run, one.makes, one.inside])]
         found[one.name] = inputs[0]
     whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.output]
-    return found, hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+    return found, _digest(whole)
+
+
+def _digest(inputs: list[Any]) -> str:
+    """The same for what means the same, in whatever order its keys were written."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def _pins(project: Project, recipe: Recipe) -> list[str]:
