@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,10 +70,10 @@ def glibc() -> str:
 
 def pythons() -> dict[str, str]:
     """Version -> program of the Pythons on PATH, and of the one that runs this."""
-    found = {platform.python_version(): "this Python"}
+    found = {platform.python_version(): sys.executable}
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 16))):
         if program := find(name):
             said = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
             if said:
-                found.setdefault(said[1].decode(), name)
+                found.setdefault(said[1].decode(), program)
     return found

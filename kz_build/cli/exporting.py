@@ -47,6 +47,25 @@ def _preflight(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
     return 0
 
 
+def env(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.process import Commands
+    from kz_build.adapters.recipes import named
+    from kz_build.cli.common import log_folder
+    from kz_build.stages.env import prepare
+    from kz_build.views import env as view
+    from kz_build.views.terminal import Live
+
+    found = project(arguments)
+    recipe = named(found.root, found.pins, arguments.recipe)
+    with Live() as live:
+        made = prepare(found, recipe, Commands(log_folder(found)), live.event)
+    if arguments.shell:
+        print(view.shell(made))
+    else:
+        show(arguments, made, view.text(recipe.name, made))
+    return 0
+
+
 def diagnose(arguments: argparse.Namespace) -> int:
     from kz_build.stages.diagnose import diagnose
     from kz_build.views.diagnose import text

@@ -251,6 +251,12 @@ def export(made: Any) -> None:
     )
 
 
+def env(made: Any) -> None:
+    any(made)
+    made.add_argument("recipe", metavar="RECIPE", help="its name: a file of recipes/ without .yaml")
+    made.add_argument("--shell", action="store_true", help='print it as lines for a shell: eval "$(kz env R --shell)"')
+
+
 def diagnose(made: Any) -> None:
     any(made)
     made.add_argument("log", metavar="LOGFILE", help="a log of any size, or - for standard input")

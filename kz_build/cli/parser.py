@@ -192,6 +192,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "qwen3-4b-qnn-hybrid --dry-run",
     ),
     (
+        "env",
+        "exporting",
+        options.env,
+        "make the environment that a recipe runs in, and say what it holds",
+        "tiny-qwen3-xnnpack --shell",
+    ),
+    (
         "diagnose",
         "exporting",
         options.diagnose,

@@ -34,3 +34,13 @@ class Licence:
     sha256: str
     text: str
     accepted: Accepted | None
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """A source of a line whose licence users accept, and what this one accepted of it."""
+
+    line: str
+    source: str
+    version: str
+    accepted: Accepted | None

@@ -72,6 +72,7 @@ class Recipe:
     output: str
     contract: Contract
     line: str = ""
+    requirements: str = ""
     upstream: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     device: dict[str, str] = field(default_factory=dict)

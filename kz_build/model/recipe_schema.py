@@ -110,6 +110,9 @@ def json_schema() -> dict[str, Any]:
 class RecipeOf(Strict):
     about: Text
     line: Name | Literal[""] = ""
+    requirements: Name | Literal[""] = Field(
+        default="", description="what it runs with: a file of recipes/requirements/, without .in"
+    )
     upstream: Upstream | None = None
     command: list[StageOf] = Field(min_length=1)
     environment: dict[Text, str] = {}

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from kz_build.adapters import licence as licences
+from kz_build.adapters.licence import record_file
 from kz_build.model.errors import ConfigError, LockError, Missing, MissingError
-from kz_build.model.licence import Accepted, Licence
+from kz_build.model.licence import Accepted, Licence, Pinned
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
 from kz_build.model.request import Progress, Request, file_entry, quiet
@@ -60,20 +61,43 @@ def accept(found: Licence, how: str) -> Licence:
     return replace(found, accepted=said)
 
 
+def every(project: Project) -> tuple[tuple[Pinned, ...], Path]:
+    """Every pinned source with a licence that users accept, and the file of what this one accepted."""
+    said = licences.accepted()
+    found = []
+    for line in project.pins.lines:
+        for name, version in project.pins.line(line).items():
+            source = project.pins.source(name)
+            if source.options.get("licence"):
+                found.append(Pinned(line, name, version, _word(project, line, source, said)))
+    return tuple(found), record_file()
+
+
 def not_accepted(project: Project, request: Request) -> tuple[Missing, ...]:
     """Licences of the named sources that this user has not accepted; nothing is downloaded to find out."""
     wanted = [s for name in request.names if (s := project.pins.source(name)).options.get("licence")]
     said = licences.accepted() if wanted else ()
-    return tuple(_missing(s.name, said) for s in wanted if not _holds(project, request.line, s, said))
+    return tuple(
+        _missing(s.name, said)
+        for s in wanted
+        if not _unlocked(project, request.line, s) and not _word(project, request.line, s, said)
+    )
 
 
-def _holds(project: Project, line: str, source: Source, said: tuple[Accepted, ...]) -> bool:
+def _unlocked(project: Project, line: str, source: Source) -> bool:
+    """Whether the lock does not know the licence yet, which is then what stops."""
     entry = file_entry(project, line, source)
-    if entry is None:  # no lock holds it: his word is for that version
-        version = project.pins.line(line)[source.name]
-        return any((one.source, one.version) == (source.name, version) for one in said)
-    # A lock that does not know it yet says so itself.
-    return not entry.get("licence") or any(one.sha256 == entry["licence"] for one in said)
+    return entry is not None and not entry.get("licence")
+
+
+def _word(project: Project, line: str, source: Source, said: tuple[Accepted, ...]) -> Accepted | None:
+    """What a user said of a source's licence: of the very bytes; of the version, where no lock holds it."""
+    entry, version = file_entry(project, line, source), project.pins.line(line)[source.name]
+    if entry is None:
+        holds = [one for one in said if (one.source, one.version) == (source.name, version)]
+    else:
+        holds = [one for one in said if one.sha256 == entry.get("licence")]
+    return holds[-1] if holds else None
 
 
 def _missing(name: str, said: tuple[Accepted, ...]) -> Missing:

@@ -37,7 +37,7 @@ def plan(project: Project, name: str) -> ExportPlan:
     """The plan of one recipe. Raises ConfigError where there is none of that name, or it is wrong."""
     recipe = named(project.root, project.pins, name)
     pins = project.pins.line(recipe.line) if recipe.line else {"upstream": recipe.upstream["commit"]}
-    names = {"out": str(folder(project, recipe)), "weights": str(weights_folder(project))}
+    names = {name: str(path) for name, path in own_places(project, recipe).items()}
 
     def fill(text: str) -> str:
         return PLACEHOLDER.sub(lambda m: names.get(m[1], m[0]), text)
@@ -80,6 +80,11 @@ def plan(project: Project, name: str) -> ExportPlan:
 def folder(project: Project, recipe: Recipe) -> Path:
     """Where a recipe writes."""
     return project.out("export", recipe.line or "upstream", recipe.name)
+
+
+def own_places(project: Project, recipe: Recipe) -> dict[str, Path]:
+    """What the placeholders stand for that every recipe has, `{python}` apart."""
+    return {"out": folder(project, recipe), "weights": weights_folder(project)}
 
 
 def weights_folder(project: Project) -> Path:

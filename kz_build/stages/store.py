@@ -16,8 +16,10 @@ from kz_build.stages.proof import part_of
 
 CONTENT = ("git", "sha256", "unpacked")
 """Folders whose entries are proved, each with a seal."""
-REMADE = ("partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "laid", "probes")
-"""Folders of small files and links that any command makes anew."""
+REMADE = (
+    "partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "environments", "laid", "probes",
+)  # fmt: skip
+"""Folders of what commands make anew."""
 DAY = 86400.0
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
 
-from kz_build.model.licence import Accepted, Licence
+from kz_build.model.licence import Licence, Pinned
 
 WIDTH = 78
 
@@ -30,12 +31,19 @@ def body(found: Licence) -> str:
     return "\n".join(rows)
 
 
-def listing(rows: Sequence[tuple[str, str, str, Accepted | None]], place: str) -> str:
+def said(found: Licence, place: Path) -> str:
+    """That it is accepted, and where that is written down."""
+    assert found.accepted
+    return f"accepted on {found.accepted.date} ({found.accepted.how}), in {place}"
+
+
+def listing(rows: Sequence[Pinned], place: Path) -> str:
     """What there is to accept, and what was."""
     if not rows:
         return "no source of this project has a licence that one has to accept"
     said = [
-        f"{name} {version} ({line}): " + (f"accepted on {one.date}, {one.how}" if one else "not accepted")
-        for line, name, version, one in rows
+        f"{one.source} {one.version} ({one.line}): "
+        + (f"accepted on {one.accepted.date}, {one.accepted.how}" if one.accepted else f"not accepted: kz accept {one.source}")
+        for one in rows
     ]
     return "\n".join([*said, f"in {place}"])
