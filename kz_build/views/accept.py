@@ -15,12 +15,10 @@ def head(found: Licence) -> str:
     """Which licence it is and where it lies."""
     return "\n".join(
         [
-            f"{found.source} {found.version}, line {found.line}",
-            f"  licence  {found.file}",
-            f"           of {found.wheel}",
-            f"  sha256   {found.sha256}",
-            f"  as it is unzip -p {found.place} \\",
-            f"             {found.file} >/tmp/licence",
+            f"{found.source} {found.version} of {found.line}: {found.wheel}",
+            f"  in it   {found.file}",
+            f"  sha256  {found.sha256}",
+            f"  wheel   {found.place}",
         ]
     )
 
