@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -175,17 +176,19 @@ class Commands:
         env: Mapping[str, str],
         watch: Callable[[str], None] | None = None,
         program: Program | None = None,
-    ) -> None:
+        started: Callable[[int], None] | None = None,
+    ) -> Path:
         """Run to the end, every line of output to the log and to `watch`; by `program`, where not as a process of ours.
 
-        Raises CommandError with the log's path and its last lines, and StoppedError at the time limit. On an interrupt
-        the whole process group is ended first.
+        Gives the log. `started` gets the process id, which is that of its session too. Raises CommandError with the
+        log's path and its last lines, and StoppedError at the time limit. On an interrupt the whole process group is
+        ended first.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
         self.show(_shown(argv))
         last: deque[str] = deque(maxlen=25)
-        started = time.monotonic()
+        since = time.monotonic()
         code = -1
         try:
             with log.open("wb") as file:
@@ -199,18 +202,28 @@ class Commands:
 
                 file.write(f"$ {shlex.join(argv)}\n".encode())
                 file.flush()
-                code = (program or self._here)(argv, cwd, env, line)
+                code = (program or partial(self._here, started=started))(argv, cwd, env, line)
         except StoppedError as stopped:
             raise StoppedError(f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}") from None
         finally:
-            self._journal(argv, cwd, env, code, time.monotonic() - started)
+            self._journal(argv, cwd, env, code, time.monotonic() - since)
         if code != 0:
             raise CommandError(
                 f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
                 hint=f"the whole log: {log}",
+                code=code,
+                log=str(log),
             )
+        return log
 
-    def _here(self, argv: Argv, cwd: Path, env: Mapping[str, str], line: Callable[[bytes], None]) -> int:
+    def _here(
+        self,
+        argv: Argv,
+        cwd: Path,
+        env: Mapping[str, str],
+        line: Callable[[bytes], None],
+        started: Callable[[int], None] | None = None,
+    ) -> int:
         try:
             process = subprocess.Popen(
                 argv,
@@ -224,6 +237,8 @@ class Commands:
         except OSError as error:
             raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
         assert process.stdout
+        if started:
+            started(process.pid)
         with limited(self.limit, lambda: _end_group(process)):
             try:
                 for raw in process.stdout:
@@ -239,6 +254,27 @@ class Commands:
         entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
         with (self.folder / "commands.jsonl").open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does; once one of the three came, what ends it is not interrupted again."""
+    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {sign: signal.getsignal(sign) for sign in signs}
+    heard = [sign for sign in signs if before[sign] is not signal.SIG_IGN]  # nohup
+
+    def stop(*_: object) -> None:
+        for sign in heard:
+            signal.signal(sign, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for sign in heard:
+        signal.signal(sign, stop)
+    try:
+        yield
+    finally:
+        for sign in heard:
+            signal.signal(sign, before[sign])
 
 
 @contextlib.contextmanager

@@ -106,6 +106,7 @@ def _texts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]
     for i, stage in enumerate(plain["command"]):
         yield from ((("command", i, "run", j), word) for j, word in enumerate(stage["run"]))
         yield from ((("command", i, "makes", j), word) for j, word in enumerate(stage["makes"]))
+    yield from ((("decode", j), word) for j, word in enumerate(plain["decode"]))
     for key in ("environment", "device"):
         yield from (((key, name), f"{name} {value}") for name, value in plain[key].items())
     yield from ((("needs", "disk", folder), folder) for folder in plain["needs"]["disk"])

@@ -249,6 +249,7 @@ def export(made: Any) -> None:
     which.add_argument(
         "--preflight", action="store_true", help="is this machine ready? Everything that is not, at once"
     )
+    which.add_argument("--again", metavar="STAGE", default="", help="run this stage and those after it once more")
 
 
 def env(made: Any) -> None:

@@ -122,6 +122,10 @@ class RecipeOf(Strict):
     traps: list[Trap] = []
     output: Text
     contract: Contract
+    decode: list[Text] = Field(
+        default=[],
+        description="argv of a check: what the .pte decodes against eager torch, said as JSON in its last line",
+    )
 
     @model_validator(mode="after")
     def _whose(self) -> RecipeOf:

@@ -65,14 +65,16 @@ def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) 
     return _environment(project, recipe, wanted, folder, facts, places, fresh=fresh)
 
 
-def made(project: Project, recipe: Recipe) -> Path | None:
-    """The Python of a recipe's environment where that is there already; nothing is made, fetched or proved."""
+def made(project: Project, recipe: Recipe) -> Environment | None:
+    """A recipe's environment where that and its SDKs are there already; nothing is made, fetched or proved."""
     try:
         wanted = with_trees(project, recipe, chosen(project, recipe), applied=False)
+        places = sdks.folders(project, recipe)
     except (ConfigError, LockError, MissingError):
         return None
     folder = project.store / FOLDER_IN_STORE / wanted.key[:24]
-    return folder / "bin" / "python" if _there(folder, wanted.key) else None
+    facts = _there(folder, wanted.key)
+    return _environment(project, recipe, wanted, folder, facts, places, fresh=False) if facts else None
 
 
 def _there(folder: Path, key: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""A recipe's plan: what would run, where, with what, and what it would make. Nothing runs here yet."""
+"""export: a recipe's plan, what would run, where, with what, and what it would make. `running` runs it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.adapters.recipes import named, recipes
+from kz_build.adapters.venv import SCRIPTS
 from kz_build.model.project import Project
 from kz_build.model.recipe import PLACEHOLDER, Recipe
 
@@ -83,12 +84,17 @@ def folder(project: Project, recipe: Recipe) -> Path:
 
 
 def own_places(project: Project, recipe: Recipe) -> dict[str, Path]:
-    """What the placeholders stand for that every recipe has, `{python}` apart."""
-    return {"out": folder(project, recipe), "weights": weights_folder(project)}
+    """What the placeholders stand for that every recipe has, `{python}` apart.
+
+    Weights that kz makes lie with what the recipe makes, and links to the store's where a recipe has both.
+    """
+    made = any(not of.repository for of in recipe.weights.values())
+    weights = folder(project, recipe) / "weights" if made else weights_folder(project)
+    return {"out": folder(project, recipe), "weights": weights, "kz": SCRIPTS}
 
 
 def weights_folder(project: Project) -> Path:
-    """Where weights lie: in the store, shared by every recipe and project."""
+    """Where weights of a repository lie: in the store, shared by every recipe and project."""
     return project.store / "weights"
 
 

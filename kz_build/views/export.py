@@ -81,6 +81,28 @@ def preflight(found: Any) -> str:
     return "\n".join(rows)
 
 
+def exported(found: Any, path: str) -> str:
+    """What an export left, what its phases took, and how it met its contract."""
+    rows = [f"{path}  {found.size:,} B", f"  sha256 {found.sha256}"]
+    if not found.fresh:
+        rows.insert(0, f"{found.recipe}: nothing to do, it is there")
+    width = max((len(phase.name) for phase in found.phases), default=0)
+    for phase in found.phases:
+        swap = f" + {phase.swap / 10**9:.1f} swap" if phase.swap else ""
+        rows.append(f"  {phase.name:{width}}  {clock(phase.seconds):>7}  {phase.ram / 10**9:5.1f} GB{swap}")
+    rows += [f"  {check.status.value:4}  {check.check}: {check.evidence}" for check in found.checks]
+    if steps := found.decode.get("steps"):
+        least = min(step["cosine"] for step in steps)
+        rows.append(f"  PASS  decode: {len(steps)} steps as eager torch, same tokens, cosine at least {least:.5f}")
+    return "\n".join(rows)
+
+
+def clock(seconds: float) -> str:
+    """`0:42`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
 def amount(of: Amount) -> str:
     """`46-59 GB`; `16+ GB` where nobody measured the most."""
     if of.high is None:
