@@ -82,7 +82,9 @@ def laid(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
         raise ConfigError(
             f"{', '.join(absent)}: not in what is unpacked of the wheel", hint="mend `lay` or `only` in pins.yaml"
         )
-    links = {path: os.path.relpath(folder / part, (store / "laid" / "x" / path).parent) for path, part in layout.items()}
+    links = {
+        path: os.path.relpath(folder / part, (store / "laid" / "x" / path).parent) for path, part in layout.items()
+    }
     target = store / "laid" / f"{folder.name}-{_short(json.dumps(links, sort_keys=True))}"
     if not all((target / path).is_symlink() and os.readlink(target / path) == to for path, to in links.items()):
         with locked(store, target.name), new_folder(target) as made:

@@ -17,8 +17,8 @@ def accept(arguments: argparse.Namespace) -> int:
     from kz_build.views.terminal import Live
 
     project = project_of(arguments)
+    rows, place = stage.every(project)
     if not arguments.source:
-        rows, place = stage.every(project)
         show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))
         return 0
     with Live() as live:
@@ -31,7 +31,7 @@ def accept(arguments: argparse.Namespace) -> int:
         if not arguments.yes:
             _ask(view.body(found), found.source)
         found = stage.accept(found, "--yes" if arguments.yes else "asked")
-    show(arguments, found, view.said(found, stage.record_file()))
+    show(arguments, found, view.said(found, place))
     return 0
 
 
@@ -47,7 +47,9 @@ def _ask(text: str, name: str) -> None:
     print()
     pydoc.pager(text)
     try:
-        answer: Any = input('\nDo you accept this licence, for yourself or whom you work for? "yes", or anything else: ')
+        answer: Any = input(
+            '\nDo you accept this licence, for yourself or whom you work for? "yes", or anything else: '
+        )
     except EOFError:
         answer = ""
     if answer.strip().lower() != "yes":

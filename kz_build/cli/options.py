@@ -91,7 +91,9 @@ def wheel(made: Any) -> None:
 
 def accept(made: Any) -> None:
     line(made)
-    made.add_argument("source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept")
+    made.add_argument(
+        "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
+    )
     made.add_argument(
         "--yes", action="store_true", help="you know the licence and accept it: nothing is asked (for a CI of your own)"
     )

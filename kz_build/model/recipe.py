@@ -46,6 +46,7 @@ class Needs:
     python: str = ""
     glibc: str = ""
     tools: dict[str, str] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ class NeedsOf(Strict):
     python: str = Field(default="", description="versions, as `>=3.10,<3.13`")
     glibc: Annotated[str, StringConstraints(pattern=r"^(\d+\.\d+)?$")] = Field(default="", description="oldest")
     tools: dict[Text, Text] = Field(default={}, description="programs: what brings each")
+    libraries: dict[Text, Text] = Field(
+        default={}, description="libraries that the linker of this machine must find: what brings each"
+    )
 
 
 class RandomWeights(Strict):

@@ -154,7 +154,9 @@ def _file(
         digest = fetch.download(project, line, source, progress)
         return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
     if old.get("sha256") and not trusted and http.tag_fits(old["file"], source.options["tag"]):
-        return _licensed(project, source, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}, old)
+        return _licensed(
+            project, source, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}, old
+        )
     wheel = http.find_wheel(
         index_url(source.options["index"]), source.location, entry["version"], source.options["tag"]
     )

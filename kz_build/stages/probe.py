@@ -11,11 +11,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kz_build.adapters import files, pte, venv
 from kz_build.adapters.digests import remembered_sha256
+from kz_build.adapters.process import run
 from kz_build.model.errors import CommandError, NotReadyError
+
+if TYPE_CHECKING:
+    from kz_build.stages.env import Environment
 
 KEPT = "probes"
 LIBRARIES = ("libQnnHtp.so", "libQnnSystem.so")
@@ -48,21 +52,22 @@ class Probed:
     library: str
 
 
-def probe(store: Path, environment: Path, key: str, variables: Mapping[str, str], libraries: Path, soc: str) -> Probed:
+def probe(store: Path, environment: Environment, libraries: Path, soc: str) -> Probed:
     """Compile and run one layer in an environment with the libraries of a folder; remembered by what both hold.
 
     Raises NotReadyError with what it says where it does not, or gives other numbers than torch.
     """
     digests = [remembered_sha256(store, (libraries / name).resolve()) for name in LIBRARIES]
     script = venv.SCRIPTS / "probe_qnn.py"
-    inputs = [key, *digests, soc, hashlib.sha256(script.read_bytes()).hexdigest()]
+    inputs = [environment.key, *digests, soc, hashlib.sha256(script.read_bytes()).hexdigest()]
     asked = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
     note = store / KEPT / f"{asked[:24]}.json"
     if known := files.read_manifest(note, asked):
         return Probed(known["build"], known["soc"], known["library"])
     with TemporaryDirectory(prefix="kz-probe-") as folder:
         out = Path(folder, "layer.pte")
-        said = _run([str(environment), str(script), soc, str(out)], variables, Path(folder), store)
+        argv = [str(environment.python), str(script), soc, str(out)]
+        said = _run(argv, environment.variables, Path(folder), store)
         if not said["equal"]:
             raise NotReadyError(
                 f"QNN's emulation gives other numbers than torch for one layer: {said['off']:g} off",
@@ -77,7 +82,7 @@ def probe(store: Path, environment: Path, key: str, variables: Mapping[str, str]
 
 
 def _run(argv: list[str], variables: Mapping[str, str], folder: Path, store: Path) -> dict[str, Any]:
-    done = venv.run(argv, env=variables, cwd=folder)
+    done = run(argv, env=variables, cwd=folder)
     said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     try:
         found = json.loads(done.stdout.decode().splitlines()[-1]) if done.code == 0 else None
@@ -89,9 +94,12 @@ def _run(argv: list[str], variables: Mapping[str, str], folder: Path, store: Pat
     files.write_atomic(log, said.encode())
     for text, why, do in _WHY:
         if text in said:
-            raise NotReadyError(f"this QNN does not work with that ExecuTorch: {why}", hint=f"{do}; the whole log: {log}")
+            raise NotReadyError(
+                f"this QNN does not work with that ExecuTorch: {why}", hint=f"{do}; the whole log: {log}"
+            )
     last = [line for line in said.splitlines() if line.strip()][-3:]
     raise CommandError(
-        f"one layer could not be compiled and run with QNN (exit {done.code})\n" + "\n".join(f"  | {x[:160]}" for x in last),
+        f"one layer could not be compiled and run with QNN (exit {done.code})\n"
+        + "\n".join(f"  | {x[:160]}" for x in last),
         hint=f"kz diagnose {log}",
     )

@@ -41,7 +41,11 @@ def listing(rows: Sequence[Pinned], place: Path) -> str:
         return "no source of this project has a licence that one has to accept"
     said = [
         f"{one.source} {one.version} ({one.line}): "
-        + (f"accepted on {one.accepted.date}, {one.accepted.how}" if one.accepted else f"not accepted: kz accept {one.source}")
+        + (
+            f"accepted on {one.accepted.date}, {one.accepted.how}"
+            if one.accepted
+            else f"not accepted: kz accept {one.source}"
+        )
         for one in rows
     ]
     return "\n".join([*said, f"in {place}"])
