@@ -80,6 +80,7 @@ class Recipe:
     device: dict[str, str] = field(default_factory=dict)
     traps: tuple[dict[str, str], ...] = ()
     decode: tuple[str, ...] = ()
+    cosine: float = 0.95
 
 
 def recipe(name: str, plain: dict[str, Any]) -> Recipe:

@@ -129,6 +129,9 @@ class RecipeOf(Strict):
         default=[],
         description="argv of a check: what the .pte decodes against eager torch, said as JSON in its last line",
     )
+    cosine: Annotated[float, Field(ge=0.95, lt=1)] = Field(
+        default=0.95, description="what its steps must be like those of torch, more than"
+    )
 
     @model_validator(mode="after")
     def _whose(self) -> RecipeOf:
