@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.adapters import fastimport, git, locks, store, trees
 from kz_build.model.errors import KzError
+from kz_build.model.exclude import excluded
 from kz_build.model.pins import Source, digest_of
 from kz_build.model.sources import TreeAt
 from kz_build.model.stack import Blob
@@ -72,7 +73,7 @@ def submodules_of(
             if (
                 (wanted is not None and path not in wanted)
                 or full in overrides
-                or git.excluded(full, source.list("exclude"))
+                or excluded(full, source.list("exclude"))
             ):
                 continue
             found.append((full, url, link))

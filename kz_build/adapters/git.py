@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
 from kz_build.adapters.process import Process, checked, conversation, run
-from kz_build.model.errors import CommandError, ConfigError, KzError
+from kz_build.model.errors import CommandError, KzError
+from kz_build.model.exclude import excluded
 from kz_build.model.objects import FOLDER
-
-if TYPE_CHECKING:
-    pass
 
 
 class ObjectsMissing(KzError):
@@ -163,6 +160,16 @@ class Repository(NamedTuple):
         """
         run(self.argv("multi-pack-index", "write", "--no-progress"), env=local_environment())
 
+    def packs(self) -> int:
+        """How many packs it has: every fetch leaves one."""
+        return sum(1 for _ in self.path.glob("objects/pack/*.pack"))
+
+    def repack(self) -> None:
+        """All objects in one pack, and one of those that upstream promises; none goes."""
+        with disk_errors(self.path):
+            self.git("-c", "repack.writeBitmaps=false", "repack", "-a", "-d", "--keep-unreachable", "--quiet")
+        self.index_packs()
+
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
         """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
         depth = [] if history else ["--depth=1"]
@@ -303,9 +310,8 @@ class Objects:
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
         said = self.process.stderr.read().decode("utf-8", "replace").strip()
-        self.process = (
-            self.start()
-        )  # git ends at an object that a partial clone lacks; the next question is another one
+        # Git ends at an object that a partial clone lacks; the next question is another one.
+        self.process = self.start()
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
@@ -313,50 +319,5 @@ Found = tuple[str, str, bytes]
 """(id, type, content) of an object."""
 
 
-def excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a path falls under `*.gif` (any folder), `folder/` or an exact path."""
-    for pattern in patterns:
-        if pattern.endswith("/") and f"{path}/".startswith(pattern):
-            return True
-        if fnmatch.fnmatchcase(path if "/" in pattern else path.rpartition("/")[2], pattern):
-            return True
-    return False
-
-
-def below(patterns: Sequence[str], path: str) -> tuple[str, ...]:
-    """Exclude patterns as they read inside the submodule at `path`."""
-    return tuple(p.removeprefix(path + "/") for p in patterns if "/" not in p or p.startswith(path + "/"))
-
-
 def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def resolve(url: str, version: str) -> str:
-    """Commit that a tag, branch or full id names upstream. Raises CommandError when upstream has no such thing."""
-    if len(version) == 40 and set(version) <= set("0123456789abcdef"):
-        return version
-    # One question for all tags and branches: a wrong name is answered with the near ones.
-    said = checked(["git", "ls-remote", "--tags", "--heads", "--", url], env=networked()).decode("utf-8", "replace")
-    refs = {ref: oid for oid, ref in (line.split("\t") for line in said.splitlines())}
-    for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
-        if ref in refs:
-            return refs[ref]
-    import difflib
-
-    names = [r.split("/", 2)[2] for r in refs if not r.endswith("^{}")]
-    near = difflib.get_close_matches(version, names, 3)
-    raise ConfigError(
-        f"{url} has no tag or branch {version!r}", hint=f"near ones: {', '.join(near)}" if near else "look at its tags"
-    )
-
-
-def reachable(url: str, seconds: float) -> str:
-    """'' when a git server answers, else what was said."""
-    done = run(["git", "ls-remote", "--quiet", "--exit-code", "--", url, "HEAD"], env=networked(), timeout=seconds)
-    if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
-        return ""
-    said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[
-        -1
-    ]
-    return re.sub(r"^fatal: unable to access '[^']*': ", "", said)

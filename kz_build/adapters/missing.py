@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from urllib.parse import urlsplit
 
-from kz_build.adapters import clones, git, sdk, store
+from kz_build.adapters import clones, remote, sdk, store
 from kz_build.adapters.environment import index_url
 from kz_build.model.errors import Missing
 from kz_build.model.pins import Source
@@ -78,7 +79,7 @@ def _git_needs(project: Project, request: Request, source: Source) -> list[_Need
     for path, url, commit in wanted_commits(project, request, source):
         if url and not clones.clone(project.store, path or source.name, url).has(commit):
             what = source.name if not path else f"{source.name}/{path}"
-            needs.append((what, url, lambda url=url: git.reachable(url, PROBE_SECONDS), _MIRROR.format(url=_host(url))))  # type: ignore[misc]
+            needs.append((what, url, partial(remote.reachable, url, PROBE_SECONDS), _MIRROR.format(url=_host(url))))
     return needs
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -101,7 +100,7 @@ def checked(
 def _require(argv: Argv, done: Output) -> None:
     if done.code != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
-        raise CommandError(f"`{shlex.join(argv)}` ended with {done.code}\n{said}")
+        raise CommandError(f"`{_joined(argv)}` ended with {done.code}\n{said}")
 
 
 def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
@@ -200,7 +199,7 @@ class Commands:
                     if watch:
                         watch(text)
 
-                file.write(f"$ {shlex.join(argv)}\n".encode())
+                file.write(f"$ {_joined(argv)}\n".encode())
                 file.flush()
                 code = (program or partial(self._here, started=started))(argv, cwd, env, line)
         except StoppedError as stopped:
@@ -209,7 +208,7 @@ class Commands:
             self._journal(argv, cwd, env, code, time.monotonic() - since)
         if code != 0:
             raise CommandError(
-                f"`{shlex.join(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
+                f"`{_joined(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
                 hint=f"the whole log: {log}",
                 code=code,
                 log=str(log),
@@ -299,6 +298,12 @@ def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
             raise StoppedError(f"stopped: it took longer than {seconds:g} s")
 
 
+def _joined(argv: Argv) -> str:
+    import shlex  # a verb that only reads shows no command
+
+    return shlex.join(argv)
+
+
 def _indented(last: Iterable[str]) -> str:
     return "\n".join(f"  | {text}" for text in last)
 
@@ -306,7 +311,7 @@ def _indented(last: Iterable[str]) -> str:
 def _shown(argv: Argv) -> str:
     """A command as one line of a terminal; the log and the journal have it whole."""
     own = argv[argv.index("--") + 1 :] if Path(argv[0]).name == "unshare" else argv
-    text = "$ " + shlex.join([Path(own[0]).name, *own[1:]])
+    text = "$ " + _joined([Path(own[0]).name, *own[1:]])
     return text if len(text) < 80 else text[:78] + "…"
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from kz_build.adapters.environment import networked
-from kz_build.adapters.git import Repository, local_environment, reachable
+from kz_build.adapters.git import Repository, local_environment
 from kz_build.adapters.process import checked, run, watched
+from kz_build.adapters.remote import reachable
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kz_build.adapters.machine import memory_groups
+
 _PROC = Path("/proc")
 _KILOBYTES = re.compile(rb"^(VmRSS|VmSwap):\s+(\d+) kB", re.MULTILINE)
 
@@ -72,12 +74,9 @@ def end(session: int, patience: float = 5.0) -> bool:
 
 def kills() -> int:
     """How many processes the kernel has killed for the memory limit of this process's control group; 0 where it tells not."""
-    try:
-        group = next(line for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::"))
-        for place in (f"/sys/fs/cgroup{group[3:]}", "/sys/fs/cgroup"):
+    for folder in memory_groups()[:1]:
+        for name in ("memory.events", "memory.oom_control"):  # version 2, version 1
             with contextlib.suppress(OSError):
-                found = re.search(r"^oom_kill (\d+)", Path(place, "memory.events").read_text(), re.MULTILINE)
+                found = re.search(r"^oom_kill (\d+)", (folder / name).read_text(), re.MULTILINE)
                 return int(found[1]) if found else 0
-    except (OSError, StopIteration):
-        pass
     return 0

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class KzError(Exception):
@@ -19,8 +19,7 @@ class KzError(Exception):
         self.hint = hint
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One fault in a file that a person wrote; `line` counts from 1, 0 where none is known."""
 
     file: str
@@ -73,8 +72,7 @@ class StoppedError(CommandError):
     """A program that kz started took longer than it may, and was stopped with all that it had started."""
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(NamedTuple):
     """One thing this machine lacks: what it is, why it is needed, what brings it."""
 
     what: str

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Verdict(Enum):
@@ -28,8 +28,7 @@ class Verdict(Enum):
         return self.rank == 0
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """One patch on one version of its files. `line` is the hunk's in the patch file; `offset` the widest, in lines.
 
     `without` names earlier patches that failed and change the same files: this one was judged without them.

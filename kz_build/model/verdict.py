@@ -67,7 +67,7 @@ def _settled(judgement: Judgement, merges: Sequence[tuple[str, Parts, bytes | No
         return judgement
     said = f"{judgement.reason}; only a three-way merge finds a result"
     diffs = "\n".join(_diff(path, before, after) for path, before, after in results)
-    return replace(judgement, verdict=Verdict.MERGED, reason=said, merged=diffs)
+    return judgement._replace(verdict=Verdict.MERGED, reason=said, merged=diffs)
 
 
 def _diff(path: str, before: bytes, after: bytes) -> str:
@@ -98,7 +98,7 @@ def judge_open(stack: Stack, read: Read, origin: Mapping[str, Image], seen: Seen
         merges.append(parts)
         overlay.update(files)
         without = tuple(name for name, theirs in lost.items() if theirs & paths)
-        found.append(replace(judgement, without=() if judgement.verdict is Verdict.UPSTREAMED else without))
+        found.append(judgement._replace(without=() if judgement.verdict is Verdict.UPSTREAMED else without))
         if not judgement.verdict.holds:
             lost[patch.name] = paths
     return tuple(zip(_with_intents(stack, found, current, seen), merges, strict=True))
@@ -121,7 +121,7 @@ def _with_intents(stack: Stack, found: Sequence[Judgement], current: Read, seen:
             seen[key] = evaluate(check, content(blob))
         if seen[key]:
             said.setdefault(name, []).append(f"{check.kind} ({check.where}): {seen[key]}")
-    return tuple(replace(j, intents=tuple(said.get(j.patch, ()))) for j in found)
+    return tuple(j._replace(intents=tuple(said.get(j.patch, ()))) for j in found)
 
 
 def _applied(outcome: Applied) -> Judgement:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kz_build.adapters import git
 from kz_build.adapters.series import StackFiles, read_stack
@@ -19,19 +18,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Carried:
-    """A stack, its source and the commit it is pinned to ('' where only a fetch will tell).
-
-    `locked` is the tree that pins.lock has for the stack, None where an override makes it one that no lock knows.
-    """
-
+class _Held(NamedTuple):
     files: StackFiles
     source: Source
     version: str
     repository: git.Repository
     base: str
     locked: str | None
+
+
+class Carried(_Held):
+    """A stack, its source and the commit it is pinned to ('' where only a fetch will tell).
+
+    `locked` is the tree that pins.lock has for the stack, None where an override makes it one that no lock knows.
+    """
 
     @cached_property
     def stack(self) -> Stack:
@@ -93,6 +93,6 @@ def _fetched(project: Project, held: Carried, progress: Any) -> Carried:
     else:
         assert found.file is not None
         at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
-    return replace(
-        held, repository=git.Repository(at.repository), base=at.commit, locked=None if found.note else held.locked
+    return held._replace(
+        repository=git.Repository(at.repository), base=at.commit, locked=None if found.note else held.locked
     )

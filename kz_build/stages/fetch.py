@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kz_build.adapters import clones, git, locks, proof, sdk, store
+from kz_build.adapters import clones, locks, proof, remote, sdk, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.missing import missing_sources
 from kz_build.model.errors import ConfigError, LockError, MissingError
+from kz_build.model.exclude import below
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
 from kz_build.model.request import (
@@ -204,7 +205,7 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
     url, commit = commits[0][1], commits[0][2]
     locked_tree = ""
     if overridden and not lock_holds(project, request.line, source):
-        commit = git.resolve(url, commit)
+        commit = remote.resolve(url, commit)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
     exclude = source.list("exclude")
@@ -231,7 +232,7 @@ def _bring_submodules(project: Project, source: Source, commits: Sequence[tuple[
     trees = []
     for path, url, commit in commits:
         repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False)
-        exclude = git.below(source.list("exclude"), path)
+        exclude = below(source.list("exclude"), path)
         clones.fill(project.store, repo, commit, exclude, None)
         trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit), exclude))
     for path, override in project.pins.submodule_overrides(source.name).items():

@@ -51,8 +51,7 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     session = opened.session
     files, dropped = _files(project, held, opened)
     folder = project.stack_folder(session.into, session.source)
-    fresh = replace(
-        held,
+    fresh = held._replace(
         files=_read(opened, folder, files, foreign=held.files.foreign),
         version=session.version,
         base=session.base,

@@ -21,7 +21,7 @@ def followed(held: Carried, commit: str, judgement: Judgement) -> Judgement:
         return judgement
     by, path = went
     if not path:
-        return replace(judgement, reason=f"removed by {by.shown}")
+        return judgement._replace(reason=f"removed by {by.shown}")
     with held.repository.objects() as objects:
         there = trees.read_ids(objects, [commit], [path])[0][path]
         blob = Blob(there[0], read_blobs(held.repository, objects, [there[1]])[there[1]]) if there else None
@@ -31,7 +31,7 @@ def followed(held: Carried, commit: str, judgement: Judgement) -> Judgement:
         if isinstance(apply_patch(_moved(patch, judgement.path, path), {path: blob}.get), Applied)
         else "does not fit"
     )
-    return replace(judgement, reason=f"renamed to {path} by {by.shown}; the patch {fits} there")
+    return judgement._replace(reason=f"renamed to {path} by {by.shown}; the patch {fits} there")
 
 
 def _moved(patch: Patch, old: str, new: str) -> Patch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -142,7 +141,7 @@ class _Memory:
 
 
 def _plain(judgement: Judgement) -> dict[str, object]:
-    return {key: value for key, value in {**asdict(judgement), "verdict": judgement.verdict.value}.items() if value}
+    return {key: value for key, value in {**judgement._asdict(), "verdict": judgement.verdict.value}.items() if value}
 
 
 def _judgement(plain: dict[str, object]) -> Judgement:

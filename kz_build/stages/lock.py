@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import clones, git, licence, store
+from kz_build.adapters import clones, git, licence, remote, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.series import read_stack
 from kz_build.adapters.stacks import parse_stack
 from kz_build.model.errors import CommandError, ConfigError, ConflictError, MissingError
+from kz_build.model.exclude import excluded
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
@@ -87,7 +88,7 @@ def _digest(source: Source, tag: str) -> str:
 
 def _git(project: Project, source: Source, version: str, entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
     url = project.git_url(source)
-    commit = git.resolve(url, version)
+    commit = remote.resolve(url, version)
     repo = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
     submodules: dict[str, Any] = {}
 
@@ -99,7 +100,7 @@ def _git(project: Project, source: Source, version: str, entry: dict[str, Any], 
             )
         for path, link_url, link in found:
             full = prefix + path
-            if (wanted is not None and path not in wanted) or git.excluded(full, source.list("exclude")):
+            if (wanted is not None and path not in wanted) or excluded(full, source.list("exclude")):
                 continue
             submodules[full] = {"url": link_url, "commit": link, "tree": None, "nested": None}
             try:
@@ -126,7 +127,7 @@ def submodules_at(
     found: dict[str, Any] = {}
     wanted = source.list("submodules")
     for path, url, link in clones.links(project.store, repository, commit, wanted) if wanted else ():
-        if git.excluded(path, source.list("exclude")):
+        if excluded(path, source.list("exclude")):
             continue
         if known.get(path, {}).get("commit") == link:
             found.update({p: entry for p, entry in known.items() if p == path or p.startswith(f"{path}/")})

@@ -10,12 +10,14 @@ from kz_build.adapters import machine
 from kz_build.adapters.files import sha256_file
 from kz_build.adapters.process import find, run
 from kz_build.model import preflight as ask
+from kz_build.model.errors import ConfigError, LockError, MissingError
 from kz_build.model.preflight import Check, Preflight
 from kz_build.model.project import Project
 from kz_build.model.recipe import Recipe, Stage, Weights
 from kz_build.stages import env, sdks
 from kz_build.stages.env import Environment
 from kz_build.stages.export import ExportPlan, folder, weights_folder
+from kz_build.stages.requirements import chosen
 from kz_build.stages.running import fill
 from kz_build.stages.stage import filled, work_folder
 
@@ -31,6 +33,7 @@ def preflight(project: Project, plan: ExportPlan) -> Preflight:
         *sdks.checks(project, recipe),
         *_tools(recipe),
         *_weights(project, recipe),
+        *_requirements(project, recipe),
     ]
     return Preflight(recipe.name, tuple(checks))
 
@@ -54,7 +57,7 @@ def entry(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
     for one in _llama(recipe):
         argv = tuple(word for word in filled(one, fill(environment)).run if not word.startswith("--"))
         wanted = next((word.partition("=")[2] for word in one.run if word.startswith("--decoder_model=")), "")
-        done = run([*argv, "--help"], env=environment.variables, cwd=work_folder(environment, one.inside))
+        done = run([*argv, "--help"], env=environment.variables, cwd=work_folder(environment, "help", one.inside))
         choices = re.search(r"--decoder_model\s+\{([^}]*)\}", done.stdout.decode("utf-8", "replace"))
         known = [name.strip() for name in choices[1].split(",")] if choices else []
         if done.code != 0 or not known:
@@ -124,6 +127,25 @@ def _weights(project: Project, recipe: Recipe) -> Iterator[Check]:
             )
         else:
             yield Check(f"weights {name}", "PASS", f"{len(of.digests)} files, bytes as in the recipe")
+
+
+def _requirements(project: Project, recipe: Recipe) -> Iterator[Check]:
+    """Is its environment there, or can it be made?"""
+    if not recipe.requirements:
+        return
+    if environment := env.made(project, recipe):
+        yield Check("environment", "PASS", f"there: {environment.folder}")
+        return
+    try:
+        found = chosen(project, recipe)
+    except (ConfigError, LockError) as error:
+        yield Check("environment", "FAIL", str(error), tuple(filter(None, (error.hint,))))
+    except MissingError:
+        return  # no Python that fits: the check of that says it
+    else:
+        yield Check(
+            "environment", "PASS", f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt"
+        )
 
 
 def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:

@@ -156,7 +156,7 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands) -> dic
         return {}
     said: list[str] = []
     argv = [*engine.cut_off(), *map(fill(environment), recipe.decode)]
-    work = stage.work_folder(environment)
+    work = stage.work_folder(environment, "decode")
     commands.run("decode", argv, cwd=work, env=environment.variables, watch=said.append)
     try:
         found = json.loads(said[-1])

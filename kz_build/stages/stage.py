@@ -66,12 +66,12 @@ def seconds_of(record: Mapping[str, Any]) -> dict[str, float]:
     return estimate(tuple(Phase(**phase) for phase in record["phases"]))
 
 
-def work_folder(environment: Environment, inside: str = "") -> Path:
-    """A new, empty folder to run in, so that what upstream drops where it runs stays here.
+def work_folder(environment: Environment, name: str, inside: str = "") -> Path:
+    """A new, empty folder for a command of that name to run in, so that what upstream drops where it runs stays here.
 
     For a source tree with what is in it as links: its scripts and configurations are found by their relative paths.
     """
-    work = environment.places["out"] / "work"
+    work = environment.places["out"] / "work" / name
     files.remove(work)
     with files.disk_errors(work):
         work.mkdir(parents=True)
@@ -98,7 +98,7 @@ def run_stage(
     _record(environment, stage).unlink(missing_ok=True)
     for path in stage.makes:
         files.remove(Path(path))
-    work = work_folder(environment, stage.inside)
+    work = work_folder(environment, stage.name, stage.inside)
     cut, kills = engine.cut_off(), session.kills()
     course = Course(stage.name, before, watch)
 
@@ -209,7 +209,11 @@ def _explained(
     phase = phases[-1].name if phases else FIRST
     where = f"{stage.name} of {recipe.name} failed in phase {phase}"
     found = [one for one in diagnose(error.log).found if not one.follows] if error.log else []
-    if error.code == KILLED or killed or any(one.id in ("allocation", "oom-killer") for one in found):
+    if (
+        error.code == KILLED
+        or killed
+        or any(one.id in ("allocation", "allocation-python", "oom-killer") for one in found)
+    ):
         return _out_of_memory(recipe, where, error, phases, killed=killed)
     if not found:
         return CommandError(f"{where}\n{error}", hint=error.hint, code=error.code, log=error.log)

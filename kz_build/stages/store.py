@@ -21,6 +21,8 @@ REMADE = (
 )  # fmt: skip
 """Folders of what commands make anew."""
 DAY = 86400.0
+PACKS = 50
+"""More packs than this in one repository make git slow; its own gc has the same limit (gc.autoPackLimit)."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ def _leads(root: Path, kind: str, path: Path) -> bool:
 
 
 def collect(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
-    """Remove what `unneeded` names, while no other kz uses the store: StorageError where one does."""
+    """Remove what `unneeded` names, and join the many packs of clones, while no other kz uses the store: StorageError where
+    one does."""
     root = projects[0].store
     with locks.alone(root):
         for leftover in (*root.glob(".gone-*"), *(p for kind in CONTENT for p in (root / kind).glob(".*"))):
@@ -157,4 +160,7 @@ def collect(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
             path.rename(gone)
             proof.unseal(root, path)
             files.remove(gone)
+        for path in (root / "git").glob("*.git"):
+            if (clone := git.Repository(path)).packs() > PACKS:
+                clone.repack()
     return found

@@ -30,6 +30,7 @@ def shown(one: Recipe) -> str:
     rows.append(
         f"  line      {one.line}" if one.line else f"  upstream  {one.upstream['git']} at {one.upstream['commit'][:12]}"
     )
+    rows += [f"  runs with {one.requirements}  (kz env {one.name})"] if one.requirements else []
     rows += [f"  output    {one.output}", "", "  needs"]
     rows.append(f"    RAM + swap  {amount(needs.memory)}  ({needs.memory.source})")
     rows += [f"    disk        {amount(of)} in {folder}  ({of.source})" for folder, of in needs.disk.items()]
@@ -43,6 +44,8 @@ def shown(one: Recipe) -> str:
     rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in _asked(one.contract))]
     for stage in one.command:
         rows += ["", f"  {stage.name}, on the {stage.where}, in {{{stage.inside}}}", *_argv(stage.run, "    ")]
+    if one.decode:
+        rows += ["", "  decode check", *_argv(one.decode, "    ")]
     if one.environment:
         rows += ["", "  environment", *(f"    {key}={value}" for key, value in one.environment.items())]
     if one.device:

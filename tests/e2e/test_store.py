@@ -221,3 +221,31 @@ def test_gc_waits_for_nobody_and_takes_nothing_from_one_at_work(fetched: Path, c
         at_work.communicate()
     assert kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache)).returncode == 0
     assert not old.exists()
+
+
+def test_gc_joins_the_packs_that_many_fetches_left(fetched: Path, cache: Path, kz: Kz) -> None:
+    clone = repository(cache)
+
+    def git(*words: str, stdin: bytes = b"") -> bytes:
+        return subprocess.run(
+            ["git", f"--git-dir={clone}", *words], input=stdin, capture_output=True, check=True
+        ).stdout
+
+    def objects() -> list[bytes]:
+        return sorted(git("cat-file", "--batch-check", "--batch-all-objects", "--unordered").splitlines())
+
+    for number in range(60):
+        # Nothing refers to these, as nothing refers to the commits of a tree with its stack applied.
+        blob = git("hash-object", "-w", "--stdin", stdin=b"%d" % number)
+        git("pack-objects", "-q", str(clone / "objects/pack/pack"), stdin=blob)
+        if number % 2:  # as a fetch leaves them: upstream promises these
+            next(p for p in clone.glob("objects/pack/*.pack") if not p.with_suffix(".promisor").exists()).with_suffix(
+                ".promisor"
+            ).touch()
+    git("prune-packed")
+    before, applied = objects(), kz("-C", fetched, "apply", KZ_CACHE=str(cache)).stdout
+    done = kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache))
+    assert done.returncode == 0, done.stderr
+    assert len(list(clone.glob("objects/pack/*.pack"))) <= 2 and objects() == before
+    assert kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache)).returncode == 0
+    assert kz("-C", fetched, "apply", KZ_CACHE=str(cache)).stdout == applied

@@ -19,6 +19,7 @@ from kz_build.adapters import git, history, revisions, trees
 from kz_build.adapters.project import load_project
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
+from kz_build.model.exclude import excluded
 from kz_build.model.history import fold
 from kz_build.model.mail import parse_patch
 from kz_build.model.objects import FOLDER
@@ -136,7 +137,7 @@ def test_upstreams_own_diffs(
     paths = sorted({patch.files[0].path for _, patch, _ in diffs})
     with repository.objects() as objects:
         states = trees.read_ids(objects, [revisions.commit_of(repository, tag) for tag in TAGS], paths)
-        wanted = {at[1] for state in states for path, at in state.items() if at and not git.excluded(path, omitted)}
+        wanted = {at[1] for state in states for path, at in state.items() if at and not excluded(path, omitted)}
         contents = read_blobs(repository, objects, wanted)
     pairs = []
     for commit, patch, diff in diffs:

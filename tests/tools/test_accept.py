@@ -79,7 +79,13 @@ class Place:
     def typed(self, answer: str) -> tuple[int, str]:
         """`kz accept tool` on a terminal, and what somebody types."""
         me, theirs = pty.openpty()
-        env = {**os.environ, **self.variables, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), "PAGER": "cat", "TERM": "dumb"}
+        env = {
+            **os.environ,
+            **self.variables,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+            "PAGER": "cat",
+            "TERM": "dumb",
+        }
         argv = [sys.executable, "-m", "kz_build", "-C", str(self.folder), "accept", "tool"]
         process = subprocess.Popen(argv, env=env, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
         os.close(theirs)
