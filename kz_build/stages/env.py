@@ -84,7 +84,9 @@ def _probed(project: Project, recipe: Recipe, environment: Environment, watch: W
     holds = dict(environment.holds)
     for name in sdks.of_wheels(project, recipe):
         watch(Event(f"one layer with {name}"))
-        found = probe(project.store, environment, environment.places[name] / sdks.HOST_LIBRARIES, recipe.contract.soc)
+        what = f"{name} {project.pins.line(recipe.line)[name]}"
+        libraries = environment.places[name] / sdks.HOST_LIBRARIES
+        found = probe(project.store, environment, what, libraries, recipe.contract.soc)
         holds["QNN"] = f"{found.build}: it compiled a layer for {found.soc}, and ran it as torch does"
     return replace(environment, holds=holds)
 

@@ -26,20 +26,11 @@ LIBRARIES = ("libQnnHtp.so", "libQnnSystem.so")
 _WHY = (
     (
         "unknown custom config socModel",
-        "it does not understand how ExecuTorch names the SoC (14001, unknown custom config socModel): the structure that both pass "
-        "has another layout in its version",
-        "take the version that pins.yaml has: this one is not usable with that ExecuTorch",
+        "it does not find the SoC that ExecuTorch names (14001, unknown custom config socModel), for the two have that at different "
+        "places of a structure, as most versions of that wheel do",
+        "go back to the version that pins.yaml came with, or try others: this tells",
     ),
-    (
-        "Cannot Open QNN library",
-        "its libraries do not load",
-        "`kz diagnose LOG` says what the loader said",
-    ),
-    (
-        "op package API version",
-        "its operators are of another version than ExecuTorch expects",
-        "take the version that pins.yaml has",
-    ),
+    ("Cannot Open QNN library", "its libraries do not load", "`kz diagnose` on the log says what the loader said"),
 )
 
 
@@ -52,8 +43,8 @@ class Probed:
     library: str
 
 
-def probe(store: Path, environment: Environment, libraries: Path, soc: str) -> Probed:
-    """Compile and run one layer in an environment with the libraries of a folder; remembered by what both hold.
+def probe(store: Path, environment: Environment, what: str, libraries: Path, soc: str) -> Probed:
+    """Compile and run one layer in an environment with the libraries of a folder; remembered by what both hold. `what` names them.
 
     Raises NotReadyError with what it says where it does not, or gives other numbers than torch.
     """
@@ -67,21 +58,23 @@ def probe(store: Path, environment: Environment, libraries: Path, soc: str) -> P
     with TemporaryDirectory(prefix="kz-probe-") as folder:
         out = Path(folder, "layer.pte")
         argv = [str(environment.python), str(script), soc, str(out)]
-        said = _run(argv, environment.variables, Path(folder), store)
+        said = _run(argv, environment.variables, what, Path(folder), store)
         if not said["equal"]:
             raise NotReadyError(
-                f"QNN's emulation gives other numbers than torch for one layer: {said['off']:g} off",
+                f"the emulation of {what} gives other numbers than torch for one layer: {said['off']:g} off",
                 hint="this machine cannot rehearse with it: are libraries of another version before it on LD_LIBRARY_PATH?",
             )
         build = " ".join(sorted({context.sdk for _, context in pte.read_pte(out).contexts}))
     if not build:
-        raise NotReadyError("the context that QNN compiled names no version of QNN", hint="kz cannot say what it is of")
+        raise NotReadyError(
+            f"the context that {what} compiled names no version of QNN", hint="kz cannot say what it is of"
+        )
     found = Probed(build, soc, digests[0])
     files.write_manifest(note, asked, asdict(found))
     return found
 
 
-def _run(argv: list[str], variables: Mapping[str, str], folder: Path, store: Path) -> dict[str, Any]:
+def _run(argv: list[str], variables: Mapping[str, str], what: str, folder: Path, store: Path) -> dict[str, Any]:
     done = run(argv, env=variables, cwd=folder)
     said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     try:
@@ -94,12 +87,10 @@ def _run(argv: list[str], variables: Mapping[str, str], folder: Path, store: Pat
     files.write_atomic(log, said.encode())
     for text, why, do in _WHY:
         if text in said:
-            raise NotReadyError(
-                f"this QNN does not work with that ExecuTorch: {why}", hint=f"{do}; the whole log: {log}"
-            )
+            raise NotReadyError(f"{what} does not work with this ExecuTorch: {why}", hint=f"{do}; the whole log: {log}")
     last = [line for line in said.splitlines() if line.strip()][-3:]
     raise CommandError(
-        f"one layer could not be compiled and run with QNN (exit {done.code})\n"
+        f"one layer could not be compiled and run with {what} (exit {done.code})\n"
         + "\n".join(f"  | {x[:160]}" for x in last),
         hint=f"kz diagnose {log}",
     )
