@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from pathlib import Path
 
 from kz_build.cli.common import project as project_of
 from kz_build.cli.common import show
@@ -29,13 +29,13 @@ def accept(arguments: argparse.Namespace) -> int:
         found = stage.accept(found, f"the same bytes as of {found.accepted.version}, accepted {found.accepted.date}")
     elif not found.accepted:
         if not arguments.yes:
-            _ask(view.body(found), found.source)
+            _ask(view.body(found), found.source, found.place)
         found = stage.accept(found, "--yes" if arguments.yes else "asked")
     show(arguments, found, view.said(found, place))
     return 0
 
 
-def _ask(text: str, name: str) -> None:
+def _ask(text: str, name: str, wheel: Path) -> None:
     """Show a licence and ask. Raises NotReadyError unless the answer is yes, ConfigError where nobody can answer."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
@@ -47,12 +47,11 @@ def _ask(text: str, name: str) -> None:
     print()
     pydoc.pager(text)
     try:
-        answer: Any = input(
-            '\nDo you accept this licence, for yourself or whom you work for? "yes", or anything else: '
-        )
+        answer = input('\nDo you accept it, for yourself or whom you work for? "yes", or anything else: ')
     except EOFError:
         answer = ""
     if answer.strip().lower() != "yes":
         raise NotReadyError(
-            f"not accepted: nothing was written down, and what needs {name} stops", hint=f"kz accept {name}"
+            f"not accepted: nothing was written down, and what needs {name} stops",
+            hint=f"to keep no copy of the wheel either: rm {wheel}",
         )

@@ -1,6 +1,6 @@
 """Run by an environment's own Python: compiles one quantized layer for the HTP and runs it in QNN's emulation on this machine.
 
-probe_qnn.py SOC OUT.pte    its last line is JSON: whether the emulation gives what torch gives, to the bit
+probe_qnn.py SOC OUT.pte    its last line is JSON: by how many steps the emulation is off what torch gives
 
 SDK and linker path come from the environment (QNN_SDK_ROOT, LD_LIBRARY_PATH), as for the export itself.
 """
@@ -34,8 +34,10 @@ def main(soc: str, out: str) -> int:
     with open(out, "wb") as file:
         program.write_to_file(file)
     (ran,) = Runtime.get().load_program(out).load_method("forward").execute(list(inputs))
-    expected = quantized(*inputs)
-    print("\n" + json.dumps({"equal": torch.equal(ran, expected), "off": (ran - expected).abs().max().item()}))
+    # In steps of the output's quantization: torch rounds what it reckoned in floats, and another processor may round a tie elsewhere.
+    step = next(n.args[1] for n in reversed(quantized.graph.nodes) if "dequantize_per_tensor" in str(n.target))
+    off = (ran - quantized(*inputs)).abs().max().item() / step
+    print("\n" + json.dumps({"off": round(off, 3)}))
     return 0
 
 

@@ -15,10 +15,11 @@ def head(found: Licence) -> str:
     """Which licence it is and where it lies."""
     return "\n".join(
         [
-            f"{found.source} {found.version} of {found.line}: {found.wheel}",
-            f"  in it   {found.file}",
-            f"  sha256  {found.sha256}",
-            f"  wheel   {found.place}",
+            f"{found.source} {found.version} of line {found.line}",
+            f"  licence  {found.file}",
+            f"           sha256 {found.sha256}",
+            f"  wheel    {found.wheel}",
+            f"           {found.place}",
         ]
     )
 

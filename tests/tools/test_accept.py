@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import threading
@@ -293,4 +294,21 @@ def test_the_shipped_recipes_stop_without_a_word(kz: Kz, tmp_path: Path) -> None
     assert done.returncode == 6 and "kz accept qnn-host" in done.stderr, done.stderr
     ready = kz("export", "tiny-llama-qnn-hybrid", "--preflight", **empty)
     assert ready.returncode == 6 and "sdk qnn-host" in ready.stderr and "-> kz accept qnn-host" in ready.stdout
+    assert not (tmp_path / "store" / "sha256").exists()
+
+
+def test_all_that_a_machine_lacks_is_said_at_once(kz: Kz, tmp_path: Path) -> None:
+    """C library, a library that the linker wants, a Python and the licence, before anything is downloaded."""
+    for name in ("recipes", "patches"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("pins.yaml", "pins.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    recipe = tmp_path / "recipes" / "tiny-llama-qnn-kv.yaml"
+    text = recipe.read_text().replace('glibc: "2.35"', 'glibc: "9.35"').replace("libatomic.so.1", "libnowhere.so.1")
+    recipe.write_text(text.replace(">=3.11,<3.12", ">=3.99"))
+    empty = {"KZ_CONFIG": str(tmp_path / "config"), "KZ_CACHE": str(tmp_path / "store")}
+    done = kz("-C", tmp_path, "env", "tiny-llama-qnn-kv", **empty)
+    assert done.returncode == 6, done.stderr
+    for words in ("glibc", "library libnowhere.so.1", "apt install libatomic1", "kz accept qnn-host", "Python 3.11"):
+        assert words in done.stderr, (words, done.stderr)
     assert not (tmp_path / "store" / "sha256").exists()
