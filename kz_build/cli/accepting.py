@@ -29,7 +29,7 @@ def accept(arguments: argparse.Namespace) -> int:
         found = stage.accept(found, f"the same bytes as of {found.accepted.version}, accepted {found.accepted.date}")
     elif not found.accepted:
         if not arguments.yes:
-            _ask(view.body(found), found.source, found.place)
+            _ask(view.body(stage.text(found)), found.source, found.place)
         found = stage.accept(found, "--yes" if arguments.yes else "asked")
     show(arguments, found, view.said(found, place))
     return 0

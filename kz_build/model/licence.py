@@ -20,7 +20,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Licence:
-    """The licence of a source: `file` in its wheel (`wheel`, at `place` in the store), its digest and its text.
+    """The licence of a source: `file` in its wheel (`wheel`, at `place` in the store), and its digest.
 
     `accepted` is None where this user has not accepted these very bytes.
     """
@@ -32,7 +32,6 @@ class Licence:
     place: Path
     file: str
     sha256: str
-    text: str
     accepted: Accepted | None
 
 

@@ -40,10 +40,14 @@ def licence(project: Project, line: str, name: str, progress: Progress = quiet) 
             f"{member} of {wheel} has sha256 {found}, pins.lock says {entry['licence']}",
             hint=f"the lock was edited by hand: kz lock --write --line {line} --trust {name}",
         )
-    text = licences.text(licences.member(place, member))
     said = [one for one in licences.accepted() if one.sha256 == found]
     said.sort(key=lambda one: (one.source, one.version) == (name, version))
-    return Licence(name, line, version, wheel, place, member, found, text, said[-1] if said else None)
+    return Licence(name, line, version, wheel, place, member, found, said[-1] if said else None)
+
+
+def text(found: Licence) -> str:
+    """What a licence says."""
+    return licences.text(licences.member(found.place, found.file))
 
 
 def _line_of(project: Project, name: str) -> str:

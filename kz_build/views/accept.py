@@ -24,9 +24,9 @@ def head(found: Licence) -> str:
     )
 
 
-def body(found: Licence) -> str:
-    """Its text: lines that are too long are folded, nothing else is changed."""
-    rows = [part for line in found.text.splitlines() for part in textwrap.wrap(line, WIDTH) or [""]]
+def body(text: str) -> str:
+    """A licence's text: lines that are too long are folded, nothing else is changed."""
+    rows = [part for line in text.splitlines() for part in textwrap.wrap(line, WIDTH) or [""]]
     return "\n".join(rows)
 
 

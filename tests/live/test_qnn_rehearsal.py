@@ -126,7 +126,7 @@ def test_other_weights_are_noticed(made: Rehearsal, tmp_path: Path) -> None:
     script = ROOT / "kz_build" / "scripts" / "decode_qnn.py"
     turned = tmp_path / "turned.py"
     turned.write_text(
-        "import sys, torch\nfound = torch.export.load(sys.argv[1])\n"
+        "import sys, torch, executorch.runtime\nfound = torch.export.load(sys.argv[1])\n"
         "weight = next(v for k, v in found.state_dict.items() if v.dim() > 1 and v.is_floating_point())\n"
         "with torch.no_grad(): weight.copy_(weight.flip(0))\ntorch.export.save(found, sys.argv[2])\n"
     )
