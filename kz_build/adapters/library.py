@@ -71,7 +71,7 @@ def _executorch(path: Path) -> str:
 
 
 def qnn_version(path: Path) -> str:
-    """Version that a library of QNN says it is, '' where it says none."""
+    """Version of QNN that stands in a library of Qualcomm's, '' where none does."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         found = _QNN_VERSION.search(data)
         return found[1].decode() if found else ""

@@ -22,7 +22,7 @@ def accept(arguments: argparse.Namespace) -> int:
         show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))
         return 0
     with Live() as live:
-        found = stage.licence(project, arguments.line or "", arguments.source, live.download)
+        found = stage.licence(project, arguments.line or "", arguments.source, live.event)
     if not arguments.json:
         print(view.head(found))
     if found.accepted and found.accepted.version != found.version:

@@ -205,7 +205,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "what a log of an export, a device or an app says went wrong, and what to do",
         "logcat.txt",
     ),
-    ("device", "device", options.device, "Android devices: list, info, push, emulate", "info --all"),
+    ("device", "device", options.device, "Android devices: list, info, check, run, push, emulate", "info --all"),
     (
         "schema",
         "building",

@@ -78,6 +78,7 @@ class Recipe:
     upstream: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     device: dict[str, str] = field(default_factory=dict)
+    chat: str = ""
     traps: tuple[dict[str, str], ...] = ()
     decode: tuple[str, ...] = ()
     cosine: float = 0.95

@@ -122,6 +122,7 @@ class RecipeOf(Strict):
     needs: NeedsOf
     weights: dict[FileName, WeightsOf] = Field(description="by name below {weights}: a folder, or a file that kz makes")
     device: dict[Text, FileName] = Field(default={}, description="what is pushed: its name on the device")
+    chat: Literal["", "llama3", "llava", "qwen3"] = Field(default="", description="chat template that it is asked by")
     traps: list[Trap] = []
     output: Text
     contract: Contract

@@ -101,7 +101,9 @@ Source = Annotated[
 class CMakeProject(Strict):
     """One configure-and-build. Names in braces: a source's folder, `build.<project>`, `install.<project>`, `jobs`."""
 
-    source: Text = Field(description="source folder: `executorch` or `executorch/examples/qualcomm`")
+    source: Text = Field(
+        description="source folder: `executorch`, `executorch/examples/qualcomm`, or `kz` for kz's own programs"
+    )
     preset: str = ""
     defines: dict[str, str] = Field(default={}, description='cmake -D; write "ON", not ON')
     build: list[Text] = Field(default=[], description="cmake targets; all where empty")
@@ -195,7 +197,23 @@ class Target(Strict):
     container: Container | None = None
     audit: Audit = Audit()
     package: Package | None = None
+    device: DeviceUse | None = None
     when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
+
+
+class DeviceUse(Strict):
+    """What of a target is tried on a device: `kz device check`, `kz device run`."""
+
+    loads: list[Text] = Field(min_length=1, description="libraries that must open there, in this order")
+    run: list[Text] = Field(
+        default=[],
+        description="argv of its runner in the device's folder; {model} {tokenizer} {prompt} {tokens} {decoder} {eval_mode}"
+        " {shared_buffer}",
+    )
+    template: Literal["kz", "runner"] = Field(default="kz", description="who lays the prompt into the chat template")
+    text: str = Field(default="", description="file that the runner writes its text to; its output where empty")
+    prompt: Text = Field(default="What is the capital of France?", description="what it is asked where nobody says")
+    model: str = Field(default="", description="file of the project that runs where nobody names another")
 
 
 class SubmoduleOverride(Strict):
@@ -235,6 +253,7 @@ FIELDS: dict[str, list[str]] = {
         Audit,
         Container,
         Package,
+        DeviceUse,
         Target,
         SubmoduleOverride,
     )

@@ -5,7 +5,7 @@
 The reference is what llama.py saves of its quantized torch model before QNN sees it. It takes all tokens at once; the .pte takes
 them one by one, and in blocks where it has prefill_forward too. Logits are compared as the integers that the .pte gives. Says, as the
 last line, {"steps": [{"cosine": …, "same": …, "off": …}, …], "prefill": …}: `off` is the largest difference in those integers, `same` is
-of the arg-max, `prefill` whether blocks give the very numbers that single tokens give (null without that method).
+of the arg-max, `prefill` whether blocks give the very numbers that single tokens give (null without that method, or with fewer tokens than a block).
 """
 
 import argparse
@@ -83,10 +83,8 @@ def main() -> None:
     same_in_blocks = None
     if "prefill_forward" in decoder.program.method_names:
         block = decoder.program.load_method("prefill_forward").metadata.input_tensor_meta(0).sizes()[1]
-        whole = tokens[: tokens.numel() // block * block]
-        same_in_blocks = whole.numel() > 0 and torch.equal(
-            decoder.run("prefill_forward", block, whole), ran[: whole.numel()]
-        )
+        if whole := tokens.numel() // block * block:
+            same_in_blocks = torch.equal(decoder.run("prefill_forward", block, tokens[:whole]), ran[:whole])
     steps = []
     for one, other in zip(ran, wanted, strict=True):
         near = torch.nn.functional.cosine_similarity(

@@ -9,13 +9,14 @@ from pathlib import Path
 from kz_build.adapters import licence as licences
 from kz_build.adapters.licence import record_file
 from kz_build.model.errors import ConfigError, LockError, Missing, MissingError
+from kz_build.model.events import Watch, quiet
 from kz_build.model.licence import Accepted, Licence, Pinned
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
-from kz_build.model.request import Progress, Request, file_entry, quiet
+from kz_build.model.request import Request, file_entry
 
 
-def licence(project: Project, line: str, name: str, progress: Progress = quiet) -> Licence:
+def licence(project: Project, line: str, name: str, watch: Watch = quiet) -> Licence:
     """The licence of a source, read from its wheel, which is brought first: it lies nowhere else.
 
     Raises ConfigError for a source that has none to accept.
@@ -29,7 +30,7 @@ def licence(project: Project, line: str, name: str, progress: Progress = quiet) 
             f"{name} has no licence that one has to accept", hint=f"sources that have one: {having or 'none'}"
         )
     line = line or _line_of(project, name)
-    place = stored(project, line, source, progress)
+    place = stored(project, line, source, watch)
     member = source.options["licence"]
     found = licences.digest(place, member)
     entry = file_entry(project, line, source)

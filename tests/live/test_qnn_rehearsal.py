@@ -127,8 +127,10 @@ def test_other_weights_are_noticed(made: Rehearsal, tmp_path: Path) -> None:
     turned = tmp_path / "turned.py"
     turned.write_text(
         "import sys, torch, executorch.runtime\nfound = torch.export.load(sys.argv[1])\n"
-        "weight = next(v for k, v in found.state_dict.items() if v.dim() > 1 and v.is_floating_point())\n"
-        "with torch.no_grad(): weight.copy_(weight.flip(0))\ntorch.export.save(found, sys.argv[2])\n"
+        "for held in (found.state_dict, found.constants):\n    for value in held.values():\n"
+        "        if isinstance(value, torch.Tensor) and value.dim() > 1:\n"
+        "            with torch.no_grad(): value.copy_(value.flip(0))\n"
+        "torch.export.save(found, sys.argv[2])\n"
     )
 
     def run(*argv: object) -> str:
