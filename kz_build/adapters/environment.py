@@ -75,6 +75,18 @@ def cache_root() -> Path:
     return user_cache_path("kz_build")
 
 
+def config_root() -> Path:
+    """Folder of what a user decided for himself: KZ_CONFIG, or the platform's configuration folder."""
+    if named := variable("KZ_CONFIG"):
+        return Path(named).expanduser().absolute()
+    if sys.platform == "linux":
+        base = variable("XDG_CONFIG_HOME")
+        return (Path(base) if base.startswith("/") else Path.home() / ".config") / "kz_build"
+    from platformdirs import user_config_path
+
+    return user_config_path("kz_build")
+
+
 def plain() -> dict[str, str]:
     """Environment for local tools: paths only, the C locale, no configuration."""
     found = {name: os.environ[name] for name in _PLAIN if name in os.environ}

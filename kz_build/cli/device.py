@@ -139,6 +139,7 @@ def device_info(arguments: argparse.Namespace) -> int:
 def device_push(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.environment import cache_root
     from kz_build.model.events import quiet
+    from kz_build.stages.fitting import check_fit
     from kz_build.stages.push import items, push
     from kz_build.views.device import pushed
     from kz_build.views.terminal import Live
@@ -150,6 +151,7 @@ def device_push(arguments: argparse.Namespace) -> int:
             f"kz device push: --to {arguments.to} is no folder of a device", hint="such as /data/local/tmp/kz"
         )
     found = items(arguments.paths)
+    check_fit(found)
     folder = arguments.to.rstrip("/")
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every

@@ -89,6 +89,16 @@ def wheel(made: Any) -> None:
     made.add_argument("source")
 
 
+def accept(made: Any) -> None:
+    line(made)
+    made.add_argument(
+        "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
+    )
+    made.add_argument(
+        "--yes", action="store_true", help="you know the licence and accept it: nothing is asked (for a CI of your own)"
+    )
+
+
 def verify(made: Any) -> None:
     lines(made)
     made.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")

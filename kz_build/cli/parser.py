@@ -73,6 +73,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("apply", "building", options.apply, "apply the stacks and compare the trees with the lock", "--line et-1.2"),
     ("wheel", "building", options.wheel, "write the patched wheel of a source to dist/<line>/wheels", "torchtune"),
     (
+        "accept",
+        "accepting",
+        options.accept,
+        "read a source's licence, and accept it for yourself, once",
+        "qnn-host",
+    ),
+    (
         "build",
         "building",
         options.build,

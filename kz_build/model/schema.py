@@ -55,6 +55,12 @@ class WheelSource(Strict):
     patches: str = Field(
         default="", description="folder of a quilt stack in the project, with {line} if it has one each"
     )
+    licence: str = Field(
+        default="", description="file in it with terms that each user accepts (`kz accept`) before kz uses it"
+    )
+    lay: dict[Text, Text] = Field(
+        default={}, description="another layout of its files, as links: path -> file or folder in the wheel"
+    )
 
 
 class ArchiveSource(Strict):
