@@ -38,14 +38,19 @@ class Engine(Protocol):
         """Carry out one step; every line a program prints goes to the log and to `watch`."""
 
 
+def cut_off() -> list[str]:
+    """What in front of a command line takes its network away; nothing where this kernel does not allow it."""
+    cut = [find("unshare"), "-rn", "--"]
+    return cut if cut[0] and run([*cut, "true"]).code == 0 else []
+
+
 class Host:
     """This machine."""
 
     name = "host"
 
     def __init__(self) -> None:
-        cut = [find("unshare"), "-rn", "--"]
-        self._prefix = cut if cut[0] and run([*cut, "true"]).code == 0 else []
+        self._prefix = cut_off()
         self.network = "off" if self._prefix else "on: this kernel allows no `unshare -rn`"
 
     def layout(self) -> Layout | None:

@@ -32,6 +32,23 @@ _NETWORK = (
     "GIT_CONFIG_COUNT",
     "GIT_ASKPASS",
 )
+_PIP = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "PIP_CONFIG_FILE",
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_PROXY",
+    "PIP_TRUSTED_HOST",
+    "PIP_KEYRING_PROVIDER",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_TIMEOUT",
+    "PIP_CACHE_DIR",
+    "PIP_NO_CACHE_DIR",
+    "XDG_CACHE_HOME",
+)
 
 
 def variable(name: str, default: str = "") -> str:
@@ -71,6 +88,12 @@ def networked() -> dict[str, str]:
         {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
     )
     return {**plain(), **found, "GIT_TERMINAL_PROMPT": "0"}
+
+
+def pip() -> dict[str, str]:
+    """Environment for pip: the networked one, and where this machine's pip looks for packages; not where it installs."""
+    found = {name: os.environ[name] for name in _PIP if name in os.environ}
+    return {**networked(), **found, "PYTHONNOUSERSITE": "1"}
 
 
 def docker() -> dict[str, str]:

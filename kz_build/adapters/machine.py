@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,12 +36,30 @@ def memory() -> Memory:
 
 
 def _group_limit() -> int:
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            return int(Path(path).read_text())
-        except (OSError, ValueError):  # "max", or no such control group
-            continue
-    return 1 << 62
+    found = [1 << 62]
+    for folder in memory_groups():
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            try:
+                found.append(int((folder / name).read_text()))
+            except (OSError, ValueError):  # "max", or no such file in this version of control groups
+                continue
+    return min(found)
+
+
+def memory_groups() -> tuple[Path, ...]:
+    """Folders of the control groups that limit this process's memory, its own first; version 2 or 1, whichever is there."""
+    try:
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return ()
+    for controllers, root in (("memory", "/sys/fs/cgroup/memory"), ("", "/sys/fs/cgroup")):
+        own = next((path for _, names, path in lines if controllers in names.split(",")), None)
+        if own is not None and Path(root).is_dir():
+            place = Path(root, own.lstrip("/"))
+            # In a container the path is the outer system's, and what is mounted is the group itself.
+            place = place if place.is_dir() else Path(root)
+            return tuple(p for p in (place, *place.parents) if p.is_relative_to(root))
+    return ()
 
 
 def disk(folder: Path) -> Disk:
@@ -69,10 +88,10 @@ def glibc() -> str:
 
 def pythons() -> dict[str, str]:
     """Version -> program of the Pythons on PATH, and of the one that runs this."""
-    found = {platform.python_version(): "this Python"}
+    found = {platform.python_version(): sys.executable}
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 16))):
         if program := find(name):
             said = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
             if said:
-                found.setdefault(said[1].decode(), name)
+                found.setdefault(said[1].decode(), program)
     return found

@@ -8,11 +8,11 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -50,20 +50,15 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     timeout: float | None = None,
-    seen: bool = False,
 ) -> Output:
-    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start.
-
-    `seen`: what it says of its progress goes to the terminal, and is not in the output.
-    """
+    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
     try:
         done = subprocess.run(
             argv,
             input=stdin,
             env=dict(env if env is not None else plain()),
             cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=None if seen else subprocess.PIPE,
+            capture_output=True,
             timeout=timeout,
             check=False,
             start_new_session=True,
@@ -74,12 +69,7 @@ def run(
         ) from error
     except subprocess.TimeoutExpired:
         return Output(124, b"", f"no answer within {timeout:g} s".encode())
-    return Output(done.returncode, done.stdout, done.stderr or b"")
-
-
-def watched() -> bool:
-    """Whether somebody sits before a terminal and wonders what takes so long."""
-    return sys.stderr.isatty()
+    return Output(done.returncode, done.stdout, done.stderr)
 
 
 def checked(
@@ -88,18 +78,39 @@ def checked(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     cwd: Path | None = None,
-    seen: bool = False,
 ) -> bytes:
     """Run a command and give its standard output. Raises CommandError with what it said when it fails."""
-    done = run(argv, env=env, stdin=stdin, cwd=cwd, seen=seen)
-    _require(argv, done)
+    done = run(argv, env=env, stdin=stdin, cwd=cwd)
+    required(argv, done)
     return done.stdout
 
 
-def _require(argv: Argv, done: Output) -> None:
+def required(argv: Argv, done: Output) -> None:
+    """Raise CommandError with what a command said when it failed."""
     if done.code != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
         raise CommandError(f"`{_joined(argv)}` ended with {done.code}\n{said}")
+
+
+def followed(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
+    """Run a command to its end, each line of its standard error to `line`, also those it writes over; gives its exit code."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as given:  # a pipe could fill up while nobody reads what it says
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(
+            argv, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env), start_new_session=True
+        )
+    assert process.stderr
+    try:
+        with open(process.stderr.fileno(), encoding="utf-8", errors="replace", closefd=False) as said:
+            for text in said:  # \r ends a line too
+                line(text)
+        return process.wait()
+    finally:
+        _end_group(process)
+        process.stderr.close()
 
 
 def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
@@ -114,7 +125,7 @@ def all_checked(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]
     """As `side_by_side`, their output alone. Raises CommandError with what the first that failed said."""
     found = side_by_side(argvs, env=env)
     for argv, done in zip(argvs, found, strict=True):
-        _require(argv, done)
+        required(argv, done)
     return [done.stdout for done in found]
 
 
@@ -174,17 +185,19 @@ class Commands:
         env: Mapping[str, str],
         watch: Callable[[str], None] | None = None,
         program: Program | None = None,
-    ) -> None:
+        started: Callable[[int], None] | None = None,
+    ) -> Path:
         """Run to the end, every line of output to the log and to `watch`; by `program`, where not as a process of ours.
 
-        Raises CommandError with the log's path and its last lines, and StoppedError at the time limit. On an interrupt
-        the whole process group is ended first.
+        Gives the log. `started` gets the process id, which is that of its session too. Raises CommandError with the
+        log's path and its last lines, and StoppedError at the time limit. On an interrupt the whole process group is
+        ended first.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
         self.show(_shown(argv))
         last: deque[str] = deque(maxlen=25)
-        started = time.monotonic()
+        since = time.monotonic()
         code = -1
         try:
             with log.open("wb") as file:
@@ -198,18 +211,28 @@ class Commands:
 
                 file.write(f"$ {_joined(argv)}\n".encode())
                 file.flush()
-                code = (program or self._here)(argv, cwd, env, line)
+                code = (program or partial(self._here, started=started))(argv, cwd, env, line)
         except StoppedError as stopped:
             raise StoppedError(f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}") from None
         finally:
-            self._journal(argv, cwd, env, code, time.monotonic() - started)
+            self._journal(argv, cwd, env, code, time.monotonic() - since)
         if code != 0:
             raise CommandError(
                 f"`{_joined(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
                 hint=f"the whole log: {log}",
+                code=code,
+                log=str(log),
             )
+        return log
 
-    def _here(self, argv: Argv, cwd: Path, env: Mapping[str, str], line: Callable[[bytes], None]) -> int:
+    def _here(
+        self,
+        argv: Argv,
+        cwd: Path,
+        env: Mapping[str, str],
+        line: Callable[[bytes], None],
+        started: Callable[[int], None] | None = None,
+    ) -> int:
         try:
             process = subprocess.Popen(
                 argv,
@@ -223,6 +246,8 @@ class Commands:
         except OSError as error:
             raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
         assert process.stdout
+        if started:
+            started(process.pid)
         with limited(self.limit, lambda: _end_group(process)):
             try:
                 for raw in process.stdout:
@@ -238,6 +263,27 @@ class Commands:
         entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
         with (self.folder / "commands.jsonl").open("a") as file:
             file.write(json.dumps(entry) + "\n")
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the block as Ctrl-C does; once one of the three came, what ends it is not interrupted again."""
+    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {sign: signal.getsignal(sign) for sign in signs}
+    heard = [sign for sign in signs if before[sign] is not signal.SIG_IGN]  # nohup
+
+    def stop(*_: object) -> None:
+        for sign in heard:
+            signal.signal(sign, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for sign in heard:
+        signal.signal(sign, stop)
+    try:
+        yield
+    finally:
+        for sign in heard:
+            signal.signal(sign, before[sign])
 
 
 @contextlib.contextmanager

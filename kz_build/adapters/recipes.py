@@ -13,6 +13,8 @@ from kz_build.model.pins import Pins
 from kz_build.model.recipe import FOLDERS, PLACEHOLDER, Recipe, recipe
 
 FOLDER = "recipes"
+REQUIREMENTS = "requirements"
+"""Folder beside the recipes: NAME.in is what was asked for, NAME.txt what it came to, with hashes."""
 Doubt = tuple[tuple[str | int, ...], str]
 
 
@@ -50,7 +52,8 @@ def one(path: Path, pins: Pins) -> Recipe:
     shown = f"{FOLDER}/{path.name}"
     plain, where = load(path, RecipeOf, "recipes", shown)
     problems = tuple(
-        Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}") for place, text in _doubts(plain, pins)
+        Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
+        for place, text in (*_doubts(plain, pins), *_requirements(plain, path.parent))
     )
     if problems:
         raise ConfigError("recipes are wrong:", problems, hint="docs/recipes.md describes every key")
@@ -59,6 +62,13 @@ def one(path: Path, pins: Pins) -> Recipe:
         version = pinned.get("executorch") or pinned.get("executorch-wheel", "")
         plain["contract"]["executorch"] = version
     return recipe(path.stem, plain)
+
+
+def _requirements(plain: dict[str, Any], folder: Path) -> Iterator[Doubt]:
+    name = plain["requirements"]
+    if name and not (folder / REQUIREMENTS / f"{name}.in").is_file():
+        there = ", ".join(sorted(p.stem for p in (folder / REQUIREMENTS).glob("*.in"))) or "none"
+        yield ("requirements",), f"there is no {REQUIREMENTS}/{name}.in; there: {there}"
 
 
 def _doubts(plain: dict[str, Any], pins: Pins) -> Iterator[Doubt]:
@@ -96,6 +106,7 @@ def _texts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]
     for i, stage in enumerate(plain["command"]):
         yield from ((("command", i, "run", j), word) for j, word in enumerate(stage["run"]))
         yield from ((("command", i, "makes", j), word) for j, word in enumerate(stage["makes"]))
+    yield from ((("decode", j), word) for j, word in enumerate(plain["decode"]))
     for key in ("environment", "device"):
         yield from (((key, name), f"{name} {value}") for name, value in plain[key].items())
     yield from ((("needs", "disk", folder), folder) for folder in plain["needs"]["disk"])

@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import Any
 
-from kz_build.cli.common import log_folder, relative, show, within
+from kz_build.cli.common import log_folder, relative, show, watching, within
 from kz_build.cli.common import project as project_of
 
 
@@ -22,7 +22,7 @@ def lock(arguments: argparse.Namespace) -> int:
     hold(project.store)
     lines = (arguments.line,) if arguments.line else project.pins.lines
     with Live() as live:
-        resolved = lock(project, lines, arguments.trust, live.download)
+        resolved = lock(project, lines, arguments.trust, live.event)
     changed = differences(project.lock.lines, resolved.lock.lines)
     if arguments.write and (changed or not (project.root / LOCK).exists()):
         write_atomic(project.root / LOCK, resolved.lock.text().encode())
@@ -60,7 +60,7 @@ def fetch(arguments: argparse.Namespace) -> int:
     line, target, request = names_of(project, arguments)
     require(project, line, target, request)
     with Live() as live:
-        found = fetch(project, replace(request, progress=live.download))
+        found = fetch(project, replace(request, watch=live.event))
     show(arguments, found, sources(found))
     return 0
 
@@ -73,7 +73,8 @@ def apply(arguments: argparse.Namespace) -> int:
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     if arguments.engine == "docker":
         return within(arguments, project, lines)
-    found = {line: apply(project, line) for line in lines}
+    with watching() as watch:
+        found = {line: apply(project, line, watch) for line in lines}
     show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
     return 0
 
@@ -107,9 +108,9 @@ def build(arguments: argparse.Namespace) -> int:
     stage.require(project, line, target, request, here=chosen.engine.name == "host")
     sign = beside.signing_key(arguments.sign)
     with terminal.Live() as live:
-        request = replace(request, progress=live.download)
+        request = replace(request, watch=live.event)
         sources = fetch(project, request)
-        trees = tuple(t for t in apply(project, line, live.download, request.names))
+        trees = tuple(t for t in apply(project, line, live.event, request.names))
         sources = stage.with_stacks(sources, trees)
         jobs = arguments.jobs or chosen.cores or os.cpu_count() or 1
         layout, ccache = chosen.engine.layout(), chosen.engine.compile_cache(project.store)

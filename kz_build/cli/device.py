@@ -138,6 +138,7 @@ def device_info(arguments: argparse.Namespace) -> int:
 
 def device_push(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.environment import cache_root
+    from kz_build.model.events import quiet
     from kz_build.stages.push import items, push
     from kz_build.views.device import pushed
     from kz_build.views.terminal import Live
@@ -152,7 +153,7 @@ def device_push(arguments: argparse.Namespace) -> int:
     folder = arguments.to.rstrip("/")
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every
-        watch = (lambda name, done, total: live.download("pushing", done, total)) if alone else lambda *_: None
+        watch = live.event if alone else quiet
         return _on_each(
             arguments,
             lambda device: push(cache_root(), device, found, folder, clean=arguments.clean, watch=watch),
@@ -187,6 +188,7 @@ def _say(text: str) -> None:
 def _tried(arguments: argparse.Namespace, what: Any) -> int:
     """Try the same on every device that is meant."""
     from kz_build.cli.common import project as project_of
+    from kz_build.model.events import quiet
     from kz_build.stages.trial import trial
     from kz_build.views.device_report import report
     from kz_build.views.terminal import Live
@@ -195,7 +197,7 @@ def _tried(arguments: argparse.Namespace, what: Any) -> int:
     made = trial(project, _wish(arguments))
     alone = len(arguments.serial) < 2 and not arguments.every
     with Live() as live:
-        watch = (lambda name, done, total: live.download("pushing", done, total)) if alone else lambda *_: None
+        watch = live.event if alone else quiet
         return _on_each(arguments, what(project, made, watch), report)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
-from kz_build.cli.common import project, show
+from kz_build.cli.common import project, relative, show
 from kz_build.model.errors import ConfigError, NotReadyError
 
 
@@ -28,22 +29,74 @@ def export(arguments: argparse.Namespace) -> int:
     elif arguments.dry_run:
         show(arguments, plan, view.plan(plan))
     else:
-        raise NotReadyError(
-            f"this version of kz plans {plan.recipe.name} and checks the machine for it; it cannot run it yet",
-            hint=f"kz export {plan.recipe.name} --preflight, then --dry-run prints the commands to run by hand",
-        )
+        return _run(arguments, found, plan)
+    return 0
+
+
+def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
+    from kz_build.adapters.process import Commands, stoppable
+    from kz_build.cli.common import log_folder
+    from kz_build.stages import env, running
+    from kz_build.stages.preflight import entry, preflight
+    from kz_build.views import export as view
+    from kz_build.views.course import Course
+    from kz_build.views.terminal import Live
+
+    recipe = plan.recipe
+    ready = preflight(project, plan)
+    if any(check.status == "FAIL" for check in ready.checks):
+        return _answers(arguments, ready)
+    commands = Commands(log_folder(project))
+    with stoppable():
+        with Live() as live:
+            environment = env.prepare(project, recipe, commands, live.event)
+        key = running.keys(project, recipe, environment)[1]
+        found = None if arguments.again else running.done(plan, key)
+        if found is None:
+            ready = replace(ready, checks=(*ready.checks, *entry(recipe, environment)))
+            if any(check.status == "FAIL" for check in ready.checks):
+                return _answers(arguments, ready)
+            with Course() as course:
+                found = running.export_recipe(
+                    project, plan, environment, commands, course.moment, again_from=arguments.again
+                )
+    show(arguments, found, view.exported(found, str(relative(found.path))))
     return 0
 
 
 def _preflight(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
-    from kz_build.stages.preflight import preflight
-    from kz_build.views.export import preflight as text
+    from kz_build.stages.preflight import entries, preflight
 
     found = preflight(project, plan)
+    return _answers(arguments, replace(found, checks=(*found.checks, *entries(project, plan.recipe))))
+
+
+def _answers(arguments: argparse.Namespace, found: Any) -> int:
+    from kz_build.views.export import preflight as text
+
     show(arguments, found, text(found))
     failed = [check.name for check in found.checks if check.status == "FAIL"]
     if failed:
-        raise NotReadyError(f"this machine is not ready for {plan.recipe.name}: {', '.join(failed)}")
+        raise NotReadyError(f"this machine is not ready for {found.recipe}: {', '.join(failed)}")
+    return 0
+
+
+def env(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.process import Commands
+    from kz_build.adapters.recipes import named
+    from kz_build.cli.common import log_folder
+    from kz_build.stages.env import prepare
+    from kz_build.views import env as view
+    from kz_build.views.terminal import Live
+
+    found = project(arguments)
+    recipe = named(found.root, found.pins, arguments.recipe)
+    with Live() as live:
+        made = prepare(found, recipe, Commands(log_folder(found)), live.event)
+    if arguments.shell:
+        print(view.shell(made))
+    else:
+        show(arguments, made, view.text(recipe.name, made))
     return 0
 
 

@@ -241,6 +241,13 @@ def export(made: Any) -> None:
     which.add_argument(
         "--preflight", action="store_true", help="is this machine ready? Everything that is not, at once"
     )
+    which.add_argument("--again", metavar="STAGE", default="", help="run this stage and those after it once more")
+
+
+def env(made: Any) -> None:
+    any(made)
+    made.add_argument("recipe", metavar="RECIPE", help="its name: a file of recipes/ without .yaml")
+    made.add_argument("--shell", action="store_true", help='print it as lines for a shell: eval "$(kz env R --shell)"')
 
 
 def diagnose(made: Any) -> None:

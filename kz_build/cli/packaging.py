@@ -19,7 +19,7 @@ def package(arguments: argparse.Namespace) -> int:
     project = project_of(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
-        made = package(project, line, target, live.download)
+        made = package(project, line, target, live.event)
     rows = [
         *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),

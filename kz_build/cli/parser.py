@@ -181,8 +181,15 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "export",
         "exporting",
         options.export,
-        "plan a model's export, and see whether this machine is ready for it",
-        "qwen3-4b-qnn-hybrid --dry-run",
+        "export a model: what keeps it from running first, and its contract before it is kept",
+        "tiny-qwen3-xnnpack",
+    ),
+    (
+        "env",
+        "exporting",
+        options.env,
+        "make the environment that a recipe runs in, and say what it holds",
+        "tiny-qwen3-xnnpack --shell",
     ),
     (
         "diagnose",

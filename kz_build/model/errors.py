@@ -57,10 +57,15 @@ class ConflictError(KzError):
 
 
 class CommandError(KzError):
-    """A program that kz started failed."""
+    """A program that kz started failed: with exit code `code` (-9 for signal 9), what it said in the file `log`."""
 
     exit_code = 5
     name = "command"
+
+    def __init__(self, message: str, *, hint: str = "", code: int = 0, log: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+        self.log = log
 
 
 class StoppedError(CommandError):

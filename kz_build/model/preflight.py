@@ -79,7 +79,7 @@ def glibc(need: str, have: str) -> Check:
 
 def python(need: str, have: Mapping[str, str]) -> Check:
     """Is one of the Pythons found (version -> program) inside a range as `>=3.10,<3.13`?"""
-    fitting = [f"{program} ({version})" for version, program in have.items() if _inside(version, need)]
+    fitting = [f"{program} ({version})" for version, program in have.items() if inside(version, need)]
     if fitting:
         return Check("python", "PASS", f"{fitting[0]}, {need} needed")
     found = ", ".join(have) or "none"
@@ -88,7 +88,8 @@ def python(need: str, have: Mapping[str, str]) -> Check:
     )
 
 
-def _inside(version: str, need: str) -> bool:
+def inside(version: str, need: str) -> bool:
+    """Is a version of Python in a range as `>=3.10,<3.13`? In any, where that is ''."""
     compare = {">=": lambda a, b: a >= b, "<": lambda a, b: a < b, "==": lambda a, b: a == b}
     parts = re.findall(r"(>=|<|==)\s*([0-9.]+)", need)
     return all(compare[sign](_version(version)[: len(_version(bound))], _version(bound)) for sign, bound in parts)

@@ -10,8 +10,9 @@ from kz_build.model.contract import Contract
 
 PLACEHOLDER = re.compile(r"\{([a-z][\w.-]*)\}")
 """A name in braces, so that JSON in an argument stays what it is."""
-FOLDERS = ("out", "weights", "python")
-"""Placeholders that every recipe may use: where it writes, where its weights lie, the Python of its environment."""
+FOLDERS = ("out", "weights", "python", "kz")
+"""Placeholders that every recipe may use: where it writes, where its weights lie, the Python of its environment, kz's own
+scripts for that."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,13 @@ class Recipe:
     output: str
     contract: Contract
     line: str = ""
+    requirements: str = ""
     upstream: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     device: dict[str, str] = field(default_factory=dict)
     chat: str = ""
     traps: tuple[dict[str, str], ...] = ()
+    decode: tuple[str, ...] = ()
 
 
 def recipe(name: str, plain: dict[str, Any]) -> Recipe:
@@ -107,6 +110,7 @@ def recipe(name: str, plain: dict[str, Any]) -> Recipe:
             "weights": {folder: Weights(**of) for folder, of in plain["weights"].items()},
             "upstream": plain["upstream"] or {},
             "traps": tuple(plain["traps"]),
+            "decode": tuple(plain["decode"]),
             "contract": Contract(**contract),
         }
     )

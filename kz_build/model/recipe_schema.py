@@ -110,6 +110,9 @@ def json_schema() -> dict[str, Any]:
 class RecipeOf(Strict):
     about: Text
     line: Name | Literal[""] = ""
+    requirements: Name | Literal[""] = Field(
+        default="", description="what it runs with: a file of recipes/requirements/, without .in"
+    )
     upstream: Upstream | None = None
     command: list[StageOf] = Field(min_length=1)
     environment: dict[Text, str] = {}
@@ -120,6 +123,10 @@ class RecipeOf(Strict):
     traps: list[Trap] = []
     output: Text
     contract: Contract
+    decode: list[Text] = Field(
+        default=[],
+        description="argv of a check: what the .pte decodes against eager torch, said as JSON in its last line",
+    )
 
     @model_validator(mode="after")
     def _whose(self) -> RecipeOf:

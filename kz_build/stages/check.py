@@ -18,6 +18,7 @@ from kz_build.adapters.library import qnn_version, read_library
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.device import DeviceInfo, known_soc
 from kz_build.model.errors import KzError, MissingError
+from kz_build.model.events import Watch, quiet
 from kz_build.model.metrics import METRICS, Comparison, Spread, compared, spreads
 from kz_build.model.pins import digest_of
 from kz_build.model.plain import plain
@@ -27,7 +28,7 @@ from kz_build.model.trial import Measured, Report, Trial
 from kz_build.stages import pte as contract
 from kz_build.stages.answering import Tried, ask, elves
 from kz_build.stages.device import info
-from kz_build.stages.push import FOLDER, Watch, named, push
+from kz_build.stages.push import FOLDER, named, push
 
 TOLERANCE = 15.0
 """Percent that a figure may be worse than at the last run."""
@@ -36,7 +37,7 @@ _THREADTIME = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+(\d+)\s+\d+ . (\S*)")
 _OTHERS = re.compile(r"^(DEBUG|adsprpc|cdsprpc|.*fastrpc.*)", re.I)
 
 
-def check(project: Project, device: Device, trial: Trial, *, watch: Watch = lambda name, done, total: None) -> Report:
+def check(project: Project, device: Device, trial: Trial, *, watch: Watch = quiet) -> Report:
     """Push what is tried and ask everything. Raises MissingError with all that the device's set lacks, DeviceError."""
     tried, report = _checked(project, device, trial, watch)
     _write(project, tried, report)
@@ -51,7 +52,7 @@ def run(
     runs: int = 5,
     warmup: int = 1,
     tolerance: float | None = None,
-    watch: Watch = lambda name, done, total: None,
+    watch: Watch = quiet,
     note: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """`check`, and where nothing failed the runner again and again, each time in a fresh process, against what it took before."""

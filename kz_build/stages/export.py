@@ -1,4 +1,4 @@
-"""A recipe's plan: what would run, where, with what, and what it would make. Nothing runs here yet."""
+"""export: a recipe's plan, what would run, where, with what, and what it would make. `running` runs it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.adapters.recipes import named, recipes
+from kz_build.adapters.venv import SCRIPTS
 from kz_build.model.project import Project
 from kz_build.model.recipe import PLACEHOLDER, Recipe
 
@@ -37,7 +38,7 @@ def plan(project: Project, name: str) -> ExportPlan:
     """The plan of one recipe. Raises ConfigError where there is none of that name, or it is wrong."""
     recipe = named(project.root, project.pins, name)
     pins = project.pins.line(recipe.line) if recipe.line else {"upstream": recipe.upstream["commit"]}
-    names = {"out": str(folder(project, recipe)), "weights": str(weights_folder(project))}
+    names = {name: str(path) for name, path in own_places(project, recipe).items()}
 
     def fill(text: str) -> str:
         return PLACEHOLDER.sub(lambda m: names.get(m[1], m[0]), text)
@@ -82,8 +83,18 @@ def folder(project: Project, recipe: Recipe) -> Path:
     return project.out("export", recipe.line or "upstream", recipe.name)
 
 
+def own_places(project: Project, recipe: Recipe) -> dict[str, Path]:
+    """What the placeholders stand for that every recipe has, `{python}` apart.
+
+    Weights that kz makes lie with what the recipe makes, and links to the store's where a recipe has both.
+    """
+    made = any(not of.repository for of in recipe.weights.values())
+    weights = folder(project, recipe) / "weights" if made else weights_folder(project)
+    return {"out": folder(project, recipe), "weights": weights, "kz": SCRIPTS}
+
+
 def weights_folder(project: Project) -> Path:
-    """Where weights lie: in the store, shared by every recipe and project."""
+    """Where weights of a repository lie: in the store, shared by every recipe and project."""
     return project.store / "weights"
 
 

@@ -12,11 +12,11 @@ from kz_build.adapters import clones, locks, proof, remote, sdk, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.missing import missing_sources
 from kz_build.model.errors import ConfigError, LockError, MissingError
+from kz_build.model.events import Watch
 from kz_build.model.exclude import below
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
 from kz_build.model.request import (
-    Progress,
     Request,
     archive_url,
     file_entry,
@@ -122,9 +122,9 @@ def _installed(request: Request, source: Source, version: str, variable: str, fo
 def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
     entry = file_entry(project, request.line, source)
     note = "" if entry is not None else "overridden in pins.local.yaml"
-    digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress, again=False)
+    digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.watch, again=False)
     if not store.stored_file(project.store, digest).exists():
-        download(project, request.line, source, request.progress, digest)
+        download(project, request.line, source, request.watch, digest)
     folder = proof.unpacked(project.store, digest, *part_of(source, version))
     return Fetched(
         source.name,
@@ -139,7 +139,7 @@ def _bring_file(project: Project, request: Request, source: Source, version: str
 
 
 def download(
-    project: Project, line: str, source: Source, progress: Progress, expected: str = "", *, again: bool = True
+    project: Project, line: str, source: Source, watch: Watch, expected: str = "", *, again: bool = True
 ) -> str:
     """Bring a wheel or archive into the store; gives its sha256. What upstream publishes about it is checked too.
 
@@ -154,11 +154,11 @@ def download(
     else:
         url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
-    with locks.locked(project.store, part.name):
+    with locks.locked(project.store, part.name, watch):
         known = expected or ("" if again else store.once_from(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known
-        http.download(url, part, progress)
+        http.download(url, part, watch)
         if sha1 := published.get("sha1"):
             _check_sha1(part, sha1, source.name)
         if published.get("sha256") and expected and published["sha256"] != expected:
@@ -196,7 +196,7 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
     exclude = source.list("exclude")
-    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
+    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
     tree = root.tree_id(commit)
     if locked_tree and tree != locked_tree:
         raise LockError(
@@ -211,14 +211,16 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
             commits += clones.submodules_of(
                 project.store, root, commit, source, project.pins.submodule_overrides(source.name)
             )
-        trees += _bring_submodules(project, source, commits[1:])
+        trees += _bring_submodules(project, source, commits[1:], request.watch)
     return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
 
 
-def _bring_submodules(project: Project, source: Source, commits: Sequence[tuple[str, str, str]]) -> list[TreeAt]:
+def _bring_submodules(
+    project: Project, source: Source, commits: Sequence[tuple[str, str, str]], watch: Watch
+) -> list[TreeAt]:
     trees = []
     for path, url, commit in commits:
-        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False)
+        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False, watch=watch)
         exclude = below(source.list("exclude"), path)
         clones.fill(project.store, repo, commit, exclude, None)
         trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit), exclude))

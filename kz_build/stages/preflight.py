@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from kz_build.adapters import machine
 from kz_build.adapters.files import sha256_file
-from kz_build.adapters.process import find
+from kz_build.adapters.process import find, run
 from kz_build.adapters.sdk import installed_folder, revision
 from kz_build.model import preflight as ask
+from kz_build.model.errors import ConfigError, LockError, MissingError
 from kz_build.model.preflight import Check, Preflight
 from kz_build.model.project import Project
-from kz_build.model.recipe import Recipe, Weights
+from kz_build.model.recipe import Recipe, Stage, Weights
+from kz_build.stages import env
+from kz_build.stages.env import Environment
 from kz_build.stages.export import ExportPlan, folder, weights_folder
+from kz_build.stages.requirements import chosen
+from kz_build.stages.running import fill
+from kz_build.stages.stage import filled, work_folder
 
 
 def preflight(project: Project, plan: ExportPlan) -> Preflight:
@@ -27,8 +34,49 @@ def preflight(project: Project, plan: ExportPlan) -> Preflight:
         *_sdks(project, recipe),
         *_tools(recipe),
         *_weights(project, recipe),
+        *_requirements(project, recipe),
     ]
     return Preflight(recipe.name, tuple(checks))
+
+
+def entries(project: Project, recipe: Recipe) -> tuple[Check, ...]:
+    """Ports of entry, where the environment is there already."""
+    if not _llama(recipe):
+        return ()
+    environment = env.made(project, recipe)
+    if environment is None:
+        return (Check("ports of entry", "SKIP", "its environment is not made yet", (f"kz env {recipe.name}",)),)
+    return entry(recipe, environment)
+
+
+def entry(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
+    """Does upstream's own script start with the stack applied, and know the recipe's decoder?
+
+    Half of the ways to fail are imports: torchtune beside torchao, a decoder that no released version has.
+    """
+    found = []
+    for one in _llama(recipe):
+        argv = tuple(word for word in filled(one, fill(environment)).run if not word.startswith("--"))
+        wanted = next((word.partition("=")[2] for word in one.run if word.startswith("--decoder_model=")), "")
+        done = run([*argv, "--help"], env=environment.variables, cwd=work_folder(environment, "help", one.inside))
+        choices = re.search(r"--decoder_model\s+\{([^}]*)\}", done.stdout.decode("utf-8", "replace"))
+        known = [name.strip() for name in choices[1].split(",")] if choices else []
+        if done.code != 0 or not known:
+            last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it says nothing"]
+            found.append(Check("ports of entry", "FAIL", f"llama.py --help ended with {done.code}: {last[0][:200]}"))
+        elif wanted not in known:
+            fix = (f"kz verify --line {recipe.line}   # is the stack with the decoder in it?",)
+            found.append(Check("ports of entry", "FAIL", f"llama.py does not know the decoder {wanted}", fix))
+        else:
+            found.append(
+                Check("ports of entry", "PASS", f"llama.py starts and knows {wanted} among {len(known)} decoders")
+            )
+    return tuple(found)
+
+
+def _llama(recipe: Recipe) -> list[Stage]:
+    """Stages that run Qualcomm's llama.py."""
+    return [one for one in recipe.command if any("oss_scripts" in word and "llama" in word for word in one.run)]
 
 
 def _memory(project: Project, recipe: Recipe) -> Check:
@@ -98,6 +146,25 @@ def _weights(project: Project, recipe: Recipe) -> Iterator[Check]:
             )
         else:
             yield Check(f"weights {name}", "PASS", f"{len(of.digests)} files, bytes as in the recipe")
+
+
+def _requirements(project: Project, recipe: Recipe) -> Iterator[Check]:
+    """Is its environment there, or can it be made?"""
+    if not recipe.requirements:
+        return
+    if environment := env.made(project, recipe):
+        yield Check("environment", "PASS", f"there: {environment.folder}")
+        return
+    try:
+        found = chosen(project, recipe)
+    except (ConfigError, LockError) as error:
+        yield Check("environment", "FAIL", str(error), tuple(filter(None, (error.hint,))))
+    except MissingError:
+        return  # no Python that fits: the check of that says it
+    else:
+        yield Check(
+            "environment", "PASS", f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt"
+        )
 
 
 def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:

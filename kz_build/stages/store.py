@@ -16,8 +16,8 @@ from kz_build.stages.proof import part_of
 
 CONTENT = ("git", "sha256", "unpacked")
 """Folders whose entries are proved, each with a seal."""
-REMADE = ("partial", "addresses", "validated", "verdicts", "radar", "github", "digests")
-"""Folders of small files that any command makes anew."""
+REMADE = ("partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "environments")
+"""Folders of what commands make anew."""
 DAY = 86400.0
 PACKS = 50
 """More packs than this in one repository make git slow; its own gc has the same limit (gc.autoPackLimit)."""

@@ -30,6 +30,7 @@ def shown(one: Recipe) -> str:
     rows.append(
         f"  line      {one.line}" if one.line else f"  upstream  {one.upstream['git']} at {one.upstream['commit'][:12]}"
     )
+    rows += [f"  runs with {one.requirements}  (kz env {one.name})"] if one.requirements else []
     rows += [f"  output    {one.output}", "", "  needs"]
     rows.append(f"    RAM + swap  {amount(needs.memory)}  ({needs.memory.source})")
     rows += [f"    disk        {amount(of)} in {folder}  ({of.source})" for folder, of in needs.disk.items()]
@@ -43,6 +44,8 @@ def shown(one: Recipe) -> str:
     rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in _asked(one.contract))]
     for stage in one.command:
         rows += ["", f"  {stage.name}, on the {stage.where}, in {{{stage.inside}}}", *_argv(stage.run, "    ")]
+    if one.decode:
+        rows += ["", "  decode check", *_argv(one.decode, "    ")]
     if one.environment:
         rows += ["", "  environment", *(f"    {key}={value}" for key, value in one.environment.items())]
     if one.device:
@@ -79,6 +82,28 @@ def preflight(found: Any) -> str:
         rows.append(f"{check.status:4}  {check.name:{width}}  {check.evidence}")
         rows += [f"      {' ' * width}  -> {line}" for line in check.fix]
     return "\n".join(rows)
+
+
+def exported(found: Any, path: str) -> str:
+    """What an export left, what its phases took, and how it met its contract."""
+    rows = [f"{path}  {found.size:,} B", f"  sha256 {found.sha256}"]
+    if not found.fresh:
+        rows.insert(0, f"{found.recipe}: nothing to do, it is there")
+    width = max((len(phase.name) for phase in found.phases), default=0)
+    for phase in found.phases:
+        swap = f" + {phase.swap / 10**9:.1f} swap" if phase.swap else ""
+        rows.append(f"  {phase.name:{width}}  {clock(phase.seconds):>7}  {phase.ram / 10**9:5.1f} GB{swap}")
+    rows += [f"  {check.status.value:4}  {check.check}: {check.evidence}" for check in found.checks]
+    if steps := found.decode.get("steps"):
+        least = min(step["cosine"] for step in steps)
+        rows.append(f"  PASS  decode: {len(steps)} steps as eager torch, same tokens, cosine at least {least:.5f}")
+    return "\n".join(rows)
+
+
+def clock(seconds: float) -> str:
+    """`0:42`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
 def amount(of: Amount) -> str:

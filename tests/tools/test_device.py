@@ -23,6 +23,7 @@ from kz_build.adapters import adb as adapter
 from kz_build.adapters.adbd_shell import ARM64_LIBC, QEMU
 from kz_build.adapters.emulated import Emulated
 from kz_build.model.errors import ConfigError, DeviceError
+from kz_build.model.events import Event
 from kz_build.model.pushing import Pushed
 from kz_build.stages.push import items, push
 from tests.conftest import Kz
@@ -280,9 +281,9 @@ def test_a_push_that_is_interrupted_goes_on(server: adapter.Server, device: Emul
         some_bytes(folder / name, 4, tick=int(name))
     whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
 
-    def interrupt(name: str, done: int, total: int) -> None:
-        assert total == 3 * (4 << 20)
-        if done > 10_000_000:
+    def interrupt(event: Event) -> None:
+        assert event.total == 3 * (4 << 20)
+        if event.done > 10_000_000:
             raise KeyboardInterrupt
 
     client = server.device(device.serial)

@@ -1,4 +1,4 @@
-"""`kz export` as a person uses it: list, show, plan, preflight. Nothing runs, nothing is written."""
+"""`kz export` before anything runs: list, show, plan, preflight. Nothing is written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,10 +54,13 @@ def test_a_dry_run_is_a_plan_and_changes_nothing(kz: Kz, copy: Path, tmp_path: P
     assert plan["environment"]["HF_HUB_OFFLINE"] == "1" and plan["sources"]["qnn-sdk"] == "2.42.0.251225"
 
 
-def test_it_does_not_pretend_to_run(kz: Kz) -> None:
-    done = kz("export", NAME)
-    assert done.returncode == 6 and "it cannot run it yet" in done.stderr
-    assert done.stderr.rstrip().endswith("kz: exit 6 (missing)")
+def test_it_does_not_start_what_cannot_end_well(kz: Kz, copy: Path, tmp_path: Path) -> None:
+    before = snapshot(copy)
+    done = kz("-C", copy, "export", NAME, KZ_CACHE=str(tmp_path / "cache"))
+    assert done.returncode == 6 and f"this machine is not ready for {NAME}: " in done.stderr
+    assert "nobody who locked could reach all that recipes/requirements/et-1.2-qnn.in asks for" in done.stdout
+    assert "-> uv pip compile " in done.stdout and "SKIP  ports of entry" not in done.stdout
+    assert snapshot(copy) == before and not (tmp_path / "cache" / "environments").exists()
 
 
 def test_preflight_says_all_at_once_with_what_mends_it(kz: Kz, copy: Path, tmp_path: Path) -> None:
@@ -105,4 +109,4 @@ def test_the_machine_is_read_right() -> None:
     assert disk(Path("/dev/shm/not/made/yet")).kind == "tmpfs"
     place = disk(ROOT)
     assert ROOT.is_relative_to(place.mount) and place.free > 0
-    assert glibc().startswith("2.") and "this Python" in pythons().values()
+    assert glibc().startswith("2.") and sys.executable in pythons().values()
