@@ -52,6 +52,13 @@ def build_android(session: nox.Session) -> None:
     kz(session, "build")
 
 
+@nox.session(name="all")
+def everything(session: nox.Session) -> None:
+    """Everything about a target, from pins to a device: `kz all`. On any machine: `-- -C examples/sample --emulate`."""
+    install(session, "run")
+    kz(session, "all")
+
+
 @nox.session
 def reproduce(session: nox.Session) -> None:
     """Build twice in other surroundings and compare every byte: `kz reproduce`."""
