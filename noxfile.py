@@ -52,8 +52,8 @@ def build_android(session: nox.Session) -> None:
     kz(session, "build")
 
 
-@nox.session(name="all")
-def everything(session: nox.Session) -> None:
+@nox.session
+def all(session: nox.Session) -> None:
     """Everything about a target, from pins to a device: `kz all`. On any machine: `-- -C examples/sample --emulate`."""
     install(session, "run")
     kz(session, "all")

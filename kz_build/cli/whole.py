@@ -60,6 +60,10 @@ def _line_of(project: Any, arguments: argparse.Namespace) -> str:
     return line if line and set(sources) <= set(project.pins.line(line)) else str(project.pins.default)
 
 
+def _as_locked(own: int) -> str:
+    return f"{own} of them this machine's own" if own else "as in pins.lock"
+
+
 class Whole:
     """What `kz all` goes through: which stages this machine cannot do, for which there is no call, and the rest.
 
@@ -197,11 +201,12 @@ class Whole:
 
     def fetch(self) -> str:
         self.chain.fetch()
-        return f"{len(self.chain.sources)} sources, as in pins.lock"
+        return f"{len(self.chain.sources)} sources, {_as_locked(sum(bool(s.note) for s in self.chain.sources))}"
 
     def apply(self) -> str:
         self.chain.apply()
-        return f"{sum(len(tree.patches) for tree in self.chain.trees)} patches, trees as in pins.lock"
+        own = sum(tree.locked is None for tree in self.chain.trees)
+        return f"{sum(len(tree.patches) for tree in self.chain.trees)} patches, trees {_as_locked(own)}"
 
     def build(self) -> str:
         self.chain.plan()

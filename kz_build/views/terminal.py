@@ -140,6 +140,8 @@ class Live:
                 self.bar.remove_task(self.task)
             self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
         self.bar.update(self.task, completed=done, total=total or None)
+        if event.bytes and done >= total > 0:  # what comes next may take long, and say nothing of itself
+            self.stop()
 
 
 def _progress_bar(counts_bytes: bool) -> Any:
