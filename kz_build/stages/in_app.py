@@ -157,8 +157,10 @@ def _asked(
     kind, saw = ask.NONE, list[Seen]()
     for index in range(asking.warmup + asking.runs if not checks[0].failed else 0):
         found, parent, why = _once(tried, app.way, asked)
-        kind = ask.process_kind(parent, found.context if found else "", emulated)
-        answers = [_process(row, kind, found), *_answers(row, found, why)]
+        answers = list(_answers(row, found, why))
+        if found or parent:
+            kind = ask.process_kind(parent, found.context if found else "", emulated)
+            answers.insert(0, _process(row, kind, found))
         bad = any(c.failed for c in answers)
         if index == 0 or bad:
             checks = [checks[0], *answers]

@@ -299,7 +299,9 @@ def test_an_app_that_dies_is_told_from_one_that_is_slow(run: Run, player: Player
 def test_what_android_says_is_shown(run: Run, player: Player) -> None:
     missing = f"Error: Activity class {{{PACKAGE}/kz.ProbeActivity}} does not exist."
     player.plays(am=f"Starting: Intent\nError type 3\n{missing}\n")
-    assert rows(run())["load"] == ("FAIL", f"am: {missing}")
+    found = run()
+    assert rows(found)["load"] == ("FAIL", f"am: {missing}")
+    assert "process" not in rows(found) and found.process == "no app ran"
     (player.at / "am-says").unlink()
     (player.at / "base.apk").unlink()
     player.plays(pm="Failure [INSTALL_FAILED_UPDATE_INCOMPATIBLE: signatures do not match]\n")
