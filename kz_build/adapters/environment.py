@@ -125,6 +125,12 @@ def adb() -> dict[str, str]:
     }
 
 
+def gradle(sdk: Path) -> dict[str, str]:
+    """Environment for Gradle: the networked one, where Android's SDK lies, and what Gradle and Java themselves read."""
+    own = ("JAVA_HOME", "GRADLE_USER_HOME", "GRADLE_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS")
+    return {**networked(), **{k: os.environ[k] for k in own if k in os.environ}, "ANDROID_HOME": str(sdk)}
+
+
 def ca_bundle() -> str:
     """Certificates that pip was told to trust; requests reads its own variables itself."""
     return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""

@@ -86,6 +86,13 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "build a target into dist/<line>/<target>, then audit it",
         "--target android-arm64-xnnpack --dry-run",
     ),
+    (
+        "all",
+        "whole",
+        options.all,
+        "everything about a target: fetched, built, audited, packed, exported, tried on a device",
+        "--recipe qwen3-4b-qnn-hybrid --serial R5CT123",
+    ),
     ("audit", "building", options.target, "check what was built", "--target android-arm64-xnnpack"),
     (
         "attest",

@@ -222,6 +222,55 @@ def test_two_devices_at_once_are_two_reports(kz_here: Kz, device: Emulated, tmp_
         assert [one.get("arch", one.get("exit_code")) for one in json.loads(done.stdout)] == ["v79", 8]
 
 
+def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
+    kz_here: Kz, server: adapter.Server, device: Emulated, tmp_path: Path
+) -> None:
+    """Both are pushed to at the same time; the one that was cut goes on where it stood."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("1", "2", "3"):
+        some_bytes(folder / name, 4, tick=int(name))
+    whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
+    with Emulated("SM8650", tmp_path / "other") as other:
+        serials = ["--serial", device.serial, "--serial", other.serial]
+        device.cut_after(10_000_000)
+        done = kz_here("device", "push", folder, "--json", *serials)
+        assert done.returncode == 8 and device.serial in done.stderr and other.serial not in done.stderr, done.stderr
+        cut, well = json.loads(done.stdout)
+        assert (cut["serial"], cut["exit_code"], well["serial"], len(well["sent"])) == (
+            device.serial,
+            8,
+            other.serial,
+            3,
+        )
+        assert held(other) == whole and held(device).items() < whole.items()
+        cut, well = json.loads(kz_here("device", "push", folder, "--json", *serials).stdout)
+        assert (well["sent"], well["bytes"]) == ([], 0)
+        assert len(cut["sent"]) + cut["kept"] == 3 and held(device) == held(other) == whole
+        server.client.disconnect(other.serial)
+
+
+def test_a_device_that_goes_in_mid_push_and_comes_back_has_all_of_it(
+    pushed: Callable[..., Pushed], server: adapter.Server, device: Emulated, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("1", "2", "3"):
+        some_bytes(folder / name, 4, tick=int(name))
+
+    def unplug(event: Event) -> None:
+        if event.done > 9_000_000:
+            device.offline()
+
+    with pytest.raises(DeviceError, match=rf"^{device.serial}: "):
+        push(tmp_path / "store", server.device(device.serial), items([folder]), watch=unplug)
+    with pytest.raises(DeviceError, match=rf"^{device.serial}: "):
+        pushed(folder)
+    device.online()
+    assert pushed(folder).kept >= 1
+    assert held(device) == {f"set/{name}": (folder / name).read_bytes() for name in "123"}
+
+
 def test_no_device_is_a_missing_thing(kz_here: Kz, server: adapter.Server) -> None:
     done = kz_here("device", "info")
     assert done.returncode == 6 and "kz device emulate" in done.stderr
@@ -438,6 +487,29 @@ def test_any_name_arrives_as_it_is(
     assert push(here / "store", device, found).sent == ()
     assert push(here / "store", device, [], clean=True).removed == (f"{top}/{name}",)
     assert os.listdir(lasting.root.folder / FOLDER[1:]) == [".kz-push"]
+    shutil.rmtree(here)
+
+
+@settings(
+    max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
+)
+@given(NAMES, NAMES)
+@example("a b", "$(touch /data/x)")
+@example("'\"`id`\\", "-rf")
+@example("new\nline", ";exit 3")
+def test_any_folder_is_taken_as_it_is(
+    server: adapter.Server, lasting: Emulated, tmp_path_factory: pytest.TempPathFactory, outer: str, inner: str
+) -> None:
+    here = tmp_path_factory.mktemp("folders")
+    (here / "x").write_bytes(b"x")
+    (here / "y").write_bytes(b"y")
+    shutil.rmtree(lasting.root.folder / "data/local/tmp", ignore_errors=True)
+    (lasting.root.folder / "data/local/tmp").mkdir()
+    device, folder = server.device(lasting.serial), f"/data/local/tmp/{outer}/{inner}"
+    assert push(here / "store", device, items([here / "x", here / "y"]), folder).sent == ("x", "y")
+    assert push(here / "store", device, items([here / "x"]), folder, clean=True).removed == ("y",)
+    there = held(lasting, "/data/local/tmp")
+    assert set(there) == {f"{outer}/{inner}/x", f"{outer}/{inner}/.kz-push"} and there[f"{outer}/{inner}/x"] == b"x"
     shutil.rmtree(here)
 
 
