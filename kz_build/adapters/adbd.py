@@ -165,6 +165,7 @@ class Link:
                 service(stream)
         finally:
             self.streams.pop(stream.own, None)
+            stream.end()  # who still waits for input waits for nothing
             with contextlib.suppress(Gone):
                 self.send(CLSE, stream.own, stream.theirs)
 

@@ -10,22 +10,25 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.adapters import fastimport, git, locks, store, trees
 from kz_build.model.errors import KzError
+from kz_build.model.events import Watch
 from kz_build.model.exclude import excluded
 from kz_build.model.pins import Source, digest_of
 from kz_build.model.sources import TreeAt
 from kz_build.model.stack import Blob
 
 
-def clone(root: Path, path: str, url: str) -> git.Repository:
+def clone(root: Path, path: str, url: str, watch: Watch | None = None) -> git.Repository:
     """The store's partial clone of an address, named after the last part of `path`; it may not be made yet."""
-    return git.Repository(git.repository_path(root, Path(path).name, url))
+    return git.Repository(git.repository_path(root, Path(path).name, url), watch)
 
 
-def fetch_commit(root: Path, name: str, url: str, commit: str, version: str, *, history: bool) -> git.Repository:
+def fetch_commit(
+    root: Path, name: str, url: str, commit: str, version: str, *, history: bool, watch: Watch | None = None
+) -> git.Repository:
     """The store's partial clone of an address, with this commit and its trees in it."""
-    repo = clone(root, name, url)
+    repo = clone(root, name, url, watch)
     if not repo.has(commit):
-        with locks.locked(root, repo.path.name):
+        with locks.locked(root, repo.path.name, repo.watch):
             repo.create(url)
             if not repo.has(commit):
                 repo.fetch_commit(commit, version, history=history)
@@ -37,7 +40,7 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
     marker = repo.path / "kz-whole" / f"{commit}-{digest_of(list(exclude))[:8]}"
     if only is None and marker.exists():
         return
-    with locks.locked(root, repo.path.name):
+    with locks.locked(root, repo.path.name, repo.watch):
         absent = repo.absent(commit)
         entries = repo.entries(commit, exclude) if absent else ()
         repo.fetch_blobs({e.id for e in entries if e.id in absent and (only is None or e.path in only)})
@@ -54,7 +57,7 @@ def import_folder(root: Path, path: str, folder: Path) -> TreeAt:
 def import_files(root: Path, path: str, files: dict[str, Blob], message: str) -> TreeAt:
     """Files as a commit in the store; the same files give the same commit anywhere."""
     repo = git.Repository(git.contents_path(root))
-    with locks.locked(root, repo.path.name):
+    with locks.locked(root, repo.path.name, repo.watch):
         repo.create()
         commit = repo.fast_import(fastimport.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
         repo.git("update-ref", f"refs/kz/{commit}", commit)
@@ -77,7 +80,7 @@ def submodules_of(
             ):
                 continue
             found.append((full, url, link))
-            inner = fetch_commit(root, path, url, link, link, history=False)
+            inner = fetch_commit(root, path, url, link, link, history=False, watch=repo.watch)
             visit(inner, link, full + "/", None)
 
     visit(repo, commit, "", source.list("submodules"))

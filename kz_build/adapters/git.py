@@ -9,14 +9,17 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
-from kz_build.adapters.process import Process, checked, conversation, run
-from kz_build.model.errors import CommandError, KzError
+from kz_build.adapters.process import Output, Process, checked, conversation, followed, required, run
+from kz_build.model.errors import CommandError, KzError, LockError
 from kz_build.model.exclude import excluded
 from kz_build.model.objects import FOLDER
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 
 class ObjectsMissing(KzError):
@@ -65,9 +68,10 @@ def contents_path(store: Path) -> Path:
 
 
 class Repository(NamedTuple):
-    """A bare repository in the store."""
+    """A bare repository in the store, and who watches what is fetched into it."""
 
     path: Path
+    watch: Watch | None = None
 
     def argv(self, *words: str) -> list[str]:
         """A git command line on this repository."""
@@ -136,22 +140,23 @@ class Repository(NamedTuple):
         """Ask upstream once for all these blobs."""
         wanted = "".join(f"{oid}\n" for oid in sorted(ids)).encode()
         if wanted:
-            checked(
-                self.argv(
-                    "-c",
-                    "fetch.negotiationAlgorithm=noop",
-                    "fetch",
-                    "--quiet",
-                    "--no-tags",
-                    "--no-write-fetch-head",
-                    "--filter=blob:none",
-                    "--stdin",
-                    "origin",
-                ),
-                env=networked(),
-                stdin=wanted,
-            )
+            required(*self.fetch(["--stdin", "origin"], stdin=wanted, config=["-c", "fetch.negotiationAlgorithm=noop"]))
             self.index_packs()
+
+    def fetch(
+        self, words: Sequence[str], *, stdin: bytes = b"", config: Sequence[str] = ()
+    ) -> tuple[list[str], Output]:
+        """Bring commits and trees from upstream, and only those blobs that are asked for; gives the command and its end."""
+        argv = self.argv(*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+        if self.watch is None:
+            argv += words
+            return argv, run(argv, env=networked(), stdin=stdin)
+        from kz_build.adapters.progress import Told
+
+        argv += ["--progress", *words]
+        told = Told(self.path.stem.rpartition("-")[0], self.watch)
+        code = followed(argv, told.line, env=networked(), stdin=stdin)
+        return argv, Output(code, b"", told.said.encode())
 
     def index_packs(self) -> None:
         """One index over all packs: every fetch leaves one more, and git opens them all for any read.
@@ -173,15 +178,12 @@ class Repository(NamedTuple):
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
         """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
         depth = [] if history else ["--depth=1"]
-        base = self.argv(
-            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *depth, "origin"
-        )
-        first = run([*base, commit], env=networked())
+        _, first = self.fetch([*depth, "origin", commit])
         if first.code == 0 and self.has(commit):
             return
         said = first.stderr.decode("utf-8", "replace").strip()
         if version != commit:
-            named = run([*base, f"+refs/tags/{version}:refs/tags/{version}"], env=networked())
+            _, named = self.fetch([*depth, "origin", f"+refs/tags/{version}:refs/tags/{version}"])
             said = named.stderr.decode("utf-8", "replace").strip() or said
         if not self.has(commit):
             raise CommandError(
@@ -194,7 +196,7 @@ class Repository(NamedTuple):
         """One `cat-file --batch` to read many objects."""
         with contextlib.ExitStack() as stack:
             argv = self.argv("cat-file", "--batch")
-            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())))
+            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())), self.path)
 
     def fast_import(self, stream: bytes) -> bytes:
         """Feed `git fast-import`; gives what it prints."""
@@ -241,8 +243,8 @@ class Objects:
 
     AHEAD = 64
 
-    def __init__(self, start: Callable[[], Process]) -> None:
-        self.start = start
+    def __init__(self, start: Callable[[], Process], path: Path) -> None:
+        self.start, self.path = start, path
         self.process = start()
 
     def get(self, name: str) -> Found | None:
@@ -312,9 +314,17 @@ class Objects:
         said = self.process.stderr.read().decode("utf-8", "replace").strip()
         # Git ends at an object that a partial clone lacks; the next question is another one.
         self.process = self.start()
+        if _DAMAGE.search(said):
+            where = f"{self.path.parent.name}/{self.path.name}"
+            return LockError(
+                f"{where} was changed or damaged: git could not read {name}\n{said}",
+                hint=f"nothing of it was used. If it is kz's own, remove it and kz fetches it again: rm -rf {self.path}",
+            )
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
+_DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
+"""What git says of an object that is there and is not what it was."""
 Found = tuple[str, str, bytes]
 """(id, type, content) of an object."""
 

@@ -6,7 +6,6 @@ import fnmatch
 import html.parser
 import re
 import urllib.parse
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +16,8 @@ from urllib3.util import Retry
 from kz_build.adapters.environment import ca_bundle
 from kz_build.adapters.files import disk_errors
 from kz_build.model.errors import CommandError, ConfigError
+from kz_build.model.events import Event, Watch
 
-Progress = Callable[[str, int, int], None]
 """(name, bytes so far, bytes in all or 0 where unknown)"""
 
 _TIMEOUT = (10, 60)
@@ -61,7 +60,7 @@ def cause(error: requests.RequestException) -> str:
     return found[0] if found else text[:120]
 
 
-def download(url: str, part: Path, progress: Progress) -> None:
+def download(url: str, part: Path, watch: Watch) -> None:
     """Bring `url` into the file `part`, going on from what is there. Raises CommandError when it stays cut off."""
     part.parent.mkdir(parents=True, exist_ok=True)
     mark = part.with_suffix(".etag")
@@ -82,7 +81,7 @@ def download(url: str, part: Path, progress: Progress) -> None:
                             f"{url} answered HTTP {answer.status_code}",
                             hint="is the version right? does upstream still have it?",
                         )
-                    _receive(answer, part, mark, done if answer.status_code == 206 else 0, progress)
+                    _receive(answer, part, mark, done if answer.status_code == 206 else 0, watch)
                     return
             except requests.RequestException as error:
                 problem = cause(error)
@@ -91,7 +90,7 @@ def download(url: str, part: Path, progress: Progress) -> None:
     )
 
 
-def _receive(answer: requests.Response, part: Path, mark: Path, done: int, progress: Progress) -> None:
+def _receive(answer: requests.Response, part: Path, mark: Path, done: int, watch: Watch) -> None:
     with disk_errors(part):
         tag = answer.headers.get("ETag", "")
         if tag and not tag.startswith("W/"):
@@ -104,7 +103,7 @@ def _receive(answer: requests.Response, part: Path, mark: Path, done: int, progr
             for piece in answer.iter_content(1 << 18):
                 file.write(piece)
                 done += len(piece)
-                progress(name, done, total)
+                watch(Event(name, done, total, bytes=True))
     if total and done < total:
         raise requests.ConnectionError(f"{done} of {total} bytes came")
 

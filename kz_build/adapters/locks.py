@@ -7,21 +7,39 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kz_build.adapters.files import disk_errors
 from kz_build.model.errors import StorageError
 
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
+
+PATIENCE = 2.0
+"""Seconds before one who waits is told."""
+
 
 @contextlib.contextmanager
-def locked(store: Path, name: str) -> Iterator[None]:
-    """Only one process at a time works on `name`."""
-    from filelock import FileLock  # 50 ms (it brings asyncio) that reading does not need
+def locked(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
+    """Only one process at a time works on `name`; who waits for long and watches is told what for."""
+    from filelock import FileLock, Timeout  # 50 ms (it brings asyncio) that reading does not need
 
     folder = store / "locks"
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / f"{name}.lock"):
+    lock = FileLock(folder / f"{name}.lock")
+    try:
+        lock.acquire(timeout=PATIENCE)
+    except Timeout:
+        if watch:
+            from kz_build.model.events import Event
+
+            watch(Event(f"waiting: another kz is at {name}"))
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def hold(store: Path) -> None:

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -51,20 +50,15 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     timeout: float | None = None,
-    seen: bool = False,
 ) -> Output:
-    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start.
-
-    `seen`: what it says of its progress goes to the terminal, and is not in the output.
-    """
+    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
     try:
         done = subprocess.run(
             argv,
             input=stdin,
             env=dict(env if env is not None else plain()),
             cwd=cwd,
-            stdout=subprocess.PIPE,
-            stderr=None if seen else subprocess.PIPE,
+            capture_output=True,
             timeout=timeout,
             check=False,
             start_new_session=True,
@@ -75,12 +69,7 @@ def run(
         ) from error
     except subprocess.TimeoutExpired:
         return Output(124, b"", f"no answer within {timeout:g} s".encode())
-    return Output(done.returncode, done.stdout, done.stderr or b"")
-
-
-def watched() -> bool:
-    """Whether somebody sits before a terminal and wonders what takes so long."""
-    return sys.stderr.isatty()
+    return Output(done.returncode, done.stdout, done.stderr)
 
 
 def checked(
@@ -89,18 +78,39 @@ def checked(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     cwd: Path | None = None,
-    seen: bool = False,
 ) -> bytes:
     """Run a command and give its standard output. Raises CommandError with what it said when it fails."""
-    done = run(argv, env=env, stdin=stdin, cwd=cwd, seen=seen)
-    _require(argv, done)
+    done = run(argv, env=env, stdin=stdin, cwd=cwd)
+    required(argv, done)
     return done.stdout
 
 
-def _require(argv: Argv, done: Output) -> None:
+def required(argv: Argv, done: Output) -> None:
+    """Raise CommandError with what a command said when it failed."""
     if done.code != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
         raise CommandError(f"`{_joined(argv)}` ended with {done.code}\n{said}")
+
+
+def followed(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
+    """Run a command to its end, each line of its standard error to `line`, also those it writes over; gives its exit code."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as given:  # a pipe could fill up while nobody reads what it says
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(
+            argv, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env), start_new_session=True
+        )
+    assert process.stderr
+    try:
+        with open(process.stderr.fileno(), encoding="utf-8", errors="replace", closefd=False) as said:
+            for text in said:  # \r ends a line too
+                line(text)
+        return process.wait()
+    finally:
+        _end_group(process)
+        process.stderr.close()
 
 
 def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
@@ -115,7 +125,7 @@ def all_checked(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]
     """As `side_by_side`, their output alone. Raises CommandError with what the first that failed said."""
     found = side_by_side(argvs, env=env)
     for argv, done in zip(argvs, found, strict=True):
-        _require(argv, done)
+        required(argv, done)
     return [done.stdout for done in found]
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from kz_build.adapters.environment import cache_root
 from kz_build.adapters.files import write_atomic
+from kz_build.adapters.native import NAME as NATIVE
 from kz_build.adapters.record import roll_forward
 from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.lock import Lock, parse_lock
 from kz_build.model.pins import KINDS as SOURCE_KINDS
-from kz_build.model.pins import Override, Pins, merge
+from kz_build.model.pins import RUN_PLACEHOLDERS, Override, Pins, merge
 from kz_build.model.project import Project
 
 PINS, LOCAL, LOCK = "pins.yaml", "pins.local.yaml", "pins.lock"
@@ -177,13 +178,18 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             *(f"{s}.file" for s in target["sources"]),
             *(f"{folder}.{p}" for folder in ("build", "install") for p in target["cmake"]),
         }
-        for leaf, text in _leaves({k: v for k, v in target.items() if k not in ("when", "audit", "needs", "package")}):
+        for leaf, text in _leaves(
+            {k: v for k, v in target.items() if k not in ("when", "audit", "needs", "package", "device")}
+        ):
             for used in PLACEHOLDER.findall(text):
                 need(used, allowed, "placeholder", (*place, *leaf.split(".")))
+        for i, word in enumerate(target["device"]["run"] if target["device"] else ()):
+            for used in PLACEHOLDER.findall(word):
+                need(used, RUN_PLACEHOLDERS, "placeholder", (*place, "device", "run", i))
         for project, cmake in target["cmake"].items():
             need(
                 cmake["source"].split("/")[0],
-                target["sources"],
+                (*target["sources"], NATIVE),
                 "source of this target",
                 (*place, "cmake", project, "source"),
             )

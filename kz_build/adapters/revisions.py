@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.git import Repository, local_environment
-from kz_build.adapters.process import checked, run, watched
+from kz_build.adapters.process import Output, required, run
 from kz_build.adapters.remote import reachable
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 
@@ -87,22 +87,9 @@ def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
     from kz_build.adapters import locks  # file locks are needed only where something is written
 
-    with locks.locked(repository.path.parent.parent, repository.path.name):
-        _asked(
-            repository,
-            *(
-                "fetch",
-                "--quiet",
-                *(["--progress"] if watched() else []),
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--filter=blob:none",
-                "--stdin",
-                "origin",
-            ),
-            stdin="".join(f"{spec}\n" for spec in refspecs).encode(),
-            seen=watched(),
-        )
+    with locks.locked(repository.path.parent.parent, repository.path.name, repository.watch):
+        specs = "".join(f"{spec}\n" for spec in refspecs).encode()
+        _reached(repository, *repository.fetch(["--stdin", "origin"], stdin=specs))
         # All only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
         # known without its trees. Where a killed git has left its lock behind, it is slower.
         repository.index_packs()
@@ -119,10 +106,17 @@ LIST = (
 )
 
 
-def _asked(repository: Repository, *words: str, stdin: bytes = b"", seen: bool = False) -> bytes:
+def _asked(repository: Repository, *words: str) -> bytes:
     """What git says of upstream. Raises MissingError where it does not get there, CommandError where it is refused."""
+    argv = repository.argv(*words)
+    done = run(argv, env=networked())
+    _reached(repository, argv, done)
+    return done.stdout
+
+
+def _reached(repository: Repository, argv: Sequence[str], done: Output) -> None:
     try:
-        return checked(repository.argv(*words), env=networked(), stdin=stdin, seen=seen)
+        required(argv, done)
     except CommandError as error:
         url = repository.git("config", "remote.origin.url").decode().strip()
         if said := reachable(url, 8.0):

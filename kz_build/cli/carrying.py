@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kz_build.cli.common import changing, show, within
+from kz_build.cli.common import changing, show, watching, within
 from kz_build.cli.common import project as project_of
 from kz_build.model.errors import ConfigError, ConflictError
 
@@ -43,7 +43,7 @@ def rebase(arguments: argparse.Namespace) -> int:
     from kz_build.stages.rebase import rebase
     from kz_build.views.carrying import finished
 
-    with changing(arguments) as project:
+    with changing(arguments) as project, watching() as watch:
         if _stepped(arguments, project, "rebase"):
             return 0
         if not arguments.onto:
@@ -51,7 +51,7 @@ def rebase(arguments: argparse.Namespace) -> int:
         if arguments.engine == "docker":
             return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default
-        done = rebase(project, line, arguments.source, arguments.onto, arguments.into)
+        done = rebase(project, line, arguments.source, arguments.onto, arguments.into, watch)
     show(arguments, done, finished(done))
     return 0
 
@@ -71,13 +71,13 @@ def edit(arguments: argparse.Namespace) -> int:
     from kz_build.stages.rebase import abort
     from kz_build.views.carrying import editing
 
-    with changing(arguments) as project:
+    with changing(arguments) as project, watching() as watch:
         line = arguments.line or project.pins.default
         if arguments.abort:
             dropped = abort(project, "edit", line, arguments.source)
             show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is thrown away")
             return 0
-        found = edit(project, line, arguments.source)
+        found = edit(project, line, arguments.source, watch)
     show(arguments, found, editing(found))
     return 0
 
@@ -96,13 +96,13 @@ def import_pr(arguments: argparse.Namespace) -> int:
     from kz_build.stages.import_pr import import_pr
     from kz_build.views.carrying import finished
 
-    with changing(arguments) as project:
+    with changing(arguments) as project, watching() as watch:
         if _stepped(arguments, project, "import-pr"):
             return 0
         if not arguments.number:
             raise ConfigError("kz import-pr: N, the number of a pull request, is needed", hint="kz import-pr --help")
         line = arguments.line or project.pins.default
-        done = import_pr(project, line, arguments.source, arguments.number, arguments.path)
+        done = import_pr(project, line, arguments.source, arguments.number, arguments.path, watch)
     show(arguments, done, finished(done))
     return 0
 
@@ -111,7 +111,7 @@ def upstream(arguments: argparse.Namespace) -> int:
     from kz_build.stages.upstream import resume, upstream
     from kz_build.views.carrying import ready
 
-    with changing(arguments) as project:
+    with changing(arguments) as project, watching() as watch:
         line = arguments.line or ""
         if arguments.step == "continue":
             done = resume(project, line, arguments.source)
@@ -120,7 +120,8 @@ def upstream(arguments: argparse.Namespace) -> int:
         elif not arguments.patch:
             raise ConfigError("kz upstream: PATCH is needed", hint="its file name, number or subject")
         else:
-            done = upstream(project, line or project.pins.default, arguments.source, arguments.patch, arguments.onto)
+            own = line or project.pins.default
+            done = upstream(project, own, arguments.source, arguments.patch, arguments.onto, watch)
     show(arguments, done, ready(done))
     return 0
 
@@ -134,7 +135,8 @@ def status(arguments: argparse.Namespace) -> int:
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     sessions = [(o.session, o.folder) for o in under_way(project)]
-    found = status(project, lines, fetch=arguments.fetch)
+    with watching() as watch:
+        found = status(project, lines, fetch=arguments.fetch, watch=watch)
     said = [standing(sessions)] if sessions else []
     show(arguments, {"sessions": sessions, "stacks": found}, "\n".join([*said, *(text(one) for one in found)]))
     return 0
@@ -147,8 +149,8 @@ def health(arguments: argparse.Namespace) -> int:
     from kz_build.stages.health import FILE, health
     from kz_build.views.health import markdown
 
-    with changing(arguments) as project:
-        found = health(project, fetch=arguments.fetch)
+    with changing(arguments) as project, watching() as watch:
+        found = health(project, fetch=arguments.fetch, watch=watch)
         page = markdown(found, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
         write_atomic(project.root / FILE, page.encode())
     show(arguments, found, f"{sum(len(h.verified.patches) for h in found)} patches of {len(found)} stacks: {FILE}")
@@ -160,7 +162,8 @@ def nightly(arguments: argparse.Namespace) -> int:
     from kz_build.views.health import issue
     from kz_build.views.history import text
 
-    found = nightly(project_of(arguments), issue)
+    with watching() as watch:
+        found = nightly(project_of(arguments), issue, watch)
     said = f"issue: {found.did}" + (f" {found.url}" if found.url else "")
     show(arguments, found, f"{text(found.history, {})}\n{said}")
     return 0

@@ -24,13 +24,33 @@ def project(arguments: argparse.Namespace) -> Any:
 
 
 @contextmanager
+def watching() -> Iterator[Any]:
+    """Who is to be told how far a fetch is: a bar on the terminal, made once there is something to tell."""
+    made: list[Any] = []
+
+    def told(event: Any) -> None:
+        if not made:
+            from kz_build.views.terminal import Live
+
+            made.append(Live())
+        made[0].event(event)
+
+    try:
+        yield told
+    finally:
+        for live in made:
+            live.stop()
+
+
+@contextmanager
 def changing(arguments: argparse.Namespace) -> Iterator[Any]:
     """The project, while no other command changes it."""
     from kz_build.adapters.environment import cache_root
     from kz_build.adapters.locks import locked
 
     root = arguments.root.resolve()
-    with locked(cache_root(), f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"):
+    name = f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"
+    with locked(cache_root(), name, lambda _: print("kz: waiting: another kz changes this project", file=sys.stderr)):
         yield project(arguments)
 
 

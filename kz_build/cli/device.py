@@ -19,6 +19,7 @@ def options(made: Any) -> None:
     """`kz device` and its own verbs."""
     verbs = made.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name, fill, text, example in SUBVERBS:
+        module = "trying" if name in ("check", "run") else "device"
         sub = verbs.add_parser(
             name,
             help=text,
@@ -27,7 +28,7 @@ def options(made: Any) -> None:
             allow_abbrev=False,
         )
         sub.fill = fill
-        sub.set_defaults(verb=f"device.device_{name}")
+        sub.set_defaults(verb=f"{module}.device_{name}")
 
 
 def _json(made: Any) -> None:
@@ -57,6 +58,20 @@ def _push(made: Any) -> None:
     )
 
 
+def _trial(made: Any) -> None:
+    from kz_build.cli.trying import options
+
+    _which(made)
+    options(made)
+
+
+def _timed(made: Any) -> None:
+    from kz_build.cli.trying import timed
+
+    _trial(made)
+    timed(made)
+
+
 def _emulate(made: Any) -> None:
     _json(made)
     made.add_argument(
@@ -75,6 +90,13 @@ def _emulate(made: Any) -> None:
 SUBVERBS = (
     ("list", _json, "devices that adb sees, in whatever state", ""),
     ("info", _which, "what devices are and have: SoC, Android, memory, DSP, heat", "--all"),
+    (
+        "check",
+        _trial,
+        "push what was built, load it there, let a model generate: checks with evidence",
+        "--recipe qwen3-4b-qnn-hybrid",
+    ),
+    ("run", _timed, "check, then time a model and compare with before", "--recipe qwen3-4b-qnn-hybrid --runs 10"),
     ("push", _push, "bring files to devices: only what differs, verified there", "dist/et-1.2 --serial R5CT123"),
     ("emulate", _emulate, "an EMULATED device on loopback, for adb, until Ctrl-C", "--soc SM8750 --root /tmp/device"),
 )
@@ -93,11 +115,13 @@ def device_info(arguments: argparse.Namespace) -> int:
     from kz_build.stages.device import info
     from kz_build.views.device import info as text
 
-    return _on_each(arguments, info, text)
+    return on_each(arguments, info, text)
 
 
 def device_push(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.environment import cache_root
+    from kz_build.model.events import quiet
+    from kz_build.stages.fitting import check_fit
     from kz_build.stages.push import items, push
     from kz_build.views.device import pushed
     from kz_build.views.terminal import Live
@@ -109,22 +133,23 @@ def device_push(arguments: argparse.Namespace) -> int:
             f"kz device push: --to {arguments.to} is no folder of a device", hint="such as /data/local/tmp/kz"
         )
     found = items(arguments.paths)
+    check_fit(found)
     folder = arguments.to.rstrip("/")
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every
-        watch = (lambda name, done, total: live.download("pushing", done, total)) if alone else lambda *_: None
-        return _on_each(
+        watch = live.event if alone else quiet
+        return on_each(
             arguments,
             lambda device: push(cache_root(), device, found, folder, clean=arguments.clean, watch=watch),
             pushed,
         )
 
 
-def _on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
+def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
     """Ask every device that is meant, and show what each said; the first failure gives the exit code."""
     from kz_build.adapters.adb import running
     from kz_build.adapters.environment import variable
-    from kz_build.model.errors import DeviceError
+    from kz_build.model.errors import DeviceError, MissingError
     from kz_build.stages.device import Failed, chosen, each
 
     server = running()
@@ -133,7 +158,13 @@ def _on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
     failed = [one for one in found if isinstance(one, Failed)]
     show(arguments, found, "\n".join(text(one) for one in found if not isinstance(one, Failed)))
     if failed:
-        raise DeviceError("\n".join(one.error for one in failed), hint=failed[0].hint)
+        said = DeviceError("\n".join(one.error for one in failed), hint=failed[0].hint)
+        if all(one.exit_code == MissingError.exit_code for one in failed):
+            said.exit_code, said.name = MissingError.exit_code, MissingError.name
+        raise said
+    bad = [f"{one.serial}: {', '.join(lacks)}" for one in found if (lacks := getattr(one, "failed", ()))]
+    if bad:
+        raise DeviceError("; ".join(bad))
     return 0
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from kz_build.cli.common import project as project_of
-from kz_build.cli.common import show, within
+from kz_build.cli.common import show, watching, within
 
 
 def verify(arguments: argparse.Namespace) -> int:
@@ -25,7 +25,8 @@ def verify(arguments: argparse.Namespace) -> int:
             else [t.name for f in verify(project, lines, (), arguments.tags) for t in f.targets]
         )
         return within(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
-    found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch)
+    with watching() as watch:
+        found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch, watch=watch)
     show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
@@ -46,8 +47,10 @@ def history(arguments: argparse.Namespace) -> int:
     from kz_build.views.history import plain, text
 
     project = project_of(arguments)
-    found = history(project, arguments.line or project.pins.default, arguments.to, fetch=arguments.fetch)
-    diffs = [why(project, one) if arguments.why else {} for one in found]
+    line = arguments.line or project.pins.default
+    with watching() as watch:
+        found = history(project, line, arguments.to, fetch=arguments.fetch, watch=watch)
+        diffs = [why(project, one, watch) if arguments.why else {} for one in found]
     told = list(zip(found, diffs, strict=True))
     show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
     return 0
@@ -59,6 +62,7 @@ def radar(arguments: argparse.Namespace) -> int:
 
     project = project_of(arguments)
     wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
-    found = radar(project, arguments.line or project.pins.default, wanted, arguments.to)
+    with watching() as watch:
+        found = radar(project, arguments.line or project.pins.default, wanted, arguments.to, watch)
     show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))
     return 0

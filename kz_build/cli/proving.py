@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kz_build.cli.building import names_of
+from kz_build.cli.chain import names_of
 from kz_build.cli.common import log_folder, relative, show
 from kz_build.cli.common import project as project_of
 
@@ -58,9 +58,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
     line, target, request = names_of(project, arguments)
     require(project, line, target, request)
     with Live() as live:
-        request = replace(request, progress=live.download)
+        request = replace(request, watch=live.event)
         sources = fetch(project, request)
-        sources = with_stacks(sources, apply(project, line, live.download, request.names))
+        sources = with_stacks(sources, apply(project, line, live.event, request.names))
         prove(project, sources)
         subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs)
         found = reproduce(subject, Commands(log_folder(project), live.note), live.event)

@@ -8,12 +8,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Event:
-    """`phase` is at `done` of `total` (0 where unknown); `text` is a line for people, '' for mere progress."""
+    """`phase` is at `done` of `total` (0 where unknown), in `bytes` or in things; `text` is a line for people, '' for mere
+    progress."""
 
     phase: str
     done: int = 0
     total: int = 0
     text: str = ""
+    bytes: bool = False
 
 
 Watch = Callable[[Event], None]
+
+
+def quiet(event: Event) -> None:
+    """For those who do not watch."""

@@ -46,6 +46,7 @@ class Needs:
     python: str = ""
     glibc: str = ""
     tools: dict[str, str] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,10 @@ class Recipe:
     upstream: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     device: dict[str, str] = field(default_factory=dict)
+    chat: str = ""
     traps: tuple[dict[str, str], ...] = ()
     decode: tuple[str, ...] = ()
+    cosine: float = 0.95
 
 
 def recipe(name: str, plain: dict[str, Any]) -> Recipe:

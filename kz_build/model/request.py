@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from kz_build.model.errors import LockError
+from kz_build.model.events import Watch, quiet
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
-
-Progress = Callable[[str, int, int], None]
-
-
-def quiet(name: str, done: int, total: int) -> None:
-    """Progress for those who do not watch."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +22,7 @@ class Request:
     allow_unpinned: Collection[str] = ()
     omit: tuple[str, ...] = ()
     paths: dict[str, frozenset[str]] | None = None
-    progress: Progress = field(default=quiet)
+    watch: Watch = field(default=quiet)
 
 
 def wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:

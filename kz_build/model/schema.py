@@ -55,6 +55,12 @@ class WheelSource(Strict):
     patches: str = Field(
         default="", description="folder of a quilt stack in the project, with {line} if it has one each"
     )
+    licence: str = Field(
+        default="", description="file in it with terms that each user accepts (`kz accept`) before kz uses it"
+    )
+    lay: dict[Text, Text] = Field(
+        default={}, description="another layout of its files, as links: path -> file or folder in the wheel"
+    )
 
 
 class ArchiveSource(Strict):
@@ -95,7 +101,9 @@ Source = Annotated[
 class CMakeProject(Strict):
     """One configure-and-build. Names in braces: a source's folder, `build.<project>`, `install.<project>`, `jobs`."""
 
-    source: Text = Field(description="source folder: `executorch` or `executorch/examples/qualcomm`")
+    source: Text = Field(
+        description="source folder: `executorch`, `executorch/examples/qualcomm`, or `kz` for kz's own programs"
+    )
     preset: str = ""
     defines: dict[str, str] = Field(default={}, description='cmake -D; write "ON", not ON')
     build: list[Text] = Field(default=[], description="cmake targets; all where empty")
@@ -170,6 +178,11 @@ class Package(Strict):
         description="Gradle coordinates that an app needs beside an AAR file, {source} for a pin's version: libraries of the"
         " target that they bring and that therefore stay out of the AAR",
     )
+    app: str = Field(
+        default="",
+        description="Gradle project, in the source of `audit.java`, of upstream's benchmark app: `kz device check --in-app`"
+        " builds it with the AAR",
+    )
 
 
 class Target(Strict):
@@ -189,7 +202,23 @@ class Target(Strict):
     container: Container | None = None
     audit: Audit = Audit()
     package: Package | None = None
+    device: DeviceUse | None = None
     when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
+
+
+class DeviceUse(Strict):
+    """What of a target is tried on a device: `kz device check`, `kz device run`."""
+
+    loads: list[Text] = Field(min_length=1, description="libraries that must open there, in this order")
+    run: list[Text] = Field(
+        default=[],
+        description="argv of its runner in the device's folder; {model} {tokenizer} {prompt} {tokens} {decoder} {eval_mode}"
+        " {shared_buffer}",
+    )
+    template: Literal["kz", "runner"] = Field(default="kz", description="who lays the prompt into the chat template")
+    text: str = Field(default="", description="file that the runner writes its text to; its output where empty")
+    prompt: Text = Field(default="What is the capital of France?", description="what it is asked where nobody says")
+    model: str = Field(default="", description="file of the project that runs where nobody names another")
 
 
 class SubmoduleOverride(Strict):
@@ -229,6 +258,7 @@ FIELDS: dict[str, list[str]] = {
         Audit,
         Container,
         Package,
+        DeviceUse,
         Target,
         SubmoduleOverride,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import fastimport, git, trees
 from kz_build.adapters.series import stack_sources
@@ -15,29 +15,34 @@ from kz_build.model.sources import Tree
 from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_stack, content
 from kz_build.stages.carried import carried, reading
 
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
+
 ENGINE = "2"
 """Part of the name of every result: a change of the rules that could change a tree must change it."""
 
 
-def apply(project: Project, line: str, progress: Any = None, only: Sequence[str] | None = None) -> tuple[Tree, ...]:
+def apply(
+    project: Project, line: str, watch: Watch | None = None, only: Sequence[str] | None = None
+) -> tuple[Tree, ...]:
     """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all patches and checks that fail, LockError for other trees."""
     project.pins.line(line)
     names = stack_sources(project, line)
-    return _proved(project, line, [name for name in names if only is None or name in only], progress)
+    return _proved(project, line, [name for name in names if only is None or name in only], watch)
 
 
-def apply_source(project: Project, line: str, name: str, progress: Any = None) -> tuple[Tree, Path]:
+def apply_source(project: Project, line: str, name: str, watch: Watch | None = None) -> tuple[Tree, Path]:
     """Apply the stack of one source; gives its tree and the repository that holds it."""
-    tree = _proved(project, line, (name,), progress)[0]
+    tree = _proved(project, line, (name,), watch)[0]
     return tree, tree.repository
 
 
-def _proved(project: Project, line: str, names: Sequence[str], progress: Any) -> tuple[Tree, ...]:
+def _proved(project: Project, line: str, names: Sequence[str], watch: Watch | None) -> tuple[Tree, ...]:
     trees = []
     problems: list[Problem] = []
     for name in names:
-        held = carried(project, line, name)
-        tree, found = reading(project, held, progress, lambda c: apply_to(c.repository, c.base, c.stack, c.locked))
+        held = carried(project, line, name, watch=watch)
+        tree, found = reading(project, held, lambda c: apply_to(c.repository, c.base, c.stack, c.locked))
         problems += found
         if tree:
             trees.append(tree)

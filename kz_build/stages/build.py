@@ -70,7 +70,7 @@ def done(plan: Plan) -> Built | None:
 
 def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:
     """Run a plan. `facts` (sources, overrides) go into the manifest. On any failure dist stays as it was."""
-    with locks.locked(plan.build.parent, plan.target):
+    with locks.locked(plan.build.parent, plan.target, watch):
         return done(plan) or _build(plan, engine, commands, facts, watch)
 
 

@@ -13,6 +13,7 @@ from kz_build.model.pins import Source
 from kz_build.model.project import Project
 
 if TYPE_CHECKING:
+    from kz_build.model.events import Watch
     from kz_build.model.stack import Stack
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Carried(_Held):
         return parse_stack(self.files)
 
 
-def carried(project: Project, line: str, name: str, *, new: bool = False) -> Carried:
+def carried(project: Project, line: str, name: str, *, new: bool = False, watch: Watch | None = None) -> Carried:
     """The stack of a source on a line, with `new` an empty one where there is none.
 
     Raises ConfigError where there is none, LockError where the pin is not locked.
@@ -67,26 +68,27 @@ def carried(project: Project, line: str, name: str, *, new: bool = False) -> Car
     )
     base = "" if overridden else str(entry.get("commit") or "")
     locked = str(((entry or {}).get("patched") or {}).get("tree") or "")
-    return Carried(files, source, project.pins.line(line)[name], git.Repository(path), base, locked)
+    return Carried(files, source, project.pins.line(line)[name], git.Repository(path, watch), base, locked)
 
 
-def reading(project: Project, held: Carried, progress: Any, do: Callable[[Carried], T]) -> T:
+def reading(project: Project, held: Carried, do: Callable[[Carried], T]) -> T:
     """Do something that reads the pinned files; what is not here yet of them is fetched first, and only then."""
     try:
         if held.base and held.repository.exists():
             return do(held)
     except git.ObjectsMissing:
         pass
-    return do(_fetched(project, held, progress))
+    return do(_fetched(project, held))
 
 
-def _fetched(project: Project, held: Carried, progress: Any) -> Carried:
+def _fetched(project: Project, held: Carried) -> Carried:
     from kz_build.adapters import clones, store
-    from kz_build.model.request import Request, quiet
+    from kz_build.model.events import quiet
+    from kz_build.model.request import Request
     from kz_build.stages import fetch
 
     name = held.source.name
-    request = Request(held.stack.line, (name,), paths={name: held.stack.touched}, progress=progress or quiet)
+    request = Request(held.stack.line, (name,), paths={name: held.stack.touched}, watch=held.repository.watch or quiet)
     found = fetch.fetch(project, request)[0]
     if found.kind in ("git", "folder"):
         at = found.trees[0]
@@ -94,5 +96,7 @@ def _fetched(project: Project, held: Carried, progress: Any) -> Carried:
         assert found.file is not None
         at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
     return held._replace(
-        repository=git.Repository(at.repository), base=at.commit, locked=None if found.note else held.locked
+        repository=git.Repository(at.repository, held.repository.watch),
+        base=at.commit,
+        locked=None if found.note else held.locked,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters.git import ObjectsMissing
 from kz_build.adapters.worktree import Worktree
@@ -16,6 +16,9 @@ from kz_build.stages.apply import apply_source
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.finish import Finished, finish, unchanged
 from kz_build.stages.picking import lay
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 
 @dataclass(frozen=True)
@@ -31,13 +34,13 @@ class Editing:
     fresh: bool
 
 
-def edit(project: Project, line: str, source: str, progress: Any = None) -> Editing:
+def edit(project: Project, line: str, source: str, watch: Watch | None = None) -> Editing:
     """Lay a stack out as commits in a worktree, or find the one that is there."""
-    held = carried(project, line, source, new=True)
-    return reading(project, held, progress, lambda c: _edit(project, c, progress))
+    held = carried(project, line, source, new=True, watch=watch)
+    return reading(project, held, lambda c: _edit(project, c))
 
 
-def _edit(project: Project, held: Carried, progress: Any) -> Editing:
+def _edit(project: Project, held: Carried) -> Editing:
     line, name = held.stack.line, held.stack.source
     if not held.repository.has(held.base):
         raise ObjectsMissing(f"{name} is not fetched yet")
@@ -46,7 +49,7 @@ def _edit(project: Project, held: Carried, progress: Any) -> Editing:
         return _shown(held, found[0], fresh=False)
     if found:
         sessions.end(found[0], held.repository)
-    tip = apply_source(project, line, name, progress)[0].commit if held.stack.patches else held.base
+    tip = apply_source(project, line, name, held.repository.watch)[0].commit if held.stack.patches else held.base
     session = Session(
         "edit",
         line,
@@ -88,7 +91,7 @@ def refresh(project: Project, line: str, source: str) -> Finished:
     opened = sessions.the_one(project, "edit", line, source)
     held = carried(project, opened.session.line, opened.session.source, new=True)
     unchanged(held, opened.session)
-    return reading(project, held, None, lambda c: _refresh(project, c, opened))
+    return reading(project, held, lambda c: _refresh(project, c, opened))
 
 
 def _refresh(project: Project, held: Carried, opened: sessions.Open) -> Finished:

@@ -12,11 +12,11 @@ from kz_build.adapters import clones, locks, proof, remote, sdk, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.missing import missing_sources
 from kz_build.model.errors import ConfigError, LockError, MissingError
+from kz_build.model.events import Watch
 from kz_build.model.exclude import below
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
 from kz_build.model.request import (
-    Progress,
     Request,
     archive_url,
     file_entry,
@@ -25,13 +25,14 @@ from kz_build.model.request import (
     wanted_commits,
 )
 from kz_build.model.sources import Fetched, TreeAt
+from kz_build.stages.accept import not_accepted, proved
 from kz_build.stages.proof import part_of
 
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
     """Bring every named source of a line. Raises MissingError, LockError or CommandError; what came before stays."""
     check_installed(project, request)
-    missing = missing_sources(project, request)
+    missing = (*not_accepted(project, request), *missing_sources(project, request))
     if missing:
         raise MissingError(missing)
     check_known(project, request)
@@ -57,8 +58,11 @@ def check_known(project: Project, request: Request) -> None:
                 lacks += [f"what is nested in {name}/{path}" for path in unknown_submodules(project, request, source)]
         elif source.kind != "folder" and not _is_installed(source):
             entry = file_entry(project, request.line, source)
-            if entry is not None and not entry.get("sha256"):
-                lacks.append(f"the digest of {name} {project.pins.line(request.line)[name]}")
+            lacking = [] if entry is None or entry.get("sha256") else ["digest"]
+            if entry is not None and source.options.get("licence") and not entry.get("licence"):
+                lacking.append("licence's digest")
+            if lacking:
+                lacks.append(f"the {' and the '.join(lacking)} of {name} {project.pins.line(request.line)[name]}")
                 trust.append(name)
     if lacks:
         command = " ".join(["kz lock --write", *(f"--trust {name}" for name in trust)])
@@ -120,26 +124,35 @@ def _installed(request: Request, source: Source, version: str, variable: str, fo
 
 
 def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
-    entry = file_entry(project, request.line, source)
-    note = "" if entry is not None else "overridden in pins.local.yaml"
-    digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.progress, again=False)
-    if not store.stored_file(project.store, digest).exists():
-        download(project, request.line, source, request.progress, digest)
-    folder = proof.unpacked(project.store, digest, *part_of(source, version))
+    file = stored(project, request.line, source, request.watch)
+    if source.options.get("licence"):
+        proved(source, file)
+    folder = proof.unpacked(project.store, file.name, *part_of(source, version))
+    lay: dict[str, str] = source.options.get("lay") or {}
     return Fetched(
         source.name,
         source.kind,
         version,
-        f"sha256 {digest}",
+        f"sha256 {file.name}",
         (),
         folder,
-        store.stored_file(project.store, digest),
-        note,
+        file,
+        "overridden in pins.local.yaml" if file_entry(project, request.line, source) is None else "",
+        store.laid(project.store, folder, lay) if lay else None,
     )
 
 
+def stored(project: Project, line: str, source: Source, watch: Watch) -> Path:
+    """A wheel or archive of a line in the store, downloaded where it is not there, its bytes the lock's."""
+    entry = file_entry(project, line, source)
+    digest = str(entry["sha256"]) if entry else download(project, line, source, watch, again=False)
+    if not store.stored_file(project.store, digest).exists():
+        download(project, line, source, watch, digest)
+    return store.stored_file(project.store, digest)
+
+
 def download(
-    project: Project, line: str, source: Source, progress: Progress, expected: str = "", *, again: bool = True
+    project: Project, line: str, source: Source, watch: Watch, expected: str = "", *, again: bool = True
 ) -> str:
     """Bring a wheel or archive into the store; gives its sha256. What upstream publishes about it is checked too.
 
@@ -154,11 +167,11 @@ def download(
     else:
         url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
-    with locks.locked(project.store, part.name):
+    with locks.locked(project.store, part.name, watch):
         known = expected or ("" if again else store.once_from(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known
-        http.download(url, part, progress)
+        http.download(url, part, watch)
         if sha1 := published.get("sha1"):
             _check_sha1(part, sha1, source.name)
         if published.get("sha256") and expected and published["sha256"] != expected:
@@ -196,7 +209,7 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
     else:
         locked_tree = str(project.locked(request.line, source.name)["tree"])
     exclude = source.list("exclude")
-    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
+    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
     tree = root.tree_id(commit)
     if locked_tree and tree != locked_tree:
         raise LockError(
@@ -211,14 +224,16 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
             commits += clones.submodules_of(
                 project.store, root, commit, source, project.pins.submodule_overrides(source.name)
             )
-        trees += _bring_submodules(project, source, commits[1:])
+        trees += _bring_submodules(project, source, commits[1:], request.watch)
     return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
 
 
-def _bring_submodules(project: Project, source: Source, commits: Sequence[tuple[str, str, str]]) -> list[TreeAt]:
+def _bring_submodules(
+    project: Project, source: Source, commits: Sequence[tuple[str, str, str]], watch: Watch
+) -> list[TreeAt]:
     trees = []
     for path, url, commit in commits:
-        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False)
+        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False, watch=watch)
         exclude = below(source.list("exclude"), path)
         clones.fill(project.store, repo, commit, exclude, None)
         trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit), exclude))

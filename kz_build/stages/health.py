@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import revisions
 from kz_build.adapters.series import stack_sources
@@ -12,6 +12,9 @@ from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.history import History, walked
 from kz_build.stages.verify import Verified, verified
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 FILE = "patches/HEALTH.md"
 
@@ -29,13 +32,13 @@ class Health:
         return tuple(s for s in self.history.stories if not s.now.holds) if self.history else ()
 
 
-def health(project: Project, *, fetch: bool = False, progress: Any = None) -> tuple[Health, ...]:
+def health(project: Project, *, fetch: bool = False, watch: Watch | None = None) -> tuple[Health, ...]:
     """Judge every stack of every line: on all releases and upstream's branch, a wheel's on its own pin."""
     found = []
     for line in project.pins.lines:
         for name in stack_sources(project, line):
-            held = carried(project, line, name)
-            found.append(reading(project, held, progress, lambda c: _health(project, c, fetch)))
+            held = carried(project, line, name, watch=watch)
+            found.append(reading(project, held, lambda c: _health(project, c, fetch)))
     return tuple(found)
 
 

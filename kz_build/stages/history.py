@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import contents, revisions, trees
 from kz_build.adapters import history as upstream
@@ -17,6 +17,9 @@ from kz_build.model.project import Project
 from kz_build.model.why import concerned, turned
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import judged, read_blobs
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,17 @@ class History:
 
 
 def history(
-    project: Project, line: str, to: str = "main", *, fetch: bool = False, progress: Any = None
+    project: Project, line: str, to: str = "main", *, fetch: bool = False, watch: Watch | None = None
 ) -> tuple[History, ...]:
     """The history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError where there is none."""
     project.pins.line(line)
     found = []
     for name in stack_sources(project, line):
-        held = carried(project, line, name)
+        held = carried(project, line, name, watch=watch)
         if held.source.kind == "git":
             if fetch and held.repository.exists():
                 revisions.fetch_names(held.repository)
-            found.append(reading(project, held, progress, lambda c: walked(project, c, to)))
+            found.append(reading(project, held, lambda c: walked(project, c, to)))
     if not found:
         raise ConfigError(f"line {line} has no stack on a git source", hint="a wheel has versions, but no commits")
     return tuple(found)
@@ -92,10 +95,10 @@ def _followed(held: Carried, tip: str, story: Story) -> Story:
     return replace(story, steps=steps, now=followed(held, tip, story.now))
 
 
-def why(project: Project, found: History, progress: Any = None) -> dict[tuple[str, str], str]:
+def why(project: Project, found: History, watch: Watch | None = None) -> dict[tuple[str, str], str]:
     """(patch, commit) -> upstream's diff of just the lines that the patch stands on, for each step that broke one."""
-    held = carried(project, found.line, found.source)
-    return reading(project, held, progress, lambda c: _why(c, found.stories))
+    held = carried(project, found.line, found.source, watch=watch)
+    return reading(project, held, lambda c: _why(c, found.stories))
 
 
 def _why(held: Carried, told: Sequence[Story]) -> dict[tuple[str, str], str]:

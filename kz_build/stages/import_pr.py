@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import contents, fastimport, git, history, locks, mails, revisions, trees
 from kz_build.model.errors import ConfigError
@@ -24,16 +24,19 @@ from kz_build.stages.finish import Finished
 from kz_build.stages.judging import read_blobs
 from kz_build.stages.rebase import carry_on, git_source
 
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
+
 
 def import_pr(
-    project: Project, line: str, source: str, number: int, paths: Sequence[str] = (), progress: Any = None
+    project: Project, line: str, source: str, number: int, paths: Sequence[str] = (), watch: Watch | None = None
 ) -> Finished:
     """Put the commits of a pull request on top of a stack, each as one patch; one that merged upstream in between is one patch.
 
     Raises ConfigError where there is no such request or the stack has it, ConflictError like `rebase`.
     """
     name = git_source(project, line, source)
-    held = carried(project, line, name, new=True)
+    held = carried(project, line, name, new=True, watch=watch)
     slug = slug_of(held.source.location)
     if not slug:
         raise ConfigError(f"{held.source.location} is not on GitHub: it has no pull requests")
@@ -43,10 +46,10 @@ def import_pr(
             f"the stack has #{number} already: {', '.join(there)}",
             hint=f"to take it anew, drop those first: kz edit {name} --line {line}",
         )
-    return reading(project, held, progress, lambda c: _begun(project, c, slug, number, paths, progress))
+    return reading(project, held, lambda c: _begun(project, c, slug, number, paths))
 
 
-def _begun(project: Project, held: Carried, slug: str, number: int, paths: Sequence[str], progress: Any) -> Finished:
+def _begun(project: Project, held: Carried, slug: str, number: int, paths: Sequence[str]) -> Finished:
     repo = held.repository
     line, name = held.stack.line, held.stack.source
     if not repo.has(held.base):
@@ -61,7 +64,7 @@ def _begun(project: Project, held: Carried, slug: str, number: int, paths: Seque
     if not patches:
         raise ConfigError(f"#{number} changes nothing" + (f" in {', '.join(paths)}" if paths else ""))
     commits = _commits(project, held, base, patches)
-    tip = apply_source(project, line, name, progress)[0].commit if held.stack.patches else held.base
+    tip = apply_source(project, line, name, held.repository.watch)[0].commit if held.stack.patches else held.base
     session = Session(
         "import-pr",
         line,

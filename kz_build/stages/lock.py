@@ -6,16 +6,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import clones, git, remote, store
+from kz_build.adapters import clones, git, licence, remote, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.series import read_stack
 from kz_build.adapters.stacks import parse_stack
 from kz_build.model.errors import CommandError, ConfigError, ConflictError, MissingError
+from kz_build.model.events import Watch, quiet
 from kz_build.model.exclude import excluded
 from kz_build.model.lock import Lock
 from kz_build.model.pins import Source
 from kz_build.model.project import Project
-from kz_build.model.request import Progress, quiet
 from kz_build.model.sources import TreeAt
 from kz_build.stages import fetch
 from kz_build.stages.apply import apply_to
@@ -34,7 +34,7 @@ class Resolved:
     notes: tuple[str, ...]
 
 
-def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progress: Progress) -> Resolved:
+def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch: Watch) -> Resolved:
     """Resolve every source of these lines. `trust` names those to download and take the digest of, whatever the lock says."""
     notes: list[str] = []
     known = {source for line in lines for source in project.pins.line(line)}
@@ -46,14 +46,14 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], progr
     new = {line: dict(entries) for line, entries in project.lock.lines.items() if line in project.pins.lines}
     for line in lines:
         new[line] = {
-            name: _resolve(project, line, project.pins.source(name), name in trust, progress, notes)
+            name: _resolve(project, line, project.pins.source(name), name in trust, watch, notes)
             for name in project.pins.line(line)
         }
     return Resolved(Lock(new), tuple(notes))
 
 
 def _resolve(
-    project: Project, line: str, source: Source, trusted: bool, progress: Progress, notes: list[str]
+    project: Project, line: str, source: Source, trusted: bool, watch: Watch, notes: list[str]
 ) -> dict[str, Any]:
     version = project.pins.line(line)[source.name]
     old = dict(project.lock.entry(line, source.name) or {})
@@ -66,8 +66,8 @@ def _resolve(
         if source.kind == "image":
             return {**entry, "digest": (not trusted and old.get("digest")) or _digest(source, version)}
         if source.kind == "git":
-            return _stacked(project, line, source, _git(project, source, version, entry, notes))
-        return _stacked(project, line, source, _file(project, line, source, entry, old, trusted, progress), progress)
+            return _stacked(project, line, source, _git(project, source, version, entry, watch, notes))
+        return _stacked(project, line, source, _file(project, line, source, entry, old, trusted, watch), watch)
     except (CommandError, MissingError) as error:
         if isinstance(error, MissingError) and source.kind != "image":
             raise
@@ -86,10 +86,12 @@ def _digest(source: Source, tag: str) -> str:
     return daemon.connect().digest(source.location, tag)
 
 
-def _git(project: Project, source: Source, version: str, entry: dict[str, Any], notes: list[str]) -> dict[str, Any]:
+def _git(
+    project: Project, source: Source, version: str, entry: dict[str, Any], watch: Watch, notes: list[str]
+) -> dict[str, Any]:
     url = project.git_url(source)
     commit = remote.resolve(url, version)
-    repo = clones.fetch_commit(project.store, source.name, url, commit, version, history=True)
+    repo = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=watch)
     submodules: dict[str, Any] = {}
 
     def visit(repo: git.Repository, commit: str, prefix: str, wanted: tuple[str, ...] | None) -> None:
@@ -104,7 +106,7 @@ def _git(project: Project, source: Source, version: str, entry: dict[str, Any], 
                 continue
             submodules[full] = {"url": link_url, "commit": link, "tree": None, "nested": None}
             try:
-                inner = clones.fetch_commit(project.store, full, link_url, link, link, history=False)
+                inner = clones.fetch_commit(project.store, full, link_url, link, link, history=False, watch=watch)
             except CommandError as error:
                 notes.append(
                     f"{source.name}/{full}: {str(error).splitlines()[-1]}; its tree and nested submodules are left unknown"
@@ -143,7 +145,7 @@ def _file(
     entry: dict[str, Any],
     old: dict[str, Any],
     trusted: bool,
-    progress: Progress,
+    watch: Watch,
 ) -> dict[str, Any]:
     from kz_build.adapters import http
 
@@ -152,26 +154,34 @@ def _file(
         if not trusted:
             same = old.get("url") == entry["url"]
             return {**entry, "sha256": old.get("sha256") if same else None, "size": old.get("size") if same else None}
-        digest = fetch.download(project, line, source, progress)
+        digest = fetch.download(project, line, source, watch)
         return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
     if old.get("sha256") and not trusted and http.tag_fits(old["file"], source.options["tag"]):
-        return {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}
+        return _licensed(
+            project, source, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}, old
+        )
     wheel = http.find_wheel(
         index_url(source.options["index"]), source.location, entry["version"], source.options["tag"]
     )
     if wheel.sha256 and not trusted:
-        return {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url)}
-    digest = fetch.download(project, line, source, progress)
-    return {
-        **entry,
-        "file": wheel.name,
-        "sha256": digest,
-        "size": store.stored_file(project.store, digest).stat().st_size,
-    }
+        size = wheel.size or http.size(wheel.url)
+        return _licensed(project, source, {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": size}, old)
+    digest = fetch.download(project, line, source, watch)
+    size = store.stored_file(project.store, digest).stat().st_size
+    return _licensed(project, source, {**entry, "file": wheel.name, "sha256": digest, "size": size}, old)
+
+
+def _licensed(project: Project, source: Source, entry: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """Add the digest of the licence that users accept; null where neither the wheel nor an old lock can tell."""
+    if not (name := source.options["licence"]):
+        return entry
+    wheel = store.stored_file(project.store, entry["sha256"])
+    known = old.get("licence") if old.get("sha256") == entry["sha256"] else None
+    return {**entry, "licence": licence.digest(wheel, name) if wheel.exists() else known}
 
 
 def _stacked(
-    project: Project, line: str, source: Source, entry: dict[str, Any], progress: Progress = quiet
+    project: Project, line: str, source: Source, entry: dict[str, Any], watch: Watch = quiet
 ) -> dict[str, Any]:
     """Add what the stack gives on this source."""
     files = read_stack(project, line, source.name)
@@ -184,7 +194,7 @@ def _stacked(
         base = TreeAt("", repo.path, entry["commit"], entry["tree"])
     else:
         if not store.stored_file(project.store, entry["sha256"]).exists():
-            fetch.download(project, line, source, progress, entry["sha256"])
+            fetch.download(project, line, source, watch, entry["sha256"])
         content = store.wheel_files(store.stored_file(project.store, entry["sha256"]))
         base = clones.import_files(project.store, "", content, f"sha256 {entry['sha256']}")
         entry = {**entry, "commit": base.commit, "tree": base.tree}

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kz_build.adapters import github, revisions
 from kz_build.adapters.environment import variable
@@ -17,6 +17,9 @@ from kz_build.model.history import Story
 from kz_build.model.project import Project
 from kz_build.stages.carried import carried, reading
 from kz_build.stages.history import History, walked
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 _BROKEN = re.compile(r"<!-- kz-broken: (\{.*\}) -->")
 
@@ -32,7 +35,7 @@ class Nightly:
     url: str
 
 
-def nightly(project: Project, body: Any, progress: Any = None) -> Nightly:
+def nightly(project: Project, body: Any, watch: Watch | None = None) -> Nightly:
     """Walk the newest line with a stack on a git source to upstream's branch, and write the issue of GITHUB_REPOSITORY where
     something is new. `body(history, news, healed)` gives its text.
     """
@@ -43,13 +46,13 @@ def nightly(project: Project, body: Any, progress: Any = None) -> Nightly:
         )
         raise MissingError((missing,))
     line, name = _newest(project)
-    held = carried(project, line, name)
+    held = carried(project, line, name, watch=watch)
 
     def walk(c: Any) -> History:
         revisions.fetch_names(c.repository)
         return walked(project, c, revisions.trunk(c.repository))
 
-    found = reading(project, held, progress, walk)
+    found = reading(project, held, walk)
     marker = f"kz-nightly {line} {name}"
     issue = github.find_issue(project.store, slug, marker)
     known = _known(issue)

@@ -21,13 +21,14 @@ from kz_build.model.checks import CheckResult, Status
 from kz_build.model.classfile import java_side
 from kz_build.model.elf import JavaSide
 from kz_build.model.errors import AuditError, ConfigError, LockError
+from kz_build.model.events import Watch
 from kz_build.model.java import java_side as java_of_sources
 from kz_build.model.lock import as_text
 from kz_build.model.manifest import DamagedError
 from kz_build.model.papers import Component
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
-from kz_build.model.request import Progress, Request
+from kz_build.model.request import Request
 from kz_build.model.sources import Fetched
 from kz_build.model.stack import Blob
 from kz_build.model.wheel import local_version
@@ -72,7 +73,7 @@ class _Built:
     overrides: tuple[Mapping[str, str], ...]
 
 
-def package(project: Project, line: str, target: str, progress: Progress) -> Package:
+def package(project: Project, line: str, target: str, watch: Watch) -> Package:
     """Write dist/<line>/aar/<name>-<version>+kz.g<tree>-<target>.aar and its Gradle snippet's facts.
 
     Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of which nobody
@@ -84,8 +85,8 @@ def package(project: Project, line: str, target: str, progress: Progress) -> Pac
         raise ConfigError(f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/package.md")
     if failed := [c for c in recorded(project, line, target) if c.failed]:
         raise AuditError(f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}")
-    sources = _fetched(project, line, java, how["aar"], progress)
-    source, aar = with_stacks(sources, apply(project, line, progress, (java["source"],)))
+    sources = _fetched(project, line, java, how["aar"], watch)
+    source, aar = with_stacks(sources, apply(project, line, watch, (java["source"],)))
     built = _built(project, line, target, source)
     content = _content(aar)
     brought = {lib: _filled(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
@@ -113,12 +114,12 @@ def package(project: Project, line: str, target: str, progress: Progress) -> Pac
     return found
 
 
-def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, progress: Progress) -> tuple[Fetched, ...]:
+def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, watch: Watch) -> tuple[Fetched, ...]:
     """The source of the Java side, with those files of it alone, and upstream's AAR."""
     name = str(java["source"])
-    at = fetch(project, Request(line, (name, aar), paths={}, progress=progress))[0].trees[0]
+    at = fetch(project, Request(line, (name, aar), paths={}, watch=watch))[0].trees[0]
     paths = {e.path for e in Repository(at.repository).entries(at.tree) if e.path.startswith(tuple(java["paths"]))}
-    return fetch(project, Request(line, (name, aar), paths={name: frozenset(paths)}, progress=progress))
+    return fetch(project, Request(line, (name, aar), paths={name: frozenset(paths)}, watch=watch))
 
 
 def _content(aar: Fetched) -> dict[str, bytes]:

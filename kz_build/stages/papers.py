@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build import __version__
-from kz_build.adapters import files, git, locks, minisign, notices
+from kz_build.adapters import files, git, locks, minisign, native, notices
 from kz_build.adapters.environment import variable
 from kz_build.model import papers as model
 from kz_build.model.papers import Component
@@ -162,7 +162,11 @@ def _statement(
         "target": plan.target,
         "soc": soc or target["soc"],
         "pins": {
-            "digest": {"sha256": digest_of([pins, {k: v for k, v in target.items() if k not in ("audit", "package")}])}
+            "digest": {
+                "sha256": digest_of(
+                    [pins, {k: v for k, v in target.items() if k not in ("audit", "package", "device")}]
+                )
+            }
         },
         "canonical": manifest["canonical"],
         "overrides": overrides,
@@ -184,6 +188,7 @@ def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[t
     """Folders of this machine, and what papers call them."""
     found = {str(s.folder): f"/kz/{s.name}" for s in sources if s.folder and not s.trees}
     found |= {str(s.file): f"/kz/file/{s.name}" for s in sources if s.file}
+    found |= {str(native.FOLDER): f"/kz/{native.NAME}"}
     found |= {str(project.store): "/kz/cache", str(project.root): "/kz/project", sys.executable: "/kz/python"}
     found |= {str(plan.tree): "/kz", str(plan.build): "/kz/out"}
     return list(found.items())

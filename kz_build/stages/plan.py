@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build import __version__
+from kz_build.adapters import native
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
@@ -30,6 +31,13 @@ class _Context:
     layout: Layout
     values: Mapping[str, str]
     ccache: Ccache | None
+
+    @property
+    def native(self) -> Path | None:
+        """Where a build finds kz's own programs, None where the target has none of them."""
+        if all(cmake["source"].split("/")[0] != native.NAME for cmake in self.target["cmake"].values()):
+            return None
+        return self.tree / native.NAME if self.layout.image else native.FOLDER
 
     @property
     def tree(self) -> Path:
@@ -88,9 +96,10 @@ def plan(
     inputs = [
         __version__,
         name,
-        {k: v for k, v in target.items() if k not in ("audit", "container", "package")},
+        {k: v for k, v in target.items() if k not in ("audit", "container", "package", "device")},
         soc,
         [s.key() for s in sources],
+        native.digest() if context.native else None,
         layout.image or (sys.version_info[:2] if "{python}" in str(target) else None),
     ]
     return Plan(
@@ -143,6 +152,8 @@ def _context(
     for source in sources:
         values[source.name] = str(context.folder(source))
         values[f"{source.name}.file"] = context.file(source)
+    if context.native:
+        values[native.NAME] = str(context.native)
     for project_name in target["cmake"]:
         values[f"build.{project_name}"] = str(build / project_name)
         values[f"install.{project_name}"] = str(build / f"{project_name}-install")
@@ -158,6 +169,8 @@ def _brought(context: _Context, project: Project) -> Iterator[Bring]:
             yield Bring(source.folder, context.folder(source), only, f"{known} {source.folder.name}" if known else "")
         if source.file and f"{{{source.name}.file}}" in str(context.target):
             yield Bring(source.file, Path(context.file(source)).parent, (), source.identity)
+    if context.native:
+        yield Bring(native.FOLDER, context.native, (), f"sha256 {native.digest()} {native.NAME}")
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
@@ -209,6 +222,8 @@ def _flags(context: _Context) -> dict[str, str]:
     """Prefix maps for all three languages: without them each object holds the folder it was built in."""
     folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
     folders |= {str(context.folder(s)): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    if context.native:
+        folders[str(context.native)] = f"{MAPPED}/{native.NAME}"
     folders = {folder: to for folder, to in folders.items() if folder != to}
     maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}

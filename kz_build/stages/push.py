@@ -17,6 +17,7 @@ from kz_build.adapters.digests import remembered_sha256
 from kz_build.adapters.locks import locked
 from kz_build.model.device import free_storage
 from kz_build.model.errors import ConfigError, DeviceError, Problem
+from kz_build.model.events import Event, Watch, quiet
 from kz_build.model.pushing import (
     PARTS,
     RECORD,
@@ -34,8 +35,6 @@ from kz_build.model.pushing import (
 FOLDER = "/data/local/tmp/kz"
 HASHING = 4
 """Files hashed at once."""
-Watch = Callable[[str, int, int], None]
-"""Gets (file, bytes so far, bytes in all)."""
 
 
 def items(paths: Iterable[Path]) -> tuple[Item, ...]:
@@ -43,8 +42,7 @@ def items(paths: Iterable[Path]) -> tuple[Item, ...]:
 
     Raises ConfigError with every path that is not there or cannot be pushed.
     """
-    found: list[Item] = []
-    problems = []
+    pairs: list[tuple[Path, str]] = []
     for path in paths:
         top = path.absolute()
         if top.is_dir():
@@ -52,17 +50,25 @@ def items(paths: Iterable[Path]) -> tuple[Item, ...]:
             files = [(file, f"{top.name}/{file.relative_to(top).as_posix()}") for file in sorted(inside)]
         else:
             files = [(top, top.name)]
-        for file, name in files:
-            try:
-                facts = file.stat()
-            except OSError as error:
-                problems.append(Problem(str(file), 0, error.strerror or str(error)))
-                continue
-            if not stat.S_ISREG(facts.st_mode):
-                problems.append(Problem(str(file), 0, "is no plain file"))
-                continue
-            mode = 0o755 if facts.st_mode & 0o111 else 0o644
-            found.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
+        pairs += files
+    return named(pairs)
+
+
+def named(pairs: Iterable[tuple[Path, str]]) -> tuple[Item, ...]:
+    """Files under the names that they get below the device's folder. Raises ConfigError as `items`."""
+    found: list[Item] = []
+    problems = []
+    for file, name in pairs:
+        try:
+            facts = file.stat()
+        except OSError as error:
+            problems.append(Problem(str(file), 0, error.strerror or str(error)))
+            continue
+        if not stat.S_ISREG(facts.st_mode):
+            problems.append(Problem(str(file), 0, "is no plain file"))
+            continue
+        mode = 0o755 if facts.st_mode & 0o111 else 0o644
+        found.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
     if problems:
         raise ConfigError("these cannot be pushed:", tuple(problems))
     checked_names(found)
@@ -76,14 +82,14 @@ def push(
     folder: str = FOLDER,
     *,
     clean: bool = False,
-    watch: Watch = lambda name, done, total: None,
+    watch: Watch = quiet,
 ) -> Pushed:
     """Bring files to a folder of the device. Killed at any point, the next push goes on after the last whole file.
 
     `clean`: what former pushes brought and is not among them goes. Raises DeviceError, StorageError.
     """
     started = time.monotonic()
-    with locked(store, f"push-{device.serial.replace('/', '_')}"):
+    with locked(store, f"push-{device.serial.replace('/', '_')}", watch):
         with ThreadPoolExecutor(HASHING) as pool:
             digests = list(pool.map(lambda item: remembered_sha256(store, item.local), found))
         hashed = [replace(item, sha256=digest) for item, digest in zip(found, digests, strict=True)]
@@ -93,7 +99,9 @@ def push(
             _require_room(device, folder, plan, free)
             _remove(device, folder, plan.stale)
             total = sum(item.size for item in plan.send)
-            sending, verifying = _send(device, files, folder, plan.send, lambda name, done: watch(name, done, total))
+            sending, verifying = _send(
+                device, files, folder, plan.send, lambda done: watch(Event("pushing", done, total, bytes=True))
+            )
             if plan.send or plan.stale:
                 _rewrite(device, files, folder, {**recorded, **{i.name: entry_of(i) for i in plan.send}}, plan.stale)
     return Pushed(
@@ -111,7 +119,7 @@ def push(
 
 
 def _send(
-    device: Device, files: Files, folder: str, found: Sequence[Item], watch: Callable[[str, int], None]
+    device: Device, files: Files, folder: str, found: Sequence[Item], sent: Callable[[int], None]
 ) -> tuple[float, float]:
     """Send files one after the other; the device hashes each while the next one comes. Gives (sending, waiting) in seconds."""
     sending = waiting = 0.0
@@ -119,14 +127,14 @@ def _send(
     settled: Future[None] | None = None
     with ThreadPoolExecutor(1) as beside:
         for index, item in enumerate(found):
-            part, at, name = PARTS[index % 2], done, item.name
+            part, at = PARTS[index % 2], done
             started = time.monotonic()
             files.send(
                 item.local,
                 f"{folder}/{part}",
                 mode=item.mode,
                 mtime=item.mtime,
-                sent=lambda now, at=at, name=name: watch(name, at + now),  # type: ignore[misc]
+                sent=lambda now, at=at: sent(at + now),  # type: ignore[misc]
             )
             sending += time.monotonic() - started
             waiting += _waited(settled)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import git, revisions, trees
 from kz_build.adapters import history as upstream
@@ -25,6 +25,9 @@ from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.history import walked
 from kz_build.stages.judging import judged
 from kz_build.stages.merging import Merges
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 Ids = tuple[str, ...]
 """Blob ids of the stack's files in one commit, in sorted order of the paths; '' for a file that is not there."""
@@ -83,7 +86,9 @@ class Wanted:
     fetch: bool = False
 
 
-def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progress: Any = None) -> tuple[Radar, ...]:
+def radar(
+    project: Project, line: str, wanted: Wanted, to: str = "main", watch: Watch | None = None
+) -> tuple[Radar, ...]:
     """Judge pull requests against every stack of a line on a git source. Raises ConfigError for one that there is not."""
     project.pins.line(line)
     if wanted.since is not None:
@@ -93,9 +98,9 @@ def radar(project: Project, line: str, wanted: Wanted, to: str = "main", progres
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
     found = []
     for name in stack_sources(project, line):
-        held = carried(project, line, name)
+        held = carried(project, line, name, watch=watch)
         if held.source.kind == "git":
-            found.append(reading(project, held, progress, lambda c: _radar(project, c, wanted, to)))
+            found.append(reading(project, held, lambda c: _radar(project, c, wanted, to)))
     if not found:
         raise ConfigError(f"line {line} has no stack on a git source", hint="pull requests change git sources")
     return tuple(found)

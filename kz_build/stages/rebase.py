@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import revisions
 from kz_build.adapters.series import stack_sources
@@ -17,6 +17,9 @@ from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.finish import Finished, finish, unchanged
 from kz_build.stages.picking import proceed, skipped
 
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
+
 
 def git_source(project: Project, line: str, source: str) -> str:
     """The source that a verb means: the one named, or the only git source of the line that has a stack."""
@@ -29,13 +32,13 @@ def git_source(project: Project, line: str, source: str) -> str:
     return source or found[0]
 
 
-def rebase(project: Project, line: str, source: str, onto: str, into: str = "", progress: Any = None) -> Finished:
+def rebase(project: Project, line: str, source: str, onto: str, into: str = "", watch: Watch | None = None) -> Finished:
     """Carry a stack to another revision: its line's new pin, or that of a new line `into`.
 
     Raises ConflictError at the first patch that needs a person, with a worktree to resolve it in.
     """
     name = git_source(project, line, source)
-    held = carried(project, line, name)
+    held = carried(project, line, name, watch=watch)
     if project.pins.overridden(line, name):
         raise ConfigError(
             f"{name} is overridden in pins.local.yaml",
@@ -52,13 +55,13 @@ def rebase(project: Project, line: str, source: str, onto: str, into: str = "", 
             f"{into} would share {held.files.folder} with {line}",
             hint=f"put {{line}} into `patches` of {name} in pins.yaml",
         )
-    return reading(project, held, progress, lambda c: _begun(project, c, onto, into or line, progress))
+    return reading(project, held, lambda c: _begun(project, c, onto, into or line))
 
 
-def _begun(project: Project, held: Carried, onto: str, into: str, progress: Any) -> Finished:
+def _begun(project: Project, held: Carried, onto: str, into: str) -> Finished:
     line, name = held.stack.line, held.stack.source
     base = revisions.known_or_fetched(held.repository, onto)
-    tree, _ = apply_source(project, line, name, progress)
+    tree, _ = apply_source(project, line, name, held.repository.watch)
     # A branch moves: the pin is then the commit.
     version = onto if revisions.is_tag(held.repository, onto) else base
     commits = held.repository.git("rev-list", "--reverse", f"{held.base}..{tree.commit}").decode().split()
@@ -90,7 +93,7 @@ def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = 
     """`--continue` or `--skip` of the session that is under way."""
     opened = sessions.the_one(project, verb, line, source)
     held = carried(project, opened.session.line, opened.session.source, new=True)
-    return reading(project, held, None, lambda c: carry_on(project, c, skipped(c, opened) if skip else opened))
+    return reading(project, held, lambda c: carry_on(project, c, skipped(c, opened) if skip else opened))
 
 
 def abort(project: Project, verb: str, line: str, source: str) -> Session:

@@ -70,7 +70,7 @@ def reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
     Where files differ, builds once more with nothing varied, then with one variation at a time until each difference has
     its cause. Raises CommandError when the build does not even work in other surroundings.
     """
-    with locks.locked(subject.folder.parent, subject.target):
+    with locks.locked(subject.folder.parent, subject.target, watch):
         _clear(subject)
         return _reproduce(subject, commands, watch)
 

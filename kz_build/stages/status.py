@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import history, revisions, trees, worktree
 from kz_build.adapters.series import stack_sources
@@ -17,6 +17,9 @@ from kz_build.model.project import Project
 from kz_build.model.trailers import pull_of, trailer
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import judged
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 WORDS = ("Pending", "Submitted", "Backport", "Denied", "Inactive-Upstream", "Inappropriate")
 """Yocto's vocabulary: https://docs.yoctoproject.org/contributor-guide/recipe-style-guide.html#patch-upstream-status"""
@@ -46,15 +49,17 @@ class Status:
     notes: tuple[str, ...]
 
 
-def status(project: Project, lines: Sequence[str], *, fetch: bool = False, progress: Any = None) -> tuple[Status, ...]:
+def status(
+    project: Project, lines: Sequence[str], *, fetch: bool = False, watch: Watch | None = None
+) -> tuple[Status, ...]:
     """The claims of every stack of these lines. Asks nobody but the clone, with `fetch` upstream and GitHub too."""
     found = []
     for line in lines:
         project.pins.line(line)
         for name in stack_sources(project, line):
-            held = carried(project, line, name)
+            held = carried(project, line, name, watch=watch)
             if held.source.kind == "git":
-                found.append(reading(project, held, progress, lambda c: _status(project, c, fetch)))
+                found.append(reading(project, held, lambda c: _status(project, c, fetch)))
             else:
                 claims = tuple(_claim(p, 0, (), ()) for p in held.stack.patches)
                 found.append(Status(line, name, "", "", "", claims, ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.adapters import fastimport, locks, revisions, worktree
 from kz_build.adapters.environment import networked
@@ -25,6 +25,9 @@ from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.picking import lay, proceed
 from kz_build.stages.rebase import git_source
 
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
+
 
 @dataclass(frozen=True)
 class Ready:
@@ -43,11 +46,11 @@ class Ready:
     notes: tuple[str, ...]
 
 
-def upstream(project: Project, line: str, source: str, patch: str, onto: str, progress: Any = None) -> Ready:
+def upstream(project: Project, line: str, source: str, patch: str, onto: str, watch: Watch | None = None) -> Ready:
     """Pick one patch of a stack onto upstream's branch. Raises ConflictError like `rebase`, with a worktree to resolve it in."""
-    held = carried(project, line, git_source(project, line, source))
+    held = carried(project, line, git_source(project, line, source), watch=watch)
     chosen = _chosen(held, patch)
-    return reading(project, held, progress, lambda c: _begun(project, c, chosen, onto, progress))
+    return reading(project, held, lambda c: _begun(project, c, chosen, onto))
 
 
 def _chosen(held: Carried, name: str) -> int:
@@ -61,11 +64,11 @@ def _chosen(held: Carried, name: str) -> int:
     )
 
 
-def _begun(project: Project, held: Carried, chosen: int, onto: str, progress: Any) -> Ready:
+def _begun(project: Project, held: Carried, chosen: int, onto: str) -> Ready:
     repo = held.repository
     line, name = held.stack.line, held.stack.source
     base = revisions.known_or_fetched(repo, onto)
-    tip = apply_source(project, line, name, progress)[0].commit
+    tip = apply_source(project, line, name, held.repository.watch)[0].commit
     commits = [held.base, *repo.git("rev-list", "--reverse", f"{held.base}..{tip}").decode().split()]
     tree = Worktree(repo, sessions.folder_of(project, "upstream", line, name) / "tree")
     if tree.exists() and (files := tree.dirty()):
@@ -111,7 +114,7 @@ def resume(project: Project, line: str, source: str) -> Ready:
     """`--continue` of the one that is under way."""
     opened = sessions.the_one(project, "upstream", line, source)
     held = carried(project, opened.session.line, opened.session.source)
-    return reading(project, held, None, lambda c: _ready(project, c, proceed(project, c, opened)))
+    return reading(project, held, lambda c: _ready(project, c, proceed(project, c, opened)))
 
 
 def _ready(project: Project, held: Carried, opened: sessions.Open) -> Ready:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.adapters import git, revisions
 from kz_build.adapters.series import stack_sources
@@ -13,6 +13,9 @@ from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import Row, judged_at
+
+if TYPE_CHECKING:
+    from kz_build.model.events import Watch
 
 
 class Target(NamedTuple):
@@ -46,7 +49,7 @@ def verify(
     tags: str | None = None,
     *,
     fetch: bool = False,
-    progress: Any = None,
+    watch: Watch | None = None,
 ) -> tuple[Verified, ...]:
     """Judge the stacks of these lines on each revision of `onto` and each tag that matches `tags`; without any, on their own pins.
 
@@ -57,12 +60,12 @@ def verify(
     for line in lines:
         project.pins.line(line)
         for name in stack_sources(project, line):
-            held = carried(project, line, name)
+            held = carried(project, line, name, watch=watch)
             if held.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and held.source.kind == "git" and held.repository.exists():
                 revisions.fetch_names(held.repository)
-            found.append(reading(project, held, progress, lambda c: verified(project, c, onto, tags)))
+            found.append(reading(project, held, lambda c: verified(project, c, onto, tags)))
     if not found and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     return tuple(found)

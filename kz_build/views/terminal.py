@@ -98,9 +98,14 @@ class Live:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away; another event brings it back."""
         if self.bar:
             self.bar.stop()
-            self.bar = None
+            self.bar = self.task = None
+            self.phase = ""
 
     def note(self, text: str) -> None:
         """A line that stays."""
@@ -109,38 +114,37 @@ class Live:
         else:
             print(text, file=sys.stderr, flush=True)
 
+    def head(self, stage: str) -> None:
+        """Begin another stage."""
+        self.stop()
+        self.note(f"== {stage}")
+
     def event(self, event: Event) -> None:
-        """Progress of a build."""
+        """Progress of a build or a fetch."""
         if event.text:
             return
-        self._at(event.phase, event.done, event.total, download=False)
-
-    def download(self, name: str, done: int, total: int) -> None:
-        """Progress of a download, in bytes."""
-        self._at(name, done, total, download=True)
-
-    def _at(self, phase: str, done: int, total: int, *, download: bool) -> None:
+        phase, done, total = event.phase, event.done, event.total
         if not sys.stderr.isatty():
             now = time.monotonic()
             if phase != self.phase or now - self.said > self.EVERY_SECONDS:
                 print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
                 self.phase, self.said = phase, now
             return
-        if self.bar is not None and download != self.counts_bytes:
-            self.bar.stop()
-            self.bar = self.task = None
-            self.phase = ""
+        if event.bytes != self.counts_bytes:
+            self.stop()
         if self.bar is None:
-            self.bar, self.counts_bytes = _progress_bar(download), download
+            self.bar, self.counts_bytes = _progress_bar(event.bytes), event.bytes
             self.bar.start()
         if phase != self.phase:
             if self.task is not None:
                 self.bar.remove_task(self.task)
             self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
         self.bar.update(self.task, completed=done, total=total or None)
+        if event.bytes and done >= total > 0:  # what comes next may take long, and say nothing of itself
+            self.stop()
 
 
-def _progress_bar(download: bool) -> Any:
+def _progress_bar(counts_bytes: bool) -> Any:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -152,7 +156,7 @@ def _progress_bar(download: bool) -> Any:
         TimeRemainingColumn,
     )
 
-    count = DownloadColumn() if download else MofNCompleteColumn()
+    count = DownloadColumn() if counts_bytes else MofNCompleteColumn()
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=20),

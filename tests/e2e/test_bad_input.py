@@ -314,7 +314,7 @@ def test_a_submodule_that_nobody_has_looked_into(sample: Path, kz: Kz) -> None:
     lock["lines"]["sample-0.1"]["minirt"]["submodules"] = {
         "third_party/x": {
             "url": str(sample / "upstream.bundle"),
-            "commit": "7182677988a8d4f423cc6969c4e032d62febcfed",
+            "commit": "c80db986531a3cc86ee041d18bfa83f862662a36",
             "tree": None,
             "nested": None,
         }

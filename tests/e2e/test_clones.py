@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-from tests.conftest import Kz
+from tests.conftest import ROOT, Kz
 from tests.tools.test_git_tools import sh
 
 
@@ -126,3 +130,37 @@ def test_a_tag_that_moved_is_still_the_locked_commit_or_an_error(project: Path, 
     sh("git", "gc", "-q", "--prune=now", cwd=up)
     done = kz("-C", project, "fetch", KZ_CACHE=str(tmp_path / "other"))
     assert done.returncode == 5 and "did the tag move?" in done.stderr, done.stderr
+
+
+def test_a_fetch_says_how_far_it_is(project: Path, kz: Kz, tmp_path: Path) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    done = kz("-C", project, "fetch", **env)
+    assert done.returncode == 0 and "  main 1/" in done.stderr, done.stderr
+
+
+def test_a_bar_on_a_terminal_goes_when_the_result_comes(
+    project: Path, kz: Kz, clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    cache = str(tmp_path / "cache")
+    assert kz("-C", project, "lock", "--write", KZ_CACHE=cache).returncode == 0
+    typed = f"{sys.executable} -m kz_build -C {project} fetch"
+    env = {**clean_env, "KZ_CACHE": cache, "TERM": "xterm", "COLUMNS": "80"}
+    done = subprocess.run(["script", "-qec", typed, "/dev/null"], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)  # fmt: skip
+    assert done.returncode == 0 and "━" in done.stdout, done.stdout
+    shown = done.stdout.rpartition("\x1b[2K")[2]  # after the line of the bar was cleared for the last time
+    assert "━" not in shown and "commit" in shown, done.stdout
+
+
+def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, tmp_path: Path) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    clone = next((tmp_path / "cache/git").glob("main-*.git"))
+    other = FileLock(tmp_path / f"cache/locks/{clone.name}.lock", thread_local=False)
+    other.acquire()
+    ended = threading.Timer(4, other.release)
+    ended.start()
+    started = time.monotonic()
+    done = kz("-C", project, "fetch", **env)
+    assert done.returncode == 0 and time.monotonic() - started > 3
+    assert f"waiting: another kz is at {clone.name}" in done.stderr

@@ -69,7 +69,14 @@ def test_the_provenance_names_all_that_went_in_and_came_out(built: Path) -> None
     for patch in patches:
         assert resolved[patch.relative_to(built).as_posix()]["digest"] == {"sha256": sha256(patch)}
     phases = [s["phase"] for s in definition["internalParameters"]["steps"] if "phase" in s]
-    assert phases == ["library-configure", "library-build", "symbols-libminirt.so", "strip-libminirt.so"]
+    assert phases == [
+        "library-configure",
+        "library-build",
+        "kz-configure",
+        "kz-build",
+        "symbols-libminirt.so",
+        "strip-libminirt.so",
+    ]
 
 
 def test_no_paper_names_this_machine(built: Path, clean_env: dict[str, str]) -> None:
@@ -216,7 +223,16 @@ def test_a_signature_holds_the_whole_folder(built: Path, sample: Path, kz: Kz, k
 @pytest.fixture
 def signed(folder: Path, key: Path) -> Path:
     """A shipped folder with a signature, as `kz build --sign` leaves it."""
-    argv = ["minisign", "-S", "-s", key, "-m", folder / "SHA256SUMS", "-x", folder / "SHA256SUMS.minisig"]
+    argv: list[str | Path] = [
+        "minisign",
+        "-S",
+        "-s",
+        key,
+        "-m",
+        folder / "SHA256SUMS",
+        "-x",
+        folder / "SHA256SUMS.minisig",
+    ]
     subprocess.run(argv, check=True, capture_output=True)
     shutil.copy(f"{key}.pub", folder / "minisign.pub")
     return folder
@@ -235,7 +251,16 @@ def test_a_forger_without_the_key_is_found(signed: Path, kz: Kz, key: Path, tmp_
     other = tmp_path / "other"
     subprocess.run(["minisign", "-G", "-W", "-s", other, "-p", signed / "minisign.pub", "-f"], check=True, capture_output=True)  # fmt: skip
     (signed / "SHA256SUMS.minisig").unlink()
-    argv = ["minisign", "-S", "-s", other, "-m", signed / "SHA256SUMS", "-x", signed / "SHA256SUMS.minisig"]
+    argv: list[str | Path] = [
+        "minisign",
+        "-S",
+        "-s",
+        other,
+        "-m",
+        signed / "SHA256SUMS",
+        "-x",
+        signed / "SHA256SUMS.minisig",
+    ]
     subprocess.run(argv, check=True, capture_output=True)
     assert answers(kz, signed)["signature"] == "PASS"
     done = kz("attest", "verify", signed, "--key", f"{key}.pub")

@@ -70,7 +70,7 @@ def held(store: Path) -> Iterator[Callable[[str], Carried]]:
         project = load_project(ROOT)
 
         def of(line: str) -> Carried:
-            found = reading(project, carried(project, line, "executorch"), None, lambda c: c)
+            found = reading(project, carried(project, line, "executorch"), lambda c: c)
             revisions.known_or_fetched(found.repository, "main")
             return found
 

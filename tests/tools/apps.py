@@ -86,6 +86,8 @@ class Spec:
     target: int = 34
     stored: bool = False
     align: int = 16384
+    package: str = "org.example.app"
+    activities: tuple[str, ...] = ()
 
     def libraries(self, **changed: Lib | None) -> Spec:
         """With libraries in the arm64 folder replaced, added or (None) taken out; names without `lib` and `.so`."""
@@ -124,17 +126,17 @@ def manifest(spec: Spec, folder: Path, *, proto: bool = False) -> bytes:
         raise AssertionError("aapt2 is missing")
     folder.mkdir(exist_ok=True, parents=True)
     (folder / "AndroidManifest.xml").write_text(written(spec))
-    argv = [
+    argv: list[str] = [
         "aapt2",
         "link",
         "--warn-manifest-validation",
         "-I",
-        FRAMEWORK,
+        str(FRAMEWORK),
         "--manifest",
-        folder / "AndroidManifest.xml",
+        str(folder / "AndroidManifest.xml"),
     ]
     subprocess.run(
-        [*argv, *(["--proto-format"] if proto else []), "-o", folder / "m.apk"], check=True, capture_output=True
+        [*argv, *(["--proto-format"] if proto else []), "-o", str(folder / "m.apk")], check=True, capture_output=True
     )
     with zipfile.ZipFile(folder / "m.apk") as made:
         return made.read("AndroidManifest.xml")
@@ -143,10 +145,12 @@ def manifest(spec: Spec, folder: Path, *, proto: bool = False) -> bytes:
 def written(spec: Spec) -> str:
     """The manifest as people write it."""
     extract = f' android:extractNativeLibs="{spec.extract}"' if spec.extract else ""
+    activities = "".join(f'<activity android:name="{name}" android:exported="true"/>' for name in spec.activities)
     return (
-        '<?xml version="1.0" encoding="utf-8"?>\n<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="org.example.app">'
+        '<?xml version="1.0" encoding="utf-8"?>\n<manifest xmlns:android="http://schemas.android.com/apk/res/android" '
+        f'package="{spec.package}">'
         f'<uses-sdk android:minSdkVersion="26" android:targetSdkVersion="{spec.target}"/>'
-        f'<application android:label="Ümläut 日本"{extract}>{spec.uses}</application></manifest>'
+        f'<application android:label="Ümläut 日本"{extract}>{spec.uses}{activities}</application></manifest>'
     )
 
 

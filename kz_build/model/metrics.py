@@ -1,0 +1,147 @@
+"""What a run on a device took: figures of one run, of several, and against others. Plain data.
+
+Upstream's runners print one line `PyTorchObserver {json}` a prompt (extension/llm/runner/stats.h, v1.2.0 to v1.4.1), with the
+real-time clock's milliseconds. What it says of loading is unset after an explicit load, so that is timed from outside: from
+the process's start to the start of inference.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, NamedTuple
+
+OBSERVER, PROBE = "PyTorchObserver ", "KzProbe "
+
+
+class Metric(NamedTuple):
+    """One figure: its unit, what people call it, and whether less of it is better."""
+
+    name: str
+    title: str
+    unit: str
+    less: bool
+
+
+METRICS = (
+    Metric("load_s", "model load", "s", True),
+    Metric("ttft_ms", "first token", "ms", True),
+    Metric("prefill_tps", "prefill", "tok/s", False),
+    Metric("decode_tps", "decode", "tok/s", False),
+    Metric("total_s", "total", "s", True),
+    Metric("peak_mb", "peak RSS", "MB", True),
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run in a process of its own; None for what it does not tell. `peak_mb` in 10^6 bytes."""
+
+    load_s: float | None
+    ttft_ms: float | None
+    prefill_tps: float | None
+    decode_tps: float | None
+    total_s: float | None
+    peak_mb: float | None
+    prompt_tokens: int
+    generated_tokens: int
+
+
+class Spread(NamedTuple):
+    """Of several runs."""
+
+    min: float
+    median: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure against an earlier one. `change` in percent, positive where it is more; `worse` beyond the tolerance."""
+
+    against: str
+    metric: str
+    before: float
+    now: float
+    change: float
+    worse: bool
+
+
+def lines_of(output: str, mark: str) -> list[dict[str, Any]]:
+    """The JSON behind a mark, of every line that begins with it; what is no JSON is left out."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith(mark):
+            try:
+                value = json.loads(line[len(mark) :])
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                found.append(value)
+    return found
+
+
+def sample(output: str) -> Sample | None:
+    """Figures of a run from what kz_probe and the runner printed; None where one of the two is silent or says nonsense."""
+    observed, probed = lines_of(output, OBSERVER), lines_of(output, PROBE)
+    if not observed or not probed:
+        return None
+    said, ran = observed[-1], probed[-1]
+    try:
+        start, first, filled, end = (
+            float(said[f"{key}_ms"]) for key in ("inference_start", "first_token", "prompt_eval_end", "inference_end")
+        )
+        began, ended, peak = (float(ran[key]) for key in ("start_ms", "end_ms", "max_rss_kb"))
+        prompt, generated = int(said["prompt_tokens"]), int(said["generated_tokens"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return Sample(
+        load_s=_seconds(start - began),
+        ttft_ms=_positive(first - start),
+        prefill_tps=_rate(prompt, filled - start),
+        decode_tps=_rate(generated, end - filled),
+        total_s=_seconds(ended - began),
+        peak_mb=_positive(peak * 1024 / 1e6),
+        prompt_tokens=prompt,
+        generated_tokens=generated,
+    )
+
+
+def _positive(value: float) -> float | None:
+    return round(value, 3) if value > 0 and math.isfinite(value) else None
+
+
+def _seconds(milliseconds: float) -> float | None:
+    return _positive(milliseconds / 1000)
+
+
+def _rate(tokens: int, milliseconds: float) -> float | None:
+    return _positive(tokens / milliseconds * 1000) if milliseconds > 0 else None
+
+
+def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
+    """min, median and max of each figure that every run told."""
+    found = {}
+    for metric in METRICS:
+        values = [value for one in samples if (value := getattr(one, metric.name)) is not None]
+        if values and len(values) == len(samples):
+            found[metric.name] = Spread(min(values), round(median(values), 3), max(values))
+    return found
+
+
+def compared(
+    now: Mapping[str, Spread], before: Mapping[str, float], against: str, tolerance: float
+) -> tuple[Comparison, ...]:
+    """Medians against earlier figures; `tolerance` in percent."""
+    rows = []
+    for metric in METRICS:
+        then = before.get(metric.name)
+        if then and metric.name in now:
+            value = now[metric.name].median
+            change = round((value - then) / then * 100, 1)
+            worse = (change if metric.less else -change) > tolerance
+            rows.append(Comparison(against, metric.name, then, value, change, worse))
+    return tuple(rows)

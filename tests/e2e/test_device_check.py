@@ -1,0 +1,529 @@
+"""kz device check and run with the real adb: what was built is pushed to an emulated device, loaded, called and timed there.
+
+Every check has a way to fail here; nothing of kz is replaced for it, only what the device or a file is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from kz_build.adapters import adb as adapter
+from kz_build.adapters.adbd_shell import ARM64_LIBC, QEMU
+from kz_build.adapters.emulated import Emulated
+from kz_build.model.metrics import PROBE, lines_of
+from tests.conftest import Kz
+from tests.tools.apps import QNN, Lib, Linker
+
+pytestmark = pytest.mark.skipif(
+    not shutil.which(QEMU) or not Path(ARM64_LIBC).is_dir(), reason="needs qemu-user-static and libc6-arm64-cross"
+)
+RECIPE = """about: The sample's program, with files of its own
+line: sample-0.1
+command:
+  - {{name: export, inside: minirt, run: [make-it]}}
+{run}needs:
+  memory: {{gb: [0, 0], source: nothing}}
+  disk: {{"{{out}}": {{gb: [0, 0], source: nothing}}}}
+weights: {{}}
+device: {device}
+output: {output}
+contract: {contract}
+"""
+Try = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Server]:
+    with adapter.private(tmp_path_factory.mktemp("adb-home")) as running:
+        yield running
+
+
+@pytest.fixture
+def device(tmp_path: Path, server: adapter.Server) -> Iterator[Emulated]:
+    with Emulated("SM8750", tmp_path / "device") as made:
+        server.device(made.serial)
+        yield made
+        server.client.disconnect(made.serial)
+
+
+@pytest.fixture
+def project(built: Path, tmp_path: Path) -> Path:
+    """The sample, built, with an empty folder `files` for what a test gives to its device."""
+    (tmp_path / "files").mkdir()
+    return Path(shutil.copytree(built, tmp_path / "sample", ignore=shutil.ignore_patterns("device")))
+
+
+@pytest.fixture
+def tried(project: Path, device: Emulated, server: adapter.Server, kz: Kz, tmp_path: Path) -> Try:
+    """`kz device check` (or another verb); gives the device's report, with the exit code and what was said beside it."""
+
+    def run(*argv: str | Path, verb: str = "check", code: int | None = None) -> dict[str, Any]:
+        words = [*argv, "--from", f"out={tmp_path / 'files'}"] if "--recipe" in argv else argv
+        done = kz(
+            "-C", project, "device", verb, "--serial", device.serial, "--json", *words,
+            ANDROID_ADB_SERVER_PORT=str(server.port),
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        (report,) = json.loads(done.stdout) if done.stdout else ({},)
+        return {**report, "code": done.returncode, "stderr": done.stderr}
+
+    return run
+
+
+def recipe(
+    project: Path,
+    *files: str,
+    run: tuple[str, ...] = (),
+    contract: str = "{}",
+    output: str = "tiny3.minirt",
+    program: bytes | None = b"const get_kv_io_bit_width 8\nmul 5\nadd 7\n",
+) -> None:
+    """A recipe `r` whose model is there, and which gives `files` of the folder `files` to the device."""
+    device = json.dumps({f"{{out}}/{name}": name for name in files})
+    stage = f"  - {{name: run, where: device, inside: minirt, run: {json.dumps(list(run))}}}\n" if run else ""
+    (project / "recipes").mkdir(exist_ok=True)
+    text = RECIPE.format(device=device, run=stage, contract=contract, output=output)
+    (project / "recipes/r.yaml").write_text(text)
+    if program is not None:
+        (project / "dist/sample-0.1" / output).write_bytes(program)
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def prop(device: Emulated, name: str, value: str | None) -> None:
+    """Let the device say something else of itself; None: nothing."""
+    props = device.root.folder / "system/emulated/props"
+    lines = [line for line in props.read_text().splitlines() if not line.startswith(f"{name}=")]
+    props.write_text("\n".join([*lines, *([] if value is None else [f"{name}={value}"]), ""]))
+
+
+def answer(report: dict[str, Any], check: str) -> tuple[str, str]:
+    found = {one["check"]: one for one in report["checks"]}
+    assert check in found, (sorted(found), report["stderr"])
+    return found[check]["status"], found[check]["evidence"]
+
+
+def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path) -> None:
+    report = tried(code=0)
+    assert {one["check"]: one["status"] for one in report["checks"]} == dict.fromkeys(
+        ("abi", "page-size", "needed", "no-su", "process", "dlopen", "runner", "log"), "PASS"
+    )
+    assert "tokens: 12 67 86 181 144 215" in answer(report, "runner")[1], "8-bit KV: only the patched JNI gives these"
+    assert "libminirt.so in" in answer(report, "dlopen")[1]
+    assert (report["emulated"], report["process"], report["arch"]) == (True, "shell", "v79")
+    assert "not forked by Zygote" in answer(report, "process")[1]
+    assert report["pushed"]["folder"] == "/data/local/tmp/kz/sample-0.1/linux-arm64/tiny3.minirt"
+    (path,) = (project / "out/device/sample-0.1").glob("*/manifest.json")
+    manifest = json.loads(path.read_text())
+    assert manifest["report"]["checks"] == report["checks"] and manifest["key"]
+    assert set(manifest["files"]) == {"kz_probe", "libminirt.so", "minirt_probe", "minirt_runner", "tiny3.minirt"}
+    assert "PyTorchObserver" in (project / report["log"]).read_text()
+    again = tried(code=0)
+    assert (again["pushed"]["sent"], again["pushed"]["kept"]) == ([], 5)
+
+
+def test_as_text_it_says_emulated_and_fits_a_terminal(
+    project: Path, device: Emulated, server: adapter.Server, kz: Kz
+) -> None:
+    done = kz(
+        "-C", project, "device", "run", "--serial", device.serial, "--runs", "2",
+        ANDROID_ADB_SERVER_PORT=str(server.port),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "EMULATED: no figure of it stands for a device" in done.stdout
+    assert "its timings are compared with nothing" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80, done.stdout
+
+
+def test_another_processor_or_one_that_it_does_not_say(tried: Try, device: Emulated) -> None:
+    prop(device, "ro.product.cpu.abi", "x86_64")
+    report = tried(code=8)
+    assert answer(report, "abi") == ("FAIL", "the device is x86_64, linux-arm64 is built for arm64-v8a")
+    prop(device, "ro.product.cpu.abi", None)
+    assert answer(tried(code=8), "abi")[0] == "ERROR"
+
+
+def test_a_library_for_another_machine(tried: Try, project: Path, tmp_path: Path, linker: Linker) -> None:
+    (tmp_path / "files/libother.so").write_bytes(linker.bytes(Lib("libother.so", "x86_64")))
+    recipe(project, "libother.so")
+    status, said = answer(tried("--recipe", "r", code=8), "abi")
+    assert status == "FAIL" and "libother.so (EM_X86_64)" in said
+
+
+def test_pages_larger_than_the_files_are_made_for(tried: Try, device: Emulated) -> None:
+    script(device.root.folder / "system/bin/getconf", "echo 65536")
+    report = tried(code=8)
+    status, said = answer(report, "page-size")
+    assert status == "FAIL" and "libminirt.so (16,384)" in said
+    script(device.root.folder / "system/bin/getconf", "exit 1")
+    assert answer(tried(code=8), "page-size")[0] == "ERROR"
+
+
+def test_a_needed_library_that_nobody_has(tried: Try, project: Path, tmp_path: Path, linker: Linker) -> None:
+    """Its name is libminirt.so here, and in the place of ours: neither resolvable nor loadable."""
+    (tmp_path / "files/libminirt.so").write_bytes(linker.bytes(Lib("libminirt.so", needed=("libnowhere.so",))))
+    recipe(project, "libminirt.so")
+    report = tried("--recipe", "r", code=8)
+    status, said = answer(report, "needed")
+    assert status == "FAIL" and "libnowhere.so (of libminirt.so)" in said
+    status, said = answer(report, "dlopen")
+    assert status == "FAIL" and "libnowhere.so: cannot open shared object" in said
+    assert report["code"] == 8 and "needed, dlopen, runner" in report["stderr"]
+
+
+def test_a_device_where_adbd_is_root(tried: Try, device: Emulated) -> None:
+    script(device.root.folder / "system/bin/su", "exit 1")
+    assert "su is there and was not used" in answer(tried(code=0), "no-su")[1]
+    script(device.root.folder / "system/bin/id", "echo 0")
+    status, said = answer(tried(code=8), "no-su")
+    assert status == "FAIL" and "adb unroot" in said
+
+
+def test_the_kind_of_process_is_what_the_device_says(tried: Try, project: Path, tmp_path: Path) -> None:
+    who = {"uid": 10234, "pid": 3, "context": "u:r:untrusted_app:s0:c1", "ancestors": ["zygote64", "init"]}
+    script(tmp_path / "files/kz_probe", f"echo 'KzProbe {json.dumps(who)}'")
+    recipe(project, "kz_probe")
+    report = tried("--recipe", "r", code=8)
+    assert report["process"] == "app" and answer(report, "process")[1].startswith(
+        "an app's process: kz_probe <- zygote64"
+    )
+    script(tmp_path / "files/kz_probe", "echo Exec format error; exit 126")
+    status, said = answer(tried("--recipe", "r", code=8), "process")
+    assert status == "ERROR" and "Exec format error" in said
+
+
+def test_a_library_whose_loading_ends_the_process(tried: Try, project: Path, tmp_path: Path) -> None:
+    script(tmp_path / "files/kz_probe", "[ $1 = load ] && kill -9 $$; echo 'KzProbe {\"context\": \"\", \"ancestors\": [], \"uid\": 2000}'")  # fmt: skip
+    recipe(project, "kz_probe")
+    status, said = answer(tried("--recipe", "r", code=8), "dlopen")
+    assert status == "FAIL" and "the process ended while it opened libminirt.so" in said
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (("./minirt_runner", "nothing-there"), "ended with 2: minirt_runner: cannot read nothing-there"),
+        (("/bin/sleep", "60"), "stopped after 1 s"),
+        (("/bin/sh", "-c", "kill -11 $$"), "was ended by signal 11"),
+        (("/bin/echo", "hello"), "printed no statistics: hello"),
+        (("./not-there",), "ended with 127"),
+    ],
+)
+def test_a_runner_that_does_not_generate(
+    tried: Try, project: Path, tmp_path: Path, run: tuple[str, ...], said: str
+) -> None:
+    shutil.copy(project / "dist/sample-0.1/linux-arm64/bin/minirt_runner", tmp_path / "files")
+    recipe(project, "minirt_runner", run=run)
+    report = tried("--recipe", "r", "--timeout", "0.01", code=8)
+    status, evidence = answer(report, "runner")
+    assert status == "FAIL" and said in evidence, evidence
+    assert answer(report, "dlopen") == ("SKIP", "the recipe brings its own runner")
+
+
+def test_what_the_log_says_is_diagnosed_and_kept(tried: Try, device: Emulated, project: Path) -> None:
+    device.log('11-21 10:00:00.000  4242  4242 E other   : dlopen failed: library "libQnnHtpV79Stub.so" not found\n')
+    assert answer(tried(code=0), "log")[0] == "PASS", "another process's trouble"
+    device.log("11-21 10:00:00.000  1000  1000 E adsprpc : QnnDsp <E> DspTransport.openSession qnn_open failed, 0x80000416, prio 100\n")  # fmt: skip
+    report = tried(code=8)
+    status, said = answer(report, "log")
+    assert status == "FAIL" and "ADSP_LIBRARY_PATH" in said
+    assert "0x80000416" in (project / report["log"]).read_text()
+    script(device.root.folder / "system/bin/logcat", "echo permission denied >&2; exit 1")
+    assert answer(tried(code=8), "log") == ("ERROR", "logcat cannot be read: permission denied")
+
+
+def test_what_is_missing_is_told_before_anything_is_pushed(tried: Try, project: Path, device: Emulated) -> None:
+    recipe(project, "a.so", "b.so", program=None)
+    report = tried("--recipe", "r", code=6)
+    for part in ("missing on this machine: 3", "tiny3.minirt", "kz export r", "a.so", "b.so"):
+        assert part in report["error"], report
+    assert not list((device.root.folder / "data/local/tmp").iterdir())
+    shutil.rmtree(project / "out/build")
+    assert "kz build --line sample-0.1 --target linux-arm64" in tried(code=6)["stderr"]
+
+
+def test_a_file_that_is_not_what_was_built(tried: Try, project: Path) -> None:
+    with (project / "dist/sample-0.1/linux-arm64/lib/libminirt.so").open("ab") as file:
+        file.write(b"x")
+    assert "is not what was built" in tried(code=3)["stderr"]
+
+
+def runs(project: Path, *words: str) -> None:
+    """The target's runner is another one on this machine."""
+    device = {"run": list(words), "template": "kz", "model": "tiny3.minirt"}
+    (project / "pins.local.yaml").write_text(json.dumps({"targets": {"linux-arm64": {"device": device}}}))
+
+
+def test_the_prompt_goes_to_the_runner_in_the_models_chat_template(tried: Try, project: Path) -> None:
+    runs(project, "/usr/bin/printf", "%s", "{prompt}")
+    said = answer(tried("--chat", "llama3", "--prompt", "it's $(me)", code=8), "runner")[1]
+    assert "it's $(me)<|eot_id|><|start_header_id|>assistant<|end_header_id|>" in said
+    assert "USER: hello ASSISTANT:" in answer(tried("--chat", "llava", "--prompt", "hello", code=8), "runner")[1]
+    assert answer(tried("--prompt", "plain", code=8), "runner")[1].endswith("printed no statistics: plain")
+
+
+def test_upstreams_qnn_runner_is_told_what_the_file_is(tried: Try, project: Path, tmp_path: Path) -> None:
+    from tests.ptes import Qnn, decoder
+
+    runs(project, "/bin/echo", "{decoder}", "{eval_mode}", "{shared_buffer}", "{tokenizer}", "{model}", "{tokens}")
+    (tmp_path / "tok.model").touch()
+    sdk = tmp_path / "sdk"
+    sdk.mkdir()
+    for name in (
+        "libQnnHtp.so",
+        "libQnnHtpPrepare.so",
+        "libQnnSystem.so",
+        "libQnnHtpV79Stub.so",
+        "libQnnHtpV79Skel.so",
+    ):
+        (sdk / name).touch()
+    words = ("--pte", tmp_path / "m.pte", "--tokenizer", tmp_path / "tok.model", "--qnn", sdk, "--tokens", "64")
+    for mode, number, shared in (("hybrid", "1", True), ("kv", "0", False)):
+        (tmp_path / "m.pte").write_bytes(decoder(mode, qnn=(Qnn(shared_buffer=shared),)))
+        said = answer(tried(*words, "--chat", "qwen3", code=8), "runner")[1]
+        assert said.endswith(f"qwen3 {number} {str(shared).lower()} tokenizer.model m.pte 64"), said
+    status, said = answer(tried(*words, "--chat", "qwen3", code=8), "abi")
+    assert status == "FAIL" and "libQnnHtp.so is not an ELF file (0 bytes)" in said
+    assert "--chat llama3 or qwen3" in tried(*words, code=2)["stderr"]
+    assert "--tokenizer FILE" in tried("--pte", tmp_path / "m.pte", "--chat", "qwen3", code=2)["stderr"]
+
+
+def test_a_target_without_a_runner_fails_where_a_model_was_named(tried: Try, project: Path) -> None:
+    runs(project)
+    assert "builds no runner" in answer(tried(code=0), "runner")[1]
+    report = tried("--pte", project / "tiny3.minirt", code=8)
+    status, said = answer(report, "runner")
+    assert status == "SKIP" and "--in-app" in said and report["stderr"].count("runner") == 1
+    assert "runner" in tried(verb="run", code=8)["stderr"], "there is nothing to time"
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--pte", "/nowhere.pte"], "/nowhere.pte is not there"),
+        (["--recipe", "none"], "there is no recipe 'none'"),
+        (["--target", "nope"], "no target named 'nope'"),
+        (["--chat", "gemma"], "known: llama3, llava, qwen3"),
+        (["--from", "x"], "must be NAME=FOLDER"),
+        (["--tokens", "0"], "--tokens is 1 or more"),
+    ],
+)
+def test_wrong_words_are_said(tried: Try, argv: list[str], said: str) -> None:
+    assert said in tried(*argv, code=2)["stderr"]
+
+
+def test_two_devices_at_once_each_with_its_own_report(
+    project: Path, device: Emulated, server: adapter.Server, kz: Kz, tmp_path: Path
+) -> None:
+    with Emulated("SM8650", tmp_path / "second") as second:
+        prop(second, "ro.product.cpu.abi", "x86_64")
+        words = ["--serial", device.serial, "--serial", second.serial]
+        done = kz("-C", project, "device", "check", *words, "--json", ANDROID_ADB_SERVER_PORT=str(server.port))
+        assert done.returncode == 8 and f"{second.serial}: abi" in done.stderr and device.serial not in done.stderr
+        reports = json.loads(done.stdout)
+        assert [(one["serial"], one["arch"]) for one in reports] == [(device.serial, "v79"), (second.serial, "v75")]
+        assert len(list((project / "out/device/sample-0.1").glob("*/manifest.json"))) == 2
+        second.offline()
+        done = kz("-C", project, "device", "check", *words, "--json", ANDROID_ADB_SERVER_PORT=str(server.port))
+        assert done.returncode == 8
+        reports = json.loads(done.stdout)
+        assert "checks" in reports[0] and reports[1]["serial"] == second.serial and reports[1]["error"]
+
+
+def test_emulated_timings_are_compared_with_nothing(tried: Try) -> None:
+    for _ in range(2):
+        report = tried("--runs", "2", "--warmup", "0", verb="run", code=0)
+        assert report["run"]["compared"] == [] and "EMULATED" in report["run"]["notes"][0]
+        assert len(report["run"]["samples"]) == 2
+        assert set(report["run"]["spreads"]) == {"load_s", "ttft_ms", "prefill_tps", "decode_tps", "total_s", "peak_mb"}
+
+
+@pytest.fixture
+def tablet(device: Emulated) -> Emulated:
+    """The device, passing for a real one: what says that it is emulated is gone, and it has libraries where Android has them."""
+    prop(device, "ro.kz.emulated", None)
+    prop(device, "ro.product.model", "OPD2415")
+    (device.root.folder / "system/lib64").mkdir()
+    for name in ("libc.so.6", "libdl.so.2", "libpthread.so.0"):
+        (device.root.folder / "system/lib64" / name).touch()
+    return device
+
+
+def stats(load: int, first: int) -> str:
+    """A runner, as a script, that loads for so many milliseconds and gives its first token after so many more."""
+    return f"""now=$(date +%s%3N); sleep {load / 1000}; start=$(date +%s%3N); echo text
+printf 'PyTorchObserver {{"prompt_tokens":10,"generated_tokens":50,"inference_start_ms":%d,"first_token_ms":%d,"prompt_eval_end_ms":%d,"inference_end_ms":%d}}\\n' $start $((start+{first})) $((start+{first})) $((start+{first}+1000))"""
+
+
+def test_a_run_that_became_worse_fails_until_it_is_accepted(
+    tried: Try, tablet: Emulated, project: Path, tmp_path: Path
+) -> None:
+    recipe(project, "runner", run=("./runner",))
+
+    def go(first: int, *more: str, code: int) -> dict[str, Any]:
+        script(tmp_path / "files/runner", stats(20, first))
+        return tried("--recipe", "r", "--runs", "3", "--warmup", "1", *more, verb="run", code=code)
+
+    report = go(100, code=0)
+    assert not report["emulated"] and report["run"]["spreads"]["ttft_ms"]["median"] == 100
+    assert report["run"]["notes"][0] == "no earlier run of the same on this device"
+    wide = ("--tolerance", "60")  # what a busy machine does to a sleep is not asked here
+    same = go(100, *wide, code=0)
+    assert {row["against"] for row in same["run"]["compared"]} == {"the last run"}
+    worse = go(300, *wide, code=8)
+    assert "ttft_ms against the last run" in worse["stderr"]
+    (row,) = [row for row in worse["run"]["compared"] if row["metric"] == "ttft_ms"]
+    assert (row["before"], row["now"], row["change"], row["worse"]) == (100, 300, 200, True)
+    go(300, *wide, code=8)
+    go(300, "--tolerance", "500", code=0)
+    go(300, *wide, code=0)
+
+
+def test_a_baseline_judges_the_same_recipe_in_the_same_kind_of_process(
+    tried: Try, tablet: Emulated, project: Path, tmp_path: Path
+) -> None:
+    (project / "baselines").mkdir()
+    figures = "{{recipe: {}, process: {}, date: null, source: a test, ttft_ms: 100}}"
+
+    def held(name: str, process: str) -> None:
+        text = (
+            f"device: Tablet\nmatch: {{models: [OPD2415]}}\ntolerance: 20\nfigures: [{figures.format(name, process)}]\n"
+        )
+        (project / "baselines/tablet.yaml").write_text(text)
+        shutil.rmtree(project / "out/device", ignore_errors=True)
+
+    recipe(project, "runner", run=("./runner",))
+    script(tmp_path / "files/runner", stats(20, 130))
+    words = ("--recipe", "r", "--runs", "1", "--warmup", "0")
+    held("r", "shell")
+    report = tried(*words, verb="run", code=8)
+    assert "ttft_ms against baseline Tablet" in report["stderr"]
+    held("r", "app")
+    report = tried(*words, verb="run", code=0)
+    assert "baseline Tablet: measured in app, this ran in shell" in report["run"]["notes"]
+    held("other", "shell")
+    assert tried(*words, verb="run", code=0)["run"]["compared"] == []
+    (project / "baselines/tablet.yaml").write_text("device: x\n")
+    assert "baselines are wrong" in tried(*words, verb="run", code=8)["error"]
+
+
+def test_heat_is_noted(tried: Try, tablet: Emulated, project: Path, tmp_path: Path) -> None:
+    hot = 'case "$1" in thermalservice) [ -e /data/local/tmp/hot ] && echo "Thermal Status: 3" || echo "Thermal Status: 0";; esac'
+    script(tablet.root.folder / "system/bin/dumpsys", hot)
+    recipe(project, "runner", run=("./runner",))
+    script(tmp_path / "files/runner", stats(1, 5) + "; : >/data/local/tmp/hot")
+    report = tried("--recipe", "r", "--runs", "1", "--warmup", "0", verb="run", code=0)
+    assert (report["run"]["thermal"], report["run"]["throttled"]) == (["none", "severe"], True)
+
+
+@pytest.fixture(scope="module")
+def probe(built: Path, server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Device]:
+    """A device with kz_probe in /data/local/tmp."""
+    with Emulated("SM8750", tmp_path_factory.mktemp("probe")) as made:
+        client = server.device(made.serial)
+        with client.files() as files:
+            source = built / "dist/sample-0.1/linux-arm64/bin/kz_probe"
+            files.send(source, "/data/local/tmp/kz_probe", mode=0o755, mtime=1)
+        yield client
+        server.client.disconnect(made.serial)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60))
+@example('it\'s "quoted" $(id) `id` \\ %s\n\ttwo lines;  $HOME *')
+@example("--prompt\n")
+@example("")
+def test_a_prompt_arrives_as_it_is(probe: adapter.Device, text: str) -> None:
+    from shlex import quote
+
+    done = probe.shell(f"cd /data/local/tmp && ./kz_probe run 20 /usr/bin/printf '<%s>' {quote(text)}")
+    said = done.stdout.decode("utf-8")
+    assert said.startswith(f"<{text}>\n{PROBE}"), (text, said)
+
+
+def test_the_probe_says_what_a_program_took(probe: adapter.Device) -> None:
+    done = probe.shell("cd /data/local/tmp && ./kz_probe run 20 /bin/sh -c 'sleep 0.3; exit 9'")
+    (ran,) = lines_of(done.stdout.decode(), PROBE)
+    assert ran["exit"] == 9 and 300 <= ran["end_ms"] - ran["start_ms"] < 5000 and ran["max_rss_kb"] > 500
+    assert probe.shell("cd /data/local/tmp && ./kz_probe nonsense").code == 2
+
+
+def test_qnn_is_checked_against_device_and_model(
+    tried: Try, project: Path, tmp_path: Path, linker: Linker, device: Emulated
+) -> None:
+    """A QNN model of the recipe's own runner: runtime of one version for the arch, the file's contract, and what misses."""
+    from tests.ptes import Qnn, decoder
+
+    names = ("libQnnHtp.so", "libQnnHtpPrepare.so", "libQnnSystem.so", "libQnnHtpV79Stub.so", "libQnnHtpV79Skel.so")
+    sdk = tmp_path / "sdk"
+    sdk.mkdir()
+    for name in names:
+        abi = "hexagon" if "Skel" in name else "arm64-v8a"
+        (sdk / name).write_bytes(linker.bytes(Lib(name, abi, says=QNN)))
+    script(tmp_path / "files/runner", stats(1, 5))
+    contract = "{runner: hybrid, htp_arch: v79, soc: SM8750, methods: [kv_forward, prefill_forward]}"
+    recipe(project, "runner", run=("./runner",), contract=contract, output="m.pte", program=decoder())
+    words = ("--recipe", "r", "--qnn", str(sdk))
+    report = tried(*words)
+    status, said = answer(report, "qnn-runtime")
+    assert status == "PASS" and said.startswith("2.42.0.251225") and "stub and skel of V79" in said
+    assert answer(report, "pte qnn")[0] == answer(report, "pte arch")[0] == answer(report, "pte methods")[0] == "PASS"
+
+    recipe(project, "runner", run=("./runner",), contract=contract, output="m.pte", program=decoder(qnn=(Qnn(sdk="2.49.40.260810104044"),)))  # fmt: skip
+    status, said = answer(tried(*words, code=8), "pte qnn")
+    assert status == "FAIL" and "a context loads only on the same or newer" in said
+
+    (sdk / "libQnnSystem.so").write_bytes(linker.bytes(Lib("libQnnSystem.so", says="v2.49.40.260810104044")))
+    status, said = answer(tried(*words, code=8), "qnn-runtime")
+    assert status == "FAIL" and "several versions" in said and "2.49.40.260810104044: libQnnSystem.so" in said
+
+    (sdk / "libQnnHtpV79Skel.so").unlink()
+    report = tried(*words, code=6)
+    assert "libQnnHtpV79Skel.so" in report["error"] and "--qnn" in report["error"]
+    prop(device, "ro.soc.model", "Tensor G4")
+    assert "the HTP arch of the device" in tried(*words, code=6)["error"]
+
+
+def test_a_runtime_aar_is_taken_too(tmp_path: Path) -> None:
+    import zipfile
+
+    from kz_build.adapters.qnn_runtime import qnn_runtime
+    from kz_build.model.errors import ConfigError
+
+    aar = tmp_path / "qnn-runtime.aar"
+    with zipfile.ZipFile(aar, "w", zipfile.ZIP_DEFLATED) as made:
+        for name in (
+            "jni/arm64-v8a/libQnnHtp.so",
+            "jni/arm64-v8a/libQnnHtpV79Skel.so",
+            "jni/x86_64/libQnnCpu.so",
+            "classes.jar",
+        ):
+            made.writestr(name, name)
+    for _ in range(2):
+        found = qnn_runtime(aar, tmp_path / "store")
+        assert set(found) == {"libQnnHtp.so", "libQnnHtpV79Skel.so"}
+        assert found["libQnnHtp.so"].read_text() == "jni/arm64-v8a/libQnnHtp.so"
+    sdk = tmp_path / "sdk"
+    for place in (
+        "lib/aarch64-android/libQnnHtp.so",
+        "lib/hexagon-v79/unsigned/libQnnHtpV79Skel.so",
+        "lib/x86_64-linux-clang/libQnnHtp.so",
+    ):
+        (sdk / place).parent.mkdir(parents=True, exist_ok=True)
+        (sdk / place).write_text(place)
+    assert set(qnn_runtime(sdk, tmp_path)) == {"libQnnHtp.so", "libQnnHtpV79Skel.so"}
+    assert "aarch64-android" in qnn_runtime(sdk, tmp_path)["libQnnHtp.so"].as_posix()
+    with pytest.raises(ConfigError, match="holds no libQnn"):
+        qnn_runtime(tmp_path / "files", tmp_path)
