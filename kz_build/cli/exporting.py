@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -56,6 +57,9 @@ def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
     ready = preflight(project, plan)
     if any(check.status == "FAIL" for check in ready.checks):
         return None, ready
+    for check in ready.checks:
+        if check.status == "WARN":
+            print(f"WARN  {check.name}: {check.evidence}", file=sys.stderr)
     commands = Commands(log_folder(project))
     with stoppable():
         with Live() as live:
@@ -89,7 +93,7 @@ def _answers(arguments: argparse.Namespace, found: Any) -> int:
 
 
 def env(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.process import Commands
+    from kz_build.adapters.process import Commands, stoppable
     from kz_build.adapters.recipes import named
     from kz_build.cli.common import log_folder
     from kz_build.stages.env import prepare
@@ -98,7 +102,7 @@ def env(arguments: argparse.Namespace) -> int:
 
     found = project(arguments)
     recipe = named(found.root, found.pins, arguments.recipe)
-    with Live() as live:
+    with stoppable(), Live() as live:
         made = prepare(found, recipe, Commands(log_folder(found)), live.event)
     if arguments.shell:
         print(view.shell(made))

@@ -136,7 +136,7 @@ def _requirements(project: Project, recipe: Recipe) -> Iterator[Check]:
     if not recipe.requirements:
         return
     if environment := env.made(project, recipe):
-        yield Check("environment", "PASS", f"there: {environment.folder}")
+        yield Check("environment", "PASS", f"there: {environment.folder.name} in the store")
         return
     try:
         found = chosen(project, recipe)

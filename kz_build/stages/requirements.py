@@ -65,7 +65,9 @@ def chosen(project: Project, recipe: Recipe) -> Wanted:
     text = project.root / f"{base}.txt"
     if not text.is_file():
         how = next((m[1] for m in re.finditer(r"^# Locked by: (.*)$", asked, re.MULTILINE)), f"see {base}.in")
-        raise LockError(f"{base}.txt is not there: nobody who locked could reach all that {base}.in asks for", hint=how)
+        raise LockError(
+            f"{recipe.requirements} is not locked: nobody who tried could reach all that {base}.in asks for", hint=how
+        )
     packages = requirements.locked(text.read_text())
     pinned, patched = _wheels_of(project, recipe.line, requirements.named(asked))
     versions = {of: project.pins.line(recipe.line)[name] for of, name in pinned.items()}

@@ -111,11 +111,11 @@ def export_recipe(
         if not again_from and (found := done(plan, whole)):
             return found
         stage.end_leftovers(out)
-        weights.lay(project, recipe, environment, commands)
+        weights.lay(project, recipe, environment, commands, watch)
         records = _stages(plan, environment, of_stage, again_from, commands, watch)
         result = _result(recipe, environment)
         checks = tuple(hold(read_pte(result), recipe.contract, None, "")) if result.suffix == ".pte" else ()
-        decode = _decode(recipe, environment, commands)
+        decode = _decode(recipe, environment, commands, watch)
         _judge(recipe, result, checks, decode)
         return _publish(plan, whole, result, records, checks, decode)
 
@@ -155,14 +155,16 @@ def _result(recipe: Recipe, environment: Environment) -> Path:
     return Path(fill(environment)(makes[-1]))
 
 
-def _decode(recipe: Recipe, environment: Environment, commands: Commands) -> dict[str, Any]:
+def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> dict[str, Any]:
     """What the recipe's own check of decode steps says."""
     if not recipe.decode:
         return {}
     said: list[str] = []
     argv = [*engine.cut_off(), *map(fill(environment), recipe.decode)]
     work = stage.work_folder(environment, "decode")
-    commands.run("decode", argv, cwd=work, env=environment.variables, watch=said.append)
+    course = stage.Course("decode", {}, watch)
+    out, env = environment.places["out"], environment.variables
+    stage.attended(out, course, commands, argv, cwd=work, env=env, line=said.append)
     try:
         found = json.loads(said[-1])
         assert found["steps"]

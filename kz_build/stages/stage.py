@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,23 +102,10 @@ def run_stage(
     cut, kills = engine.cut_off(), session.kills()
     course = Course(stage.name, before, watch)
 
-    def started(pid: int) -> None:
-        entry = {"session": pid, "started": session.started(pid)}
-        files.write_atomic(out / RUNNING, json.dumps(entry).encode())
-        course.begin(pid)
-
     try:
-        log = commands.run(
-            stage.name, [*cut, *stage.run], cwd=work, env=environment.variables, watch=course.line, started=started
-        )
+        log = attended(out, course, commands, [*cut, *stage.run], cwd=work, env=environment.variables)
     except CommandError as error:
-        phases = course.end()
-        raise _explained(recipe, stage, error, phases, killed=session.kills() > kills) from error
-    finally:
-        course.end()
-        if course.session:
-            session.end(course.session)
-        (out / RUNNING).unlink(missing_ok=True)
+        raise _explained(recipe, stage, error, course.end(), killed=session.kills() > kills) from error
     missing = [path for path in stage.makes if not Path(path).is_file()]
     if missing:
         raise CommandError(
@@ -134,6 +121,36 @@ def run_stage(
     }
     files.write_manifest(_record(environment, stage), key, record)
     return {**record, "key": key}
+
+
+def attended(
+    out: Path,
+    course: Course,
+    commands: Commands,
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    line: Callable[[str], None] = lambda text: None,
+) -> Path:
+    """Run a command to its end, its course watched, and leave nothing of its session running; gives its log."""
+
+    def started(pid: int) -> None:
+        entry = {"session": pid, "started": session.started(pid)}
+        files.write_atomic(out / RUNNING, json.dumps(entry).encode())
+        course.begin(pid)
+
+    def watch(text: str) -> None:
+        course.line(text)
+        line(text)
+
+    try:
+        return commands.run(course.name, argv, cwd=cwd, env=env, watch=watch, started=started)
+    finally:
+        course.end()
+        if course.session:
+            session.end(course.session)
+        (out / RUNNING).unlink(missing_ok=True)
 
 
 def end_leftovers(out: Path) -> bool:
@@ -152,10 +169,11 @@ def end_leftovers(out: Path) -> bool:
 class Course:
     """How a stage runs: its phases by what it prints, and the most that its processes held in each."""
 
-    def __init__(self, stage: str, before: Mapping[str, float], watch: Watch) -> None:
+    def __init__(self, name: str, before: Mapping[str, float], watch: Watch) -> None:
+        self.name = name
         self.session = 0
         self.seconds = 0.0
-        self._stage, self._before, self._watch = stage, before, watch
+        self._before, self._watch = before, watch
         self._phases: list[Phase] = []
         self._now = Phase(FIRST, 0.0, 0, 0)
         self._began = self._phase_began = time.monotonic()
@@ -199,7 +217,7 @@ class Course:
                 self._now = replace(now, ram=max(now.ram, held.ram), swap=max(now.swap, held.swap))
                 times = (at - self._phase_began, at - self._began)
             known = (self._before.get(now.name, 0.0), sum(self._before.values()))
-            self._watch(Moment(self._stage, now.name, *times, *known, *held))
+            self._watch(Moment(self.name, now.name, *times, *known, *held))
 
 
 def _explained(

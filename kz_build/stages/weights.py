@@ -10,8 +10,10 @@ from kz_build.adapters import files, venv
 from kz_build.adapters.process import Commands
 from kz_build.model.project import Project
 from kz_build.model.recipe import Recipe, Weights
+from kz_build.stages import stage
 from kz_build.stages.env import Environment
 from kz_build.stages.export import weights_folder
+from kz_build.stages.stage import Watch
 
 
 def identity(project: Project, recipe: Recipe) -> list[Any]:
@@ -27,7 +29,7 @@ def _identity(place: Path, of: Weights) -> list[Any]:
     return [of.repository, of.revision, sorted(of.digests.items(), key=lambda item: item[0]), stats]
 
 
-def lay(project: Project, recipe: Recipe, environment: Environment, commands: Commands) -> None:
+def lay(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> None:
     """Make the weights that kz makes, where they are not there; link those of repositories beside them."""
     folder = environment.places["weights"]
     own = {name: of for name, of in recipe.weights.items() if not of.repository}
@@ -41,10 +43,10 @@ def lay(project: Project, recipe: Recipe, environment: Environment, commands: Co
             (folder / name).symlink_to(store / name)
     # What is drawn takes its shape from what is written.
     for name, of in sorted(own.items(), key=lambda item: item[1].content is None):
-        _make(folder, name, of, environment, commands)
+        _make(folder, name, of, environment, commands, watch)
 
 
-def _make(folder: Path, name: str, of: Weights, environment: Environment, commands: Commands) -> None:
+def _make(folder: Path, name: str, of: Weights, environment: Environment, commands: Commands, watch: Watch) -> None:
     path, record = folder / name, folder / f".{name}.json"
     key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
     if files.read_manifest(record, key) and path.is_file():
@@ -55,5 +57,7 @@ def _make(folder: Path, name: str, of: Weights, environment: Environment, comman
         script = [str(environment.python), str(venv.SCRIPTS / "weights.py")]
         words = ["random", str(folder / of.random["shape"]), str(of.random["seed"])] if of.random else []
         words = words or ["tokenizer", str((of.tokenizer or {})["vocabulary"])]
-        commands.run(f"weights-{name}", [*script, *words, str(path)], cwd=folder, env=environment.variables)
+        course = stage.Course(name, {}, watch)
+        out, env = environment.places["out"], environment.variables
+        stage.attended(out, course, commands, [*script, *words, str(path)], cwd=folder, env=env)
     files.write_manifest(record, key, {"sha256": files.sha256_file(path)})

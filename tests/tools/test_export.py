@@ -58,7 +58,10 @@ def test_it_does_not_start_what_cannot_end_well(kz: Kz, copy: Path, tmp_path: Pa
     before = snapshot(copy)
     done = kz("-C", copy, "export", NAME, KZ_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 6 and f"this machine is not ready for {NAME}: " in done.stderr
-    assert "nobody who locked could reach all that recipes/requirements/et-1.2-qnn.in asks for" in done.stdout
+    assert (
+        "et-1.2-qnn is not locked: nobody who tried could reach all that recipes/requirements/et-1.2-qnn.in asks for"
+        in done.stdout
+    )
     assert "-> uv pip compile " in done.stdout and "SKIP  ports of entry" not in done.stdout
     assert snapshot(copy) == before and not (tmp_path / "cache" / "environments").exists()
 

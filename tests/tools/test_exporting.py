@@ -177,6 +177,54 @@ def test_an_sdk_that_nobody_brings_is_said_before_anything_is_made(toys: Toy, ru
     assert not (toys.root.parent / "cache" / "environments").exists()
 
 
+@pytest.fixture
+def tree(toys: Toy, run: Run) -> Toy:
+    """A line whose ExecuTorch comes from git, with a stack, and from the index: native parts in the wheel alone."""
+    up = toys.root.parent / "upstream"
+    (up / "examples").mkdir(parents=True)
+    (up / "examples" / "run.py").write_text("print('as upstream has it')\n")
+    (up / "examples" / "friend.py").write_text("HERE = True\n")
+    (up / "native.py").write_text("raise ImportError('a source tree has no native parts')\n")
+    git = ["git", "-C", str(up), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v1"]):
+        subprocess.run([*git, *words], check=True)
+    (up / "examples" / "run.py").write_text(
+        "import shutil, sys\n"
+        "import executorch.native\n"
+        "from executorch.examples.friend import HERE\n"
+        "open('stray.txt', 'w').close()\n"
+        "shutil.copy(sys.argv[2], sys.argv[1])\n"
+    )
+    subprocess.run([*git, "commit", "-qam", "examples: run"], check=True)
+    stack = toys.root / "patches" / "toy-1" / "executorch"
+    form = ["--zero-commit", "--no-signature", "--no-stat", "--full-index", "--no-renames"]
+    subprocess.run([*git, "format-patch", "-q", *form, "-o", stack, "v1"], check=True)
+    (stack / "series").write_text("0001-examples-run.patch\n")
+    files = {"executorch/native.py": "", "executorch/examples/run.py": "print('of the wheel')\n"}
+    files |= {"executorch/exir.py": "", "executorch/runtime.py": ""}
+    made = wheel(toys.wheels, "executorch", "1.0", files)
+    toys.requirements("executorch==1.0", made)
+    (toys.root / "pins.yaml").write_text(
+        f"version: 1\ndefault: toy-1\nsources: {{executorch: {{git: {up}}}}}\nlines: {{toy-1: {{executorch: v1}}}}\ntargets: {{}}\n"
+    )
+    stage = {"name": "step1", "inside": "executorch", "makes": ["{out}/1.pte"]}
+    stage["run"] = ["{python}", "examples/run.py", "{out}/1.pte", str(toys.root / "model.pte")]
+    toys.recipe(command=[stage])
+    locked = run("lock", "--write")
+    assert locked.returncode == 0, locked.stderr
+    return toys
+
+
+def test_a_source_tree_over_the_wheel_hides_nothing_of_it(tree: Toy, run: Run) -> None:
+    done = run("export", "toy")
+    assert done.returncode == 0, done.stderr
+    (folder,) = environments(tree)
+    packages = next(folder.glob("lib/python3*/site-packages"))
+    assert (packages / "executorch" / "native.py").read_text() == "", "the wheel's"
+    assert (tree.out / "work" / "step1" / "stray.txt").exists() and not (packages / "executorch" / "stray.txt").exists()
+    assert "executorch over it" in run("env", "toy").stdout
+
+
 # The run itself.
 
 
