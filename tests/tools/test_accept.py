@@ -183,6 +183,9 @@ def test_what_is_laid_is_links_and_nothing_lies_in_the_project(place: Place) -> 
     assert {p.name for p in place.folder.iterdir()} == {"pins.yaml", "pins.lock", "store", "config"}
     (laid / "lib/host/libtool.so").unlink()
     assert brought(place) == laid and (laid / "lib/host/libtool.so").exists(), "a link that went comes again"
+    assert "laid" in place.kz("store", "list").stdout
+    assert place.kz("store", "gc", "--older", "0", "--delete").returncode == 0
+    assert not laid.exists() and brought(place) == laid
 
 
 def test_another_licence_is_asked_for_and_the_same_is_not(place: Place) -> None:
