@@ -115,7 +115,7 @@ def answer(report: dict[str, Any], check: str) -> tuple[str, str]:
     return found[check]["status"], found[check]["evidence"]
 
 
-def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path) -> None:
+def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path, kz: Kz) -> None:
     report = tried(code=0)
     assert {one["check"]: one["status"] for one in report["checks"]} == dict.fromkeys(
         ("abi", "page-size", "needed", "no-su", "process", "dlopen", "runner", "log"), "PASS"
@@ -132,6 +132,8 @@ def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path
     assert "PyTorchObserver" in (project / report["log"]).read_text()
     again = tried(code=0)
     assert (again["pushed"]["sent"], again["pushed"]["kept"]) == ([], 5)
+    said = kz("-C", project, "report").stdout
+    assert f"device {report['serial']} (kz EMULATED SM8750) linux-arm64 tiny3.minirt: 8 PASS" in said
 
 
 def test_as_text_it_says_emulated_and_fits_a_terminal(
