@@ -53,6 +53,13 @@ def build_android(session: nox.Session) -> None:
 
 
 @nox.session
+def all(session: nox.Session) -> None:
+    """Everything about a target, from pins to a device: `kz all`. On any machine: `-- -C examples/sample --emulate`."""
+    install(session, "run")
+    kz(session, "all")
+
+
+@nox.session
 def reproduce(session: nox.Session) -> None:
     """Build twice in other surroundings and compare every byte: `kz reproduce`."""
     install(session, "run")

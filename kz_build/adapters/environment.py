@@ -75,6 +75,18 @@ def cache_root() -> Path:
     return user_cache_path("kz_build")
 
 
+def config_root() -> Path:
+    """Folder of what a user decided for himself: KZ_CONFIG, or the platform's configuration folder."""
+    if named := variable("KZ_CONFIG"):
+        return Path(named).expanduser().absolute()
+    if sys.platform == "linux":
+        base = variable("XDG_CONFIG_HOME")
+        return (Path(base) if base.startswith("/") else Path.home() / ".config") / "kz_build"
+    from platformdirs import user_config_path
+
+    return user_config_path("kz_build")
+
+
 def plain() -> dict[str, str]:
     """Environment for local tools: paths only, the C locale, no configuration."""
     found = {name: os.environ[name] for name in _PLAIN if name in os.environ}
@@ -111,6 +123,12 @@ def adb() -> dict[str, str]:
         **plain(),
         **{name: value for name, value in os.environ.items() if name.startswith(("ADB_", "ANDROID_ADB_"))},
     }
+
+
+def gradle(sdk: Path) -> dict[str, str]:
+    """Environment for Gradle: the networked one, where Android's SDK lies, and what Gradle and Java themselves read."""
+    own = ("JAVA_HOME", "GRADLE_USER_HOME", "GRADLE_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS")
+    return {**networked(), **{k: os.environ[k] for k in own if k in os.environ}, "ANDROID_HOME": str(sdk)}
 
 
 def ca_bundle() -> str:

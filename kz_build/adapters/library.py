@@ -16,7 +16,7 @@ _RUNNER_16, _RUNNER_ANY = "N7example6RunnerItEE", "N7example6RunnerE"
 _ASKS_WIDTH = "get_kv_io_bit_width"
 _QNN_VERSION = re.compile(rb"v(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}(?:_\d{1,12})?)(?![\d.])")
 _SKEL = re.compile(r"libQnnHtp(V\d+)Skel\.so")
-_QNN_HTP = "libQnnHtp.so"
+QNN_HTP = "libQnnHtp.so"
 
 
 def read_library(path: Path, pte: Pte) -> Library:
@@ -42,7 +42,7 @@ def read_library(path: Path, pte: Pte) -> Library:
         graph & found,
         _kv_width(found),
         _executorch(path),
-        next((qnn_version(file) for file in files if file.name == _QNN_HTP), ""),
+        next((qnn_version(file) for file in files if file.name == QNN_HTP), ""),
         frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
     )
 

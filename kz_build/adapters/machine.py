@@ -86,6 +86,17 @@ def glibc() -> str:
     return version if name == "glibc" else ""
 
 
+def opens(library: str) -> str:
+    """Why the linker does not open a library, '' where it does."""
+    import ctypes
+
+    try:
+        ctypes.CDLL(library)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
 def pythons() -> dict[str, str]:
     """Version -> program of the Pythons on PATH, and of the one that runs this."""
     found = {platform.python_version(): sys.executable}

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
 import tarfile
 import zipfile
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kz_build.adapters.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.adapters.locks import locked
 from kz_build.model.diff import unsafe_path
-from kz_build.model.errors import LockError
+from kz_build.model.errors import ConfigError, LockError
 from kz_build.model.exclude import excluded
 from kz_build.model.stack import Blob
 
@@ -73,6 +74,24 @@ def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> Non
         if not target.is_dir():
             with new_folder(target) as made:
                 unpack(archive, made, root, only)
+
+
+def laid(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
+    """Another layout of an unpacked folder: nothing but links into it. Raises ConfigError for a part that it has not."""
+    if absent := [part for part in layout.values() if not (folder / part).exists()]:
+        raise ConfigError(
+            f"{', '.join(absent)}: not in what is unpacked of the wheel", hint="mend `lay` or `only` in pins.yaml"
+        )
+    links = {
+        path: os.path.relpath(folder / part, (store / "laid" / "x" / path).parent) for path, part in layout.items()
+    }
+    target = store / "laid" / f"{folder.name}-{_short(json.dumps(links, sort_keys=True))}"
+    if not all((target / path).is_symlink() and os.readlink(target / path) == to for path, to in links.items()):
+        with locked(store, target.name), new_folder(target) as made:
+            for path, to in links.items():
+                (made / path).parent.mkdir(parents=True, exist_ok=True)
+                (made / path).symlink_to(to)
+    return target
 
 
 def _wanted(name: str, root: str, only: Sequence[str]) -> str:

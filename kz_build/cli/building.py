@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
-from kz_build.cli.common import log_folder, relative, show, watching, within
+from kz_build.cli.chain import Chain, names_of
 from kz_build.cli.common import project as project_of
+from kz_build.cli.common import relative, show, watching, within
 
 
 def lock(arguments: argparse.Namespace) -> int:
@@ -34,19 +34,6 @@ def lock(arguments: argparse.Namespace) -> int:
     ]
     show(arguments, {"changes": changed, "notes": resolved.notes, "written": arguments.write}, "\n".join(rows))
     return 0
-
-
-def names_of(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Any]:
-    """(line, target, request for all its sources) of a command line."""
-    from kz_build.model.request import Request
-
-    line = arguments.line or project.pins.default
-    target = arguments.target or project.pins.targets[0]
-    project.pins.line(line)
-    wanted = project.pins.target(target, line)
-    unpinned = tuple(getattr(arguments, "allow_unpinned", ()))
-    request = Request(line, tuple(wanted["sources"]), unpinned, tuple(wanted["omit"]))
-    return line, target, request
 
 
 def fetch(arguments: argparse.Namespace) -> int:
@@ -89,68 +76,47 @@ def wheel(arguments: argparse.Namespace) -> int:
 
 
 def build(arguments: argparse.Namespace) -> int:
-    from dataclasses import replace
-
-    from kz_build.adapters.process import Commands
     from kz_build.model.errors import AuditError
-    from kz_build.stages import audit, report
-    from kz_build.stages import build as stage
-    from kz_build.stages import papers as beside
-    from kz_build.stages.apply import apply
-    from kz_build.stages.engines import choose
-    from kz_build.stages.fetch import fetch
-    from kz_build.stages.plan import plan
+    from kz_build.stages import report
+    from kz_build.stages.papers import signing_key
     from kz_build.views import terminal
 
     project = project_of(arguments)
-    line, target, request = names_of(project, arguments)
-    chosen = choose(project, line, target, "host" if arguments.dry_run else arguments.engine)
-    stage.require(project, line, target, request, here=chosen.engine.name == "host")
-    sign = beside.signing_key(arguments.sign)
     with terminal.Live() as live:
-        request = replace(request, watch=live.event)
-        sources = fetch(project, request)
-        trees = tuple(t for t in apply(project, line, live.event, request.names))
-        sources = stage.with_stacks(sources, trees)
-        jobs = arguments.jobs or chosen.cores or os.cpu_count() or 1
-        layout, ccache = chosen.engine.layout(), chosen.engine.compile_cache(project.store)
-        planned = plan(project, line, target, sources, soc=arguments.soc, jobs=jobs, ccache=ccache, layout=layout)
+        chain = Chain(project, arguments, live, "host" if arguments.dry_run else arguments.engine)
+        chain.require()
+        sign = signing_key(arguments.sign)
+        chain.fetch()
+        chain.apply()
+        chain.plan()
         if arguments.dry_run:
             from kz_build.views.script import script
 
-            show(arguments, planned, script(planned))
+            show(arguments, chain.planned, script(chain.planned))
             return 0
-        built = stage.done(planned)
-        commands = Commands(log_folder(project), live.note, arguments.timeout * 60)
-        if built is None:
-            from kz_build.stages.proof import prove
-
-            prove(project, sources)
-            facts = stage.sources_facts(sources, trees, project, chosen.overrides)
-            built = stage.build(planned, chosen.engine, commands, facts, live.event)
-    checks = audit.audit(project, built, sources)
-    failed = [c for c in checks if c.failed]
-    # What is not to be shipped gets no papers.
-    made = None if failed else beside.papers(project, built, sources, trees, arguments.soc, sign)
-    report.write(project, line)
-    folder = str(relative(planned.dist))
+        chain.build()
+    chain.audit(sign)
+    report.write(project, chain.line)
+    built, made = chain.built, chain.papers
+    folder = str(relative(chain.planned.dist))
     rows = [
         terminal.artifacts(dict(built.files), folder),
-        terminal.checks(checks),
+        terminal.checks(chain.checks),
         _canonical(built.manifest),
         made and terminal.papers(made.unlicensed, signed=made.signed),
-        f"built in {built.manifest['seconds']:g} s; logs in {relative(commands.folder)}"
+        f"built in {built.manifest['seconds']:g} s; logs in {relative(chain.commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
     ]
     show(
         arguments,
-        {"manifest": built.manifest, "fresh": built.fresh, "checks": checks, "papers": made},
+        {"manifest": built.manifest, "fresh": built.fresh, "checks": chain.checks, "papers": made},
         "\n".join(row for row in rows if row),
     )
-    if failed:
+    if chain.failed:
         raise AuditError(
-            f"{len(failed)} of {len(checks)} checks failed", hint=f"the files are in {folder}; do not ship them"
+            f"{len(chain.failed)} of {len(chain.checks)} checks failed",
+            hint=f"the files are in {folder}; do not ship them",
         )
     return 0
 

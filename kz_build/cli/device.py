@@ -19,6 +19,7 @@ def options(made: Any) -> None:
     """`kz device` and its own verbs."""
     verbs = made.add_subparsers(title="verbs", metavar="VERB", required=True)
     for name, fill, text, example in SUBVERBS:
+        module = "trying" if name in ("check", "run") else "device"
         sub = verbs.add_parser(
             name,
             help=text,
@@ -27,7 +28,7 @@ def options(made: Any) -> None:
             allow_abbrev=False,
         )
         sub.fill = fill
-        sub.set_defaults(verb=f"device.device_{name}")
+        sub.set_defaults(verb=f"{module}.device_{name}")
 
 
 def _json(made: Any) -> None:
@@ -58,36 +59,17 @@ def _push(made: Any) -> None:
 
 
 def _trial(made: Any) -> None:
+    from kz_build.cli.trying import options
+
     _which(made)
-    made.add_argument("--line", metavar="L", default="", help="release line (default: the recipe's, or pins.yaml's)")
-    made.add_argument("--target", metavar="T", default="", help="what was built (default: the first of pins.yaml)")
-    made.add_argument("--recipe", metavar="R", default="", help="the model of this recipe, by its contract")
-    made.add_argument("--pte", metavar="FILE", type=Path, help="this model instead")
-    made.add_argument("--tokenizer", metavar="FILE", type=Path, help="its tokenizer (default: the recipe's)")
-    made.add_argument("--chat", metavar="NAME", default="", help="its chat template: llama3, llava, qwen3")
-    made.add_argument("--prompt", metavar="TEXT", default="", help="what it is asked (default: pins.yaml's)")
-    made.add_argument("--tokens", metavar="N", type=int, default=128, help="prompt and answer at most (default: 128)")
-    made.add_argument(
-        "--qnn", metavar="PATH", type=Path, help="Qualcomm's SDK, or its runtime AAR (default: the build's)"
-    )
-    made.add_argument(
-        "--from", dest="folders", metavar="NAME=DIR", action="append", default=[], help="a folder a recipe names"
-    )
-    made.add_argument(
-        "--timeout", metavar="MIN", type=float, default=10, help="end a run that takes longer (default: 10)"
-    )
+    options(made)
 
 
-def _run(made: Any) -> None:
+def _timed(made: Any) -> None:
+    from kz_build.cli.trying import timed
+
     _trial(made)
-    made.add_argument("--runs", metavar="N", type=int, default=5, help="runs that count (default: 5)")
-    made.add_argument("--warmup", metavar="N", type=int, default=1, help="runs before them (default: 1)")
-    made.add_argument(
-        "--tolerance",
-        metavar="PERCENT",
-        type=float,
-        help="how much worse is a failure (default: 15, or the baseline's)",
-    )
+    timed(made)
 
 
 def _emulate(made: Any) -> None:
@@ -114,7 +96,7 @@ SUBVERBS = (
         "push what was built, load it there, let a model generate: checks with evidence",
         "--recipe qwen3-4b-qnn-hybrid",
     ),
-    ("run", _run, "check, then time a model and compare with before", "--recipe qwen3-4b-qnn-hybrid --runs 10"),
+    ("run", _timed, "check, then time a model and compare with before", "--recipe qwen3-4b-qnn-hybrid --runs 10"),
     ("push", _push, "bring files to devices: only what differs, verified there", "dist/et-1.2 --serial R5CT123"),
     ("emulate", _emulate, "an EMULATED device on loopback, for adb, until Ctrl-C", "--soc SM8750 --root /tmp/device"),
 )
@@ -133,12 +115,13 @@ def device_info(arguments: argparse.Namespace) -> int:
     from kz_build.stages.device import info
     from kz_build.views.device import info as text
 
-    return _on_each(arguments, info, text)
+    return on_each(arguments, info, text)
 
 
 def device_push(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.environment import cache_root
     from kz_build.model.events import quiet
+    from kz_build.stages.fitting import check_fit
     from kz_build.stages.push import items, push
     from kz_build.views.device import pushed
     from kz_build.views.terminal import Live
@@ -150,84 +133,19 @@ def device_push(arguments: argparse.Namespace) -> int:
             f"kz device push: --to {arguments.to} is no folder of a device", hint="such as /data/local/tmp/kz"
         )
     found = items(arguments.paths)
+    check_fit(found)
     folder = arguments.to.rstrip("/")
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every
         watch = live.event if alone else quiet
-        return _on_each(
+        return on_each(
             arguments,
             lambda device: push(cache_root(), device, found, folder, clean=arguments.clean, watch=watch),
             pushed,
         )
 
 
-def device_check(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.check import check
-
-    return _tried(arguments, lambda project, trial, watch: lambda device: check(project, device, trial, watch=watch))
-
-
-def device_run(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.check import run
-
-    if arguments.runs < 1 or arguments.warmup < 0:
-        raise ConfigError("kz device run: --runs is 1 or more, --warmup 0 or more")
-    options = {"runs": arguments.runs, "warmup": arguments.warmup, "tolerance": arguments.tolerance}
-    return _tried(
-        arguments,
-        lambda project, trial, watch: lambda device: run(project, device, trial, watch=watch, note=_say, **options),
-    )
-
-
-def _say(text: str) -> None:
-    import sys
-
-    print(text, file=sys.stderr, flush=True)
-
-
-def _tried(arguments: argparse.Namespace, what: Any) -> int:
-    """Try the same on every device that is meant."""
-    from kz_build.cli.common import project as project_of
-    from kz_build.model.events import quiet
-    from kz_build.stages.trial import trial
-    from kz_build.views.device_report import report
-    from kz_build.views.terminal import Live
-
-    project = project_of(arguments)
-    made = trial(project, _wish(arguments))
-    alone = len(arguments.serial) < 2 and not arguments.every
-    with Live() as live:
-        watch = live.event if alone else quiet
-        return _on_each(arguments, what(project, made, watch), report)
-
-
-def _wish(arguments: argparse.Namespace) -> Any:
-    from kz_build.model.trial import Wish
-
-    folders = {}
-    for word in arguments.folders:
-        name, equals, folder = word.partition("=")
-        if not equals or not Path(folder).is_dir():
-            raise ConfigError(f"--from {word}: must be NAME=FOLDER, of a folder that is there")
-        folders[name] = Path(folder).absolute()
-    if arguments.tokens < 1 or arguments.timeout <= 0 or "\0" in arguments.prompt:
-        raise ConfigError("--tokens is 1 or more, --timeout more than 0, and --prompt a text")
-    return Wish(
-        line=arguments.line,
-        target=arguments.target,
-        recipe=arguments.recipe,
-        pte=arguments.pte,
-        tokenizer=arguments.tokenizer,
-        chat=arguments.chat,
-        prompt=arguments.prompt,
-        tokens=arguments.tokens,
-        qnn=arguments.qnn,
-        folders=folders,
-        seconds=max(1, round(arguments.timeout * 60)),
-    )
-
-
-def _on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
+def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
     """Ask every device that is meant, and show what each said; the first failure gives the exit code."""
     from kz_build.adapters.adb import running
     from kz_build.adapters.environment import variable

@@ -34,34 +34,41 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
+    from kz_build.views import export as view
+
+    found, ready = exported(project, plan, arguments.again)
+    if found is None:
+        return _answers(arguments, ready)
+    show(arguments, found, view.exported(found, str(relative(found.path))))
+    return 0
+
+
+def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
+    """(what a recipe made, None where the machine is not ready for it; the answers of its preflight)."""
     from kz_build.adapters.process import Commands, stoppable
     from kz_build.cli.common import log_folder
     from kz_build.stages import env, running
     from kz_build.stages.preflight import entry, preflight
-    from kz_build.views import export as view
     from kz_build.views.course import Course
     from kz_build.views.terminal import Live
 
     recipe = plan.recipe
     ready = preflight(project, plan)
     if any(check.status == "FAIL" for check in ready.checks):
-        return _answers(arguments, ready)
+        return None, ready
     commands = Commands(log_folder(project))
     with stoppable():
         with Live() as live:
             environment = env.prepare(project, recipe, commands, live.event)
         key = running.keys(project, recipe, environment)[1]
-        found = None if arguments.again else running.done(plan, key)
+        found = None if again else running.done(plan, key)
         if found is None:
             ready = replace(ready, checks=(*ready.checks, *entry(recipe, environment)))
             if any(check.status == "FAIL" for check in ready.checks):
-                return _answers(arguments, ready)
+                return None, ready
             with Course() as course:
-                found = running.export_recipe(
-                    project, plan, environment, commands, course.moment, again_from=arguments.again
-                )
-    show(arguments, found, view.exported(found, str(relative(found.path))))
-    return 0
+                found = running.export_recipe(project, plan, environment, commands, course.moment, again_from=again)
+    return found, ready
 
 
 def _preflight(arguments: argparse.Namespace, project: Any, plan: Any) -> int:

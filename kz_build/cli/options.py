@@ -54,8 +54,12 @@ def fetch(made: Any) -> None:
 
 
 def build(made: Any) -> None:
-    fetch(made)
+    build_here(made)
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
+
+
+def build_here(made: Any) -> None:
+    fetch(made)
     made.add_argument(
         "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
     )
@@ -68,6 +72,22 @@ def build(made: Any) -> None:
         choices=("auto", "host", "docker"),
         default="auto",
         help="where it is built (default: docker where a daemon answers and knows the base, else this machine)",
+    )
+
+
+def all(made: Any) -> None:
+    build_here(made)
+    made.add_argument("--recipe", metavar="R", default="", help="the model to export, and to run on the device")
+    where = made.add_mutually_exclusive_group()
+    where.add_argument("--serial", metavar="S", default="", help="this device; HOST:PORT is connected first")
+    where.add_argument("--emulate", action="store_true", help="an EMULATED device, begun for this and ended after it")
+    made.add_argument(
+        "--require",
+        metavar="STAGE",
+        action="append",
+        default=[],
+        choices=("package", "export", "device", "in-app"),
+        help="package, export, device or in-app: where it cannot run here, do not begin (repeatable)",
     )
 
 
@@ -87,6 +107,16 @@ def lock(made: Any) -> None:
 def wheel(made: Any) -> None:
     line(made)
     made.add_argument("source")
+
+
+def accept(made: Any) -> None:
+    line(made)
+    made.add_argument(
+        "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
+    )
+    made.add_argument(
+        "--yes", action="store_true", help="you know the licence and accept it: nothing is asked (for a CI of your own)"
+    )
 
 
 def verify(made: Any) -> None:

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from kz_build.cli.common import project as project_of
 from kz_build.cli.common import relative, show
 
 
-def package(arguments: argparse.Namespace) -> int:
+def packed(project: Any, line: str, target: str, live: Any) -> tuple[Any, str]:
+    """(the package, its piece for Gradle, written beside it); '' where a check failed and nothing was written."""
     from kz_build.adapters.files import write_atomic
-    from kz_build.model.errors import AuditError
     from kz_build.stages.package import package
-    from kz_build.views import terminal
     from kz_build.views.gradle import snippet
+
+    made = package(project, line, target, live.event)
+    if not made.path:
+        return made, ""
+    path = Path(made.path)
+    text = snippet(made, path.name)
+    write_atomic(path.with_suffix(".gradle.kts"), text.encode())
+    return made, text
+
+
+def package(arguments: argparse.Namespace) -> int:
+    from kz_build.model.errors import AuditError
+    from kz_build.views import terminal
 
     project = project_of(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
-        made = package(project, line, target, live.event)
+        made, text = packed(project, line, target, live)
     rows = [
         *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),
         terminal.checks(made.checks),
     ]
     if made.path:
-        path = Path(made.path)
-        text = snippet(made, path.name)
-        write_atomic(path.with_suffix(".gradle.kts"), text.encode())
-        rows = [f"{relative(path)}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", text.rstrip()]
+        rows = [f"{relative(Path(made.path))}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", text.rstrip()]
     show(arguments, made, "\n".join(rows))
     if failed := [c for c in made.checks if c.failed]:
         raise AuditError(f"{len(failed)} of {len(made.checks)} checks failed", hint="no AAR was written")

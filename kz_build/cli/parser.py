@@ -73,11 +73,25 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
     ("apply", "building", options.apply, "apply the stacks and compare the trees with the lock", "--line et-1.2"),
     ("wheel", "building", options.wheel, "write the patched wheel of a source to dist/<line>/wheels", "torchtune"),
     (
+        "accept",
+        "accepting",
+        options.accept,
+        "read a source's licence, and accept it for yourself, once",
+        "qnn-host",
+    ),
+    (
         "build",
         "building",
         options.build,
         "build a target into dist/<line>/<target>, then audit it",
         "--target android-arm64-xnnpack --dry-run",
+    ),
+    (
+        "all",
+        "whole",
+        options.all,
+        "everything about a target: fetched, built, audited, packed, exported, tried on a device",
+        "--recipe qwen3-4b-qnn-hybrid --serial R5CT123",
     ),
     ("audit", "building", options.target, "check what was built", "--target android-arm64-xnnpack"),
     (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from kz_build.cli.building import names_of
+from kz_build.cli.chain import names_of
 from kz_build.cli.common import log_folder, relative, show
 from kz_build.cli.common import project as project_of
 

@@ -12,7 +12,8 @@ class Contract:
 
     `backends` are those of its delegates, all of them; `runner` is who runs it: the QNN runner in the mode kv or hybrid, or
     LlmModule for text (llm) or for more than text (multimodal); `kv_bits` the width that the runner takes; `shards` QNN contexts
-    per method; `shared_buffer` what the runner is started with; `qnn` the runtime on the device; `executorch` what exports it.
+    per method; `shared_buffer` what the runner is started with; `qnn` the runtime on the device; `newer_than` the QNN of devices that
+    it must not go to, for a context loads on no older QNN than compiled it; `executorch` what exports it.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -27,4 +28,5 @@ class Contract:
     soc: str = ""
     htp_arch: Literal["", "v68", "v69", "v73", "v75", "v79", "v81"] = ""
     qnn: str = ""
+    newer_than: str = ""
     executorch: str = ""

@@ -27,13 +27,14 @@ class Element:
 @dataclass(frozen=True)
 class Manifest:
     """`extract` is None where the manifest does not say; a text where it names a resource. `libraries` maps each
-    `uses-native-library` to whether it is required. `target_sdk` is 0 where it is not said."""
+    `uses-native-library` to whether it is required. `target_sdk` is 0 where it is not said. `activities` are whole class names."""
 
     package: str
     split: str
     target_sdk: int
     extract: bool | str | None
     libraries: Mapping[str, bool]
+    activities: frozenset[str] = frozenset()
 
 
 def manifest_of(elements: tuple[Element, ...]) -> Manifest:
@@ -48,10 +49,13 @@ def manifest_of(elements: tuple[Element, ...]) -> Manifest:
         if e.path == (*application, "uses-native-library") and "android:name" in e.attributes
     }
     root, said = elements[0].attributes, found[application].get("android:extractNativeLibs")
+    package = str(root.get("package", ""))
+    names = (str(e.attributes.get("android:name", "")) for e in elements if e.path == (*application, "activity"))
+    activities = frozenset(f"{package}{name}" if name.startswith(".") else name for name in names)
     target = str(found[sdk].get("android:targetSdkVersion", found[sdk].get("android:minSdkVersion", 0)))
     return Manifest(
-        str(root.get("package", "")), str(root.get("split", "")), int(target) if target.isdecimal() else 0,
-        None if said is None else _flag(said), libraries,
+        package, str(root.get("split", "")), int(target) if target.isdecimal() else 0,
+        None if said is None else _flag(said), libraries, activities,
     )  # fmt: skip
 
 

@@ -77,6 +77,13 @@ def glibc(need: str, have: str) -> Check:
     return Check("glibc", "FAIL", f"{have}, at least {need} needed", ("work on a Debian 12 or Ubuntu 22.04, or newer",))
 
 
+def library(name: str, brings: str, why: str) -> Check:
+    """A library that the linker must find; `why` it does not, '' where it does."""
+    if not why:
+        return Check(f"library {name}", "PASS", "the linker finds it")
+    return Check(f"library {name}", "FAIL", why, (brings,))
+
+
 def python(need: str, have: Mapping[str, str]) -> Check:
     """Is one of the Pythons found (version -> program) inside a range as `>=3.10,<3.13`?"""
     fitting = [f"{program} ({version})" for version, program in have.items() if inside(version, need)]

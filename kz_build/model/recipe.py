@@ -46,6 +46,7 @@ class Needs:
     python: str = ""
     glibc: str = ""
     tools: dict[str, str] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class Recipe:
     chat: str = ""
     traps: tuple[dict[str, str], ...] = ()
     decode: tuple[str, ...] = ()
+    cosine: float = 0.95
 
 
 def recipe(name: str, plain: dict[str, Any]) -> Recipe:

@@ -48,6 +48,9 @@ class NeedsOf(Strict):
     python: str = Field(default="", description="versions, as `>=3.10,<3.13`")
     glibc: Annotated[str, StringConstraints(pattern=r"^(\d+\.\d+)?$")] = Field(default="", description="oldest")
     tools: dict[Text, Text] = Field(default={}, description="programs: what brings each")
+    libraries: dict[Text, Text] = Field(
+        default={}, description="libraries that the linker of this machine must find: what brings each"
+    )
 
 
 class RandomWeights(Strict):
@@ -126,6 +129,9 @@ class RecipeOf(Strict):
     decode: list[Text] = Field(
         default=[],
         description="argv of a check: what the .pte decodes against eager torch, said as JSON in its last line",
+    )
+    cosine: Annotated[float, Field(ge=0.95, lt=1)] = Field(
+        default=0.95, description="what its steps must be like those of torch, more than"
     )
 
     @model_validator(mode="after")

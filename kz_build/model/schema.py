@@ -55,6 +55,12 @@ class WheelSource(Strict):
     patches: str = Field(
         default="", description="folder of a quilt stack in the project, with {line} if it has one each"
     )
+    licence: str = Field(
+        default="", description="file in it with terms that each user accepts (`kz accept`) before kz uses it"
+    )
+    lay: dict[Text, Text] = Field(
+        default={}, description="another layout of its files, as links: path -> file or folder in the wheel"
+    )
 
 
 class ArchiveSource(Strict):
@@ -171,6 +177,11 @@ class Package(Strict):
         default={},
         description="Gradle coordinates that an app needs beside an AAR file, {source} for a pin's version: libraries of the"
         " target that they bring and that therefore stay out of the AAR",
+    )
+    app: str = Field(
+        default="",
+        description="Gradle project, in the source of `audit.java`, of upstream's benchmark app: `kz device check --in-app`"
+        " builds it with the AAR",
     )
 
 

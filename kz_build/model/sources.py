@@ -23,7 +23,8 @@ class Fetched:
     """A source on this machine.
 
     `trees` for what git holds (the source first, then its submodules), `folder` for what lies unpacked, `file` for the
-    archive or wheel itself. `note` says what makes it this machine's own: an override, or a version that is not the pin.
+    archive or wheel itself, `laid` for the layout that its pin gives it (links into `folder`), where it gives one. `note` says
+    what makes it this machine's own: an override, or a version that is not the pin.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Fetched:
     folder: Path | None = None
     file: Path | None = None
     note: str = ""
+    laid: Path | None = None
 
     def key(self) -> Any:
         """What a build's key takes from this source: content ids and excludes, no path."""

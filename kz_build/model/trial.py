@@ -40,6 +40,7 @@ class Trial:
 
     `dist` are the build's files by name, `runtime` Qualcomm's. `argv` is the runner's, ready for the device; () where nothing
     can run, and then `no_run` says why, and `wanted` whether it should have. `text`: file that the runner writes its text to.
+    `asked` is the prompt in the model's chat template.
     """
 
     line: str
@@ -60,6 +61,7 @@ class Trial:
     wanted: bool = False
     text: str = ""
     prompt: str = ""
+    asked: str = ""
     tokens: int = 0
     seconds: int = 600
 
@@ -100,9 +102,12 @@ class Report:
     checks: tuple[CheckResult, ...]
     log: str
     run: Measured | None = None
+    in_app: Report | None = None
+    """The same in an app of the device, where that was asked for."""
 
     @property
     def failed(self) -> tuple[str, ...]:
         """What fails it: names of checks, and figures that became worse."""
         worse = {f"{c.metric} against {c.against}" for c in (self.run.compared if self.run else ()) if c.worse}
-        return (*(c.check for c in self.checks if c.failed), *sorted(worse))
+        inside = tuple(f"in-app {name}" for name in self.in_app.failed) if self.in_app else ()
+        return (*(c.check for c in self.checks if c.failed), *sorted(worse), *inside)

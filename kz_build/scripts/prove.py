@@ -20,10 +20,10 @@ ADAPTOR = "executorch.backends.qualcomm.python"
 
 def modules(package: str) -> tuple[str, ...]:
     named = [name for name, owners in importlib.metadata.packages_distributions().items() if package in owners]
-    return (
-        *sorted(name for name in named if name.isidentifier() and not name.startswith("_")),
-        *DEEPER.get(package, ()),
-    )
+    own = package.replace("-", "_")
+    # The module of its own name says whether a package works; torchtune's `recipes` beside it refuses to be imported at all.
+    some = [own] if own in named else sorted(name for name in named if name.isidentifier() and not name.startswith("_"))
+    return (*some, *DEEPER.get(package, ()))
 
 
 def adaptor() -> str:

@@ -34,13 +34,13 @@ TOLERANCE = 15.0
 """Percent that a figure may be worse than at the last run."""
 _HOT = ("moderate", "severe", "critical", "emergency", "shutdown")
 _THREADTIME = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+(\d+)\s+\d+ . (\S*)")
-_OTHERS = re.compile(r"^(DEBUG|adsprpc|cdsprpc|.*fastrpc.*)", re.I)
+_OTHERS = re.compile(r"^(DEBUG|lowmemorykiller|adsprpc|cdsprpc|.*fastrpc.*)", re.I)
 
 
 def check(project: Project, device: Device, trial: Trial, *, watch: Watch = quiet) -> Report:
     """Push what is tried and ask everything. Raises MissingError with all that the device's set lacks, DeviceError."""
     tried, report = _checked(project, device, trial, watch)
-    _write(project, tried, report)
+    record(project, tried, report)
     return report
 
 
@@ -63,7 +63,7 @@ def run(
     elif not trial.argv:
         rest = tuple(one for one in report.checks if one.check != "runner")
         report = replace(report, checks=(*rest, CheckResult(device.serial, "runner", Status.SKIP, trial.no_run, True)))
-    _write(project, tried, report)
+    record(project, tried, report)
     return report
 
 
@@ -78,8 +78,8 @@ def _checked(project: Project, device: Device, trial: Trial, watch: Watch) -> tu
     since = device.shell("date '+%m-%d %H:%M:%S.000'").stdout.decode().strip()
     checks = ask(tried)
     checks += _file_checks(tried)
-    log = _log_path(project, tried)
-    checks += (_log_check(tried, since, log),)
+    log = log_path(project, tried)
+    checks += (log_check(tried, since, log),)
     return tried, Report(
         serial=device.serial,
         emulated=found.emulated,
@@ -110,15 +110,17 @@ def _file_checks(tried: Tried) -> tuple[CheckResult, ...]:
     return tuple(replace(one, file=tried.device.serial, check=f"pte {one.check}") for one in found)
 
 
-def _log_path(project: Project, tried: Tried) -> Path:
+def log_path(project: Project, tried: Tried) -> Path:
+    """Where the log of a device is kept."""
     return _folder(project, tried) / "log.txt"
 
 
 def _folder(project: Project, tried: Tried) -> Path:
-    return project.out("device", tried.trial.line, re.sub(r"[^\w.-]", "_", tried.device.serial))
+    folder = project.out("device", tried.trial.line, re.sub(r"[^\w.-]", "_", tried.device.serial))
+    return folder / "in-app" if tried.process == "app" else folder
 
 
-def _log_check(tried: Tried, since: str, path: Path) -> CheckResult:
+def log_check(tried: Tried, since: str, path: Path) -> CheckResult:
     """What the programs and the device's log said meanwhile, kept and looked through for known troubles."""
     from kz_build.stages.diagnose import diagnose
 
@@ -170,7 +172,7 @@ def _measured(
             samples.append(ran.sample)
     after = info(tried.device).thermal
     found = spreads(samples)
-    rows, notes = _against(project, tried, report, found, tolerance)
+    rows, notes = against(project, tried, report, found, tolerance)
     return Measured(
         warmup=warmup,
         samples=tuple(samples),
@@ -188,7 +190,7 @@ def _run_failed(tried: Tried, index: int, why: str) -> KzError:
     return DeviceError(f"{tried.device.serial}: run {index + 1}: {why}", hint="kz device check says more")
 
 
-def _against(
+def against(
     project: Project, tried: Tried, report: Report, now: Mapping[str, Spread], tolerance: float | None
 ) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
     """The last run on this device and the baseline of its kind, each only where it is of the same thing."""
@@ -224,6 +226,7 @@ def _same(tried: Tried) -> dict[str, Any]:
         "target": trial.target,
         "subject": trial.subject,
         "argv": list(trial.argv),
+        "asked": trial.asked,
         "process": tried.process,
         "emulated": tried.info.emulated,
     }
@@ -241,7 +244,7 @@ def _run_key(tried: Tried) -> str:
     return digest_of(_same(tried))[:16]
 
 
-def _write(project: Project, tried: Tried, report: Report) -> None:
+def record(project: Project, tried: Tried, report: Report) -> None:
     """The manifest: this report, and the last good run of each thing that was measured on this device."""
     path = _folder(project, tried) / "manifest.json"
     try:

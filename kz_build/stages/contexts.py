@@ -73,6 +73,23 @@ def qnn(asked: Asked) -> Answer | None:
     return passed(f"QNN {newest} compiled it and {there}")
 
 
+def rehearsal(asked: Asked) -> Answer | None:
+    """Whether it is as new as the contract says that it is, and so nothing for the devices of that QNN."""
+    older = asked.contract.newer_than
+    if not older:
+        return None
+    versions = {context.sdk for _, context in asked.pte.contexts}
+    if not versions or "" in versions:
+        return undecided(
+            f"no context says which QNN compiled it; the contract wants one newer than {older}", required=True
+        )
+    if old := [version for version in versions if not newer(version, older)]:
+        return failed(f"QNN {listed(old)} compiled it, which is no newer than {older}, as the contract says that it is")
+    return passed(
+        f"QNN {listed(versions)} compiled it, newer than {older}: it must not go to a device with that, which refuses it (err 5000)"
+    )
+
+
 def soc(asked: Asked) -> Answer | None:
     """Whether it is compiled for the contract's SoC."""
     wanted = asked.contract.soc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +22,7 @@ from kz_build.model.project import Project
 from kz_build.model.recipe import PLACEHOLDER, Recipe
 from kz_build.stages import export, sdks
 from kz_build.stages.apply import apply_source
+from kz_build.stages.probe import probe
 from kz_build.stages.requirements import ADAPTOR_TARGET, QNN, Wanted, chosen, with_trees
 from kz_build.stages.wheel import wheel
 
@@ -52,7 +53,7 @@ def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) 
     Raises MissingError with what this machine lacks, before anything is downloaded; LockError for requirements that
     nobody has locked, or that are not what the line pins.
     """
-    found = chosen(project, recipe)
+    found = _ready(project, recipe)
     places = sdks.folders(project, recipe)
     wanted = with_trees(project, recipe, found, applied=True)
     folder = project.store / FOLDER_IN_STORE / wanted.key[:24]
@@ -62,19 +63,46 @@ def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) 
         with locks.locked(project.store, f"environment-{wanted.key[:24]}"):
             facts = _there(folder, wanted.key) or _make(project, recipe, wanted, folder, commands, watch)
     os.utime(folder)  # `kz store gc` takes what nobody used for long
-    return _environment(project, recipe, wanted, folder, facts, places, fresh=fresh)
+    environment = _environment(project, recipe, wanted, folder, facts, places, fresh=fresh)
+    return _probed(project, recipe, environment, watch)
+
+
+def _ready(project: Project, recipe: Recipe) -> Wanted:
+    """What it shall hold. Raises MissingError with all that this machine lacks: a Python, an SDK, what that is linked with."""
+    lacking = sdks.missing(project, recipe)
+    try:
+        found = chosen(project, recipe)
+    except MissingError as error:
+        raise MissingError((*error.missing, *lacking)) from None
+    if lacking:
+        raise MissingError(lacking)
+    return found
+
+
+def _probed(project: Project, recipe: Recipe, environment: Environment, watch: Watch) -> Environment:
+    """The same, once it has compiled and run a layer with each SDK that came as a wheel: versions do not tell whether it can."""
+    holds = dict(environment.holds)
+    for name in sdks.of_wheels(project, recipe):
+        watch(Event(f"one layer with {name}"))
+        what = f"{name} {project.pins.line(recipe.line)[name]}"
+        libraries = environment.places[name] / sdks.HOST_LIBRARIES
+        found = probe(project.store, environment, what, libraries, recipe.contract.soc)
+        holds["QNN"] = f"{found.build}: it compiled a layer for {found.soc}, and ran it as torch does"
+    return replace(environment, holds=holds)
 
 
 def made(project: Project, recipe: Recipe) -> Environment | None:
     """A recipe's environment where that and its SDKs are there already; nothing is made, fetched or proved."""
     try:
         wanted = with_trees(project, recipe, chosen(project, recipe), applied=False)
-        places = sdks.folders(project, recipe)
+        places = sdks.folders(project, recipe) if sdks.here(project, recipe) else None
     except (ConfigError, LockError, MissingError):
         return None
     folder = project.store / FOLDER_IN_STORE / wanted.key[:24]
     facts = _there(folder, wanted.key)
-    return _environment(project, recipe, wanted, folder, facts, places, fresh=False) if facts else None
+    if facts is None or places is None:
+        return None
+    return _environment(project, recipe, wanted, folder, facts, places, fresh=False)
 
 
 def _there(folder: Path, key: str) -> dict[str, Any] | None:

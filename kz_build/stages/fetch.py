@@ -25,13 +25,14 @@ from kz_build.model.request import (
     wanted_commits,
 )
 from kz_build.model.sources import Fetched, TreeAt
+from kz_build.stages.accept import not_accepted, proved
 from kz_build.stages.proof import part_of
 
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
     """Bring every named source of a line. Raises MissingError, LockError or CommandError; what came before stays."""
     check_installed(project, request)
-    missing = missing_sources(project, request)
+    missing = (*not_accepted(project, request), *missing_sources(project, request))
     if missing:
         raise MissingError(missing)
     check_known(project, request)
@@ -57,8 +58,11 @@ def check_known(project: Project, request: Request) -> None:
                 lacks += [f"what is nested in {name}/{path}" for path in unknown_submodules(project, request, source)]
         elif source.kind != "folder" and not _is_installed(source):
             entry = file_entry(project, request.line, source)
-            if entry is not None and not entry.get("sha256"):
-                lacks.append(f"the digest of {name} {project.pins.line(request.line)[name]}")
+            lacking = [] if entry is None or entry.get("sha256") else ["digest"]
+            if entry is not None and source.options.get("licence") and not entry.get("licence"):
+                lacking.append("licence's digest")
+            if lacking:
+                lacks.append(f"the {' and the '.join(lacking)} of {name} {project.pins.line(request.line)[name]}")
                 trust.append(name)
     if lacks:
         command = " ".join(["kz lock --write", *(f"--trust {name}" for name in trust)])
@@ -120,22 +124,31 @@ def _installed(request: Request, source: Source, version: str, variable: str, fo
 
 
 def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
-    entry = file_entry(project, request.line, source)
-    note = "" if entry is not None else "overridden in pins.local.yaml"
-    digest = str(entry["sha256"]) if entry else download(project, request.line, source, request.watch, again=False)
-    if not store.stored_file(project.store, digest).exists():
-        download(project, request.line, source, request.watch, digest)
-    folder = proof.unpacked(project.store, digest, *part_of(source, version))
+    file = stored(project, request.line, source, request.watch)
+    if source.options.get("licence"):
+        proved(source, file)
+    folder = proof.unpacked(project.store, file.name, *part_of(source, version))
+    lay: dict[str, str] = source.options.get("lay") or {}
     return Fetched(
         source.name,
         source.kind,
         version,
-        f"sha256 {digest}",
+        f"sha256 {file.name}",
         (),
         folder,
-        store.stored_file(project.store, digest),
-        note,
+        file,
+        "overridden in pins.local.yaml" if file_entry(project, request.line, source) is None else "",
+        store.laid(project.store, folder, lay) if lay else None,
     )
+
+
+def stored(project: Project, line: str, source: Source, watch: Watch) -> Path:
+    """A wheel or archive of a line in the store, downloaded where it is not there, its bytes the lock's."""
+    entry = file_entry(project, line, source)
+    digest = str(entry["sha256"]) if entry else download(project, line, source, watch, again=False)
+    if not store.stored_file(project.store, digest).exists():
+        download(project, line, source, watch, digest)
+    return store.stored_file(project.store, digest)
 
 
 def download(

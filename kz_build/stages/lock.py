@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.adapters import clones, git, remote, store
+from kz_build.adapters import clones, git, licence, remote, store
 from kz_build.adapters.environment import index_url
 from kz_build.adapters.series import read_stack
 from kz_build.adapters.stacks import parse_stack
@@ -157,19 +157,27 @@ def _file(
         digest = fetch.download(project, line, source, watch)
         return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
     if old.get("sha256") and not trusted and http.tag_fits(old["file"], source.options["tag"]):
-        return {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}
+        return _licensed(
+            project, source, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]}, old
+        )
     wheel = http.find_wheel(
         index_url(source.options["index"]), source.location, entry["version"], source.options["tag"]
     )
     if wheel.sha256 and not trusted:
-        return {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url)}
+        size = wheel.size or http.size(wheel.url)
+        return _licensed(project, source, {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": size}, old)
     digest = fetch.download(project, line, source, watch)
-    return {
-        **entry,
-        "file": wheel.name,
-        "sha256": digest,
-        "size": store.stored_file(project.store, digest).stat().st_size,
-    }
+    size = store.stored_file(project.store, digest).stat().st_size
+    return _licensed(project, source, {**entry, "file": wheel.name, "sha256": digest, "size": size}, old)
+
+
+def _licensed(project: Project, source: Source, entry: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    """Add the digest of the licence that users accept; null where neither the wheel nor an old lock can tell."""
+    if not (name := source.options["licence"]):
+        return entry
+    wheel = store.stored_file(project.store, entry["sha256"])
+    known = old.get("licence") if old.get("sha256") == entry["sha256"] else None
+    return {**entry, "licence": licence.digest(wheel, name) if wheel.exists() else known}
 
 
 def _stacked(

@@ -9,16 +9,16 @@ from pathlib import Path
 from kz_build.adapters import machine
 from kz_build.adapters.files import sha256_file
 from kz_build.adapters.process import find, run
-from kz_build.adapters.sdk import installed_folder, revision
 from kz_build.model import preflight as ask
 from kz_build.model.errors import ConfigError, LockError, MissingError
 from kz_build.model.preflight import Check, Preflight
 from kz_build.model.project import Project
 from kz_build.model.recipe import Recipe, Stage, Weights
-from kz_build.stages import env
+from kz_build.stages import env, sdks
+from kz_build.stages.build import folder_of
 from kz_build.stages.env import Environment
 from kz_build.stages.export import ExportPlan, folder, weights_folder
-from kz_build.stages.requirements import chosen
+from kz_build.stages.requirements import ADAPTOR_TARGET, chosen
 from kz_build.stages.running import fill
 from kz_build.stages.stage import filled, work_folder
 
@@ -29,10 +29,10 @@ def preflight(project: Project, plan: ExportPlan) -> Preflight:
     checks = [
         _memory(project, recipe),
         *_disks(project, recipe),
-        *([ask.glibc(recipe.needs.glibc, machine.glibc())] if recipe.needs.glibc else []),
+        *sdks.machine_checks(recipe),
         *([ask.python(recipe.needs.python, machine.pythons())] if recipe.needs.python else []),
-        *_sdks(project, recipe),
-        *_tools(recipe),
+        *sdks.checks(project, recipe),
+        *_tools(project, recipe),
         *_weights(project, recipe),
         *_requirements(project, recipe),
     ]
@@ -95,29 +95,12 @@ def _disks(project: Project, recipe: Recipe) -> Iterator[Check]:
         yield ask.disk(name, need, *machine.disk(path), variable)
 
 
-def _sdks(project: Project, recipe: Recipe) -> Iterator[Check]:
-    for name, wanted in recipe.needs.sdk.items():
-        if wanted != "pinned":
-            yield Check(f"sdk {name}", "SKIP", f"not pinned here; needed: {wanted}")
-            continue
-        version = project.pins.line(recipe.line)[name]
-        installed = project.pins.source(name).options.get("installed") or {"env": [], "identity": ""}
-        fix = tuple(f"export {variable}=/path/to/{version}" for variable in installed["env"][:1])
-        place = installed_folder(installed["env"])
-        if place is None:
-            yield Check(f"sdk {name}", "FAIL", f"{version} needed; {' and '.join(installed['env'])} unset", fix)
-            continue
-        found = revision(place[1], installed["identity"])
-        status = "PASS" if found == version else "FAIL"
-        said = f"{place[0]}={place[1]} says it is {found or 'nothing: no ' + installed['identity']}; {version} needed"
-        yield Check(f"sdk {name}", status, said, () if found == version else fix)
-
-
-def _tools(recipe: Recipe) -> Iterator[Check]:
+def _tools(project: Project, recipe: Recipe) -> Iterator[Check]:
+    own = folder_of(project, recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
     for name, brings in recipe.needs.tools.items():
         if "/" in name or "." in name:
             yield Check(f"tool {name}", "SKIP", "lies in upstream's tree", (brings,))
-        elif program := find(name):
+        elif program := find(name) or (str(own / name) if (own / name).is_file() else ""):
             yield Check(f"tool {name}", "PASS", program)
         else:
             yield Check(f"tool {name}", "FAIL", "not on PATH", (brings,))

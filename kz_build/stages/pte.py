@@ -165,6 +165,7 @@ QUESTIONS: tuple[tuple[str, Callable[[Asked], Answer | None]], ...] = (
     ("other-models", contexts.other_models),
     ("context-size", contexts.context_size),
     ("qnn", contexts.qnn),
+    ("rehearsal", contexts.rehearsal),
     ("soc", contexts.soc),
     ("arch", contexts.arch),
     ("backends", _backends),

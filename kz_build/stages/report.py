@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import kz_build
@@ -13,7 +14,7 @@ from kz_build.model.project import Project
 def report(project: Project, line: str) -> dict[str, Any]:
     """All manifests of a line. `canonical` is false as soon as anything on this machine differs from the pins."""
     found: dict[str, Any] = {}
-    for stage in ("build", "audit", "papers", "reproduce", "package", "device"):
+    for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
         folder = project.out(stage, line)
         for manifest in sorted(folder.glob("*/manifest.json")) if folder.is_dir() else ():
             found.setdefault(stage, {})[manifest.parent.name] = json.loads(manifest.read_bytes())
@@ -29,7 +30,9 @@ def report(project: Project, line: str) -> dict[str, Any]:
     }
 
 
-def write(project: Project, line: str) -> None:
-    """Write out/report/report.json."""
+def write(project: Project, line: str) -> Path:
+    """Write out/report/report.json; gives its path."""
     data = json.dumps(report(project, line), indent=1, sort_keys=True).encode() + b"\n"
-    files.write_atomic(project.out("report", "report.json"), data)
+    path = project.out("report", "report.json")
+    files.write_atomic(path, data)
+    return path

@@ -25,8 +25,6 @@ from kz_build.stages.export import ExportPlan
 from kz_build.stages.pte import hold
 from kz_build.stages.stage import Watch
 
-COSINE = 0.95
-"""What decode steps must be like those of eager torch, at least."""
 MADE_BY = 1
 """Part of every key: a change of how stages run must change it."""
 
@@ -68,10 +66,15 @@ def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[di
     inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
     found = {}
     for one in _here(recipe):
-        inputs = [hashlib.sha256(json.dumps([*inputs, one.run, one.makes, one.inside]).encode()).hexdigest()]
+        inputs = [_digest([*inputs, one.run, one.makes, one.inside])]
         found[one.name] = inputs[0]
-    whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.output]
-    return found, hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+    whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.cosine, recipe.output]
+    return found, _digest(whole)
+
+
+def _digest(inputs: list[Any]) -> str:
+    """The same for what means the same, in whatever order its keys were written."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
 def _pins(project: Project, recipe: Recipe) -> list[str]:
@@ -174,7 +177,7 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands) -> dic
 def _judge(recipe: Recipe, result: Path, checks: tuple[CheckResult, ...], decode: Mapping[str, Any]) -> None:
     wrong = [f"{c.check}: {c.evidence}" for c in checks if c.failed]
     for number, step in enumerate(decode.get("steps", ()), 1):
-        if step["cosine"] <= COSINE or not step["same"]:
+        if step["cosine"] <= recipe.cosine or not step["same"]:
             token = "the same token" if step["same"] else "another token"
             wrong.append(
                 f"decode: step {number} of {len(decode['steps'])} has cosine {step['cosine']:.4f} with eager torch, and {token}"
@@ -207,6 +210,7 @@ def _publish(
         "size": result.stat().st_size,
         "seconds": round(sum(record["seconds"] for record in records.values()), 1),
         "stages": records,
+        "contract": asdict(plan.recipe.contract),
         "checks": [
             {"check": c.check, "status": c.status.value, "evidence": c.evidence, "required": c.required} for c in checks
         ],

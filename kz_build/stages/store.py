@@ -16,7 +16,9 @@ from kz_build.stages.proof import part_of
 
 CONTENT = ("git", "sha256", "unpacked")
 """Folders whose entries are proved, each with a seal."""
-REMADE = ("partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "environments")
+REMADE = (
+    "partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "environments", "laid", "probes",
+)  # fmt: skip
 """Folders of what commands make anew."""
 DAY = 86400.0
 PACKS = 50

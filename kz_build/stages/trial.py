@@ -63,6 +63,7 @@ def trial(project: Project, wish: Wish) -> Trial:
         wanted=bool(wish.recipe or wish.pte),
         text="" if own else use["text"],
         prompt=wish.prompt or use["prompt"],
+        asked=asked.say(wish.prompt or use["prompt"]),
         tokens=wish.tokens,
         seconds=wish.seconds,
     )

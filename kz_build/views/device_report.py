@@ -28,7 +28,10 @@ def report(found: Report) -> str:
         rows.append(_wrapped(f"{check.status.value:5} {check.check:{width}} ", check.evidence))
     if found.run:
         rows += _measured(found.run)
-    return "\n".join([*rows, f"  log: {found.log}"])
+    rows.append(f"  log: {found.log}")
+    if found.in_app:
+        rows += ["", f"in an app of {report(found.in_app)}"]
+    return "\n".join(rows)
 
 
 def _measured(run: Measured) -> list[str]:

@@ -110,7 +110,8 @@ class Live:
         """Take the bar away; another event brings it back."""
         if self.bar:
             self.bar.stop()
-            self.bar = None
+            self.bar = self.task = None
+            self.phase = ""
 
     def note(self, text: str) -> None:
         """A line that stays."""
@@ -118,6 +119,11 @@ class Live:
             self.bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
         else:
             print(text, file=sys.stderr, flush=True)
+
+    def head(self, stage: str) -> None:
+        """Begin another stage."""
+        self.stop()
+        self.note(f"== {stage}")
 
     def event(self, event: Event) -> None:
         """Progress of a build or a fetch."""
@@ -130,10 +136,8 @@ class Live:
                 print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
                 self.phase, self.said = phase, now
             return
-        if self.bar is not None and event.bytes != self.counts_bytes:
-            self.bar.stop()
-            self.bar = self.task = None
-            self.phase = ""
+        if event.bytes != self.counts_bytes:
+            self.stop()
         if self.bar is None:
             self.bar, self.counts_bytes = _progress_bar(event.bytes), event.bytes
             self.bar.start()
@@ -142,6 +146,8 @@ class Live:
                 self.bar.remove_task(self.task)
             self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
         self.bar.update(self.task, completed=done, total=total or None)
+        if event.bytes and done >= total > 0:  # what comes next may take long, and say nothing of itself
+            self.stop()
 
 
 def _progress_bar(counts_bytes: bool) -> Any:

@@ -86,6 +86,8 @@ class Spec:
     target: int = 34
     stored: bool = False
     align: int = 16384
+    package: str = "org.example.app"
+    activities: tuple[str, ...] = ()
 
     def libraries(self, **changed: Lib | None) -> Spec:
         """With libraries in the arm64 folder replaced, added or (None) taken out; names without `lib` and `.so`."""
@@ -143,10 +145,12 @@ def manifest(spec: Spec, folder: Path, *, proto: bool = False) -> bytes:
 def written(spec: Spec) -> str:
     """The manifest as people write it."""
     extract = f' android:extractNativeLibs="{spec.extract}"' if spec.extract else ""
+    activities = "".join(f'<activity android:name="{name}" android:exported="true"/>' for name in spec.activities)
     return (
-        '<?xml version="1.0" encoding="utf-8"?>\n<manifest xmlns:android="http://schemas.android.com/apk/res/android" package="org.example.app">'
+        '<?xml version="1.0" encoding="utf-8"?>\n<manifest xmlns:android="http://schemas.android.com/apk/res/android" '
+        f'package="{spec.package}">'
         f'<uses-sdk android:minSdkVersion="26" android:targetSdkVersion="{spec.target}"/>'
-        f'<application android:label="Ümläut 日本"{extract}>{spec.uses}</application></manifest>'
+        f'<application android:label="Ümläut 日本"{extract}>{spec.uses}{activities}</application></manifest>'
     )
 
 

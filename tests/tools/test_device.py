@@ -27,6 +27,7 @@ from kz_build.model.events import Event
 from kz_build.model.pushing import Pushed
 from kz_build.stages.push import items, push
 from tests.conftest import Kz
+from tests.ptes import Qnn, decoder
 
 FOLDER = "/data/local/tmp/kz"
 MEGABYTES = int(os.environ.get("KZ_DEVICE_MB", "50"))
@@ -219,6 +220,55 @@ def test_two_devices_at_once_are_two_reports(kz_here: Kz, device: Emulated, tmp_
         done = kz_here("device", "info", "--json", *serials)
         assert done.returncode == 8 and other.serial in done.stderr and device.serial not in done.stderr
         assert [one.get("arch", one.get("exit_code")) for one in json.loads(done.stdout)] == ["v79", 8]
+
+
+def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
+    kz_here: Kz, server: adapter.Server, device: Emulated, tmp_path: Path
+) -> None:
+    """Both are pushed to at the same time; the one that was cut goes on where it stood."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("1", "2", "3"):
+        some_bytes(folder / name, 4, tick=int(name))
+    whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
+    with Emulated("SM8650", tmp_path / "other") as other:
+        serials = ["--serial", device.serial, "--serial", other.serial]
+        device.cut_after(10_000_000)
+        done = kz_here("device", "push", folder, "--json", *serials)
+        assert done.returncode == 8 and device.serial in done.stderr and other.serial not in done.stderr, done.stderr
+        cut, well = json.loads(done.stdout)
+        assert (cut["serial"], cut["exit_code"], well["serial"], len(well["sent"])) == (
+            device.serial,
+            8,
+            other.serial,
+            3,
+        )
+        assert held(other) == whole and held(device).items() < whole.items()
+        cut, well = json.loads(kz_here("device", "push", folder, "--json", *serials).stdout)
+        assert (well["sent"], well["bytes"]) == ([], 0)
+        assert len(cut["sent"]) + cut["kept"] == 3 and held(device) == held(other) == whole
+        server.client.disconnect(other.serial)
+
+
+def test_a_device_that_goes_in_mid_push_and_comes_back_has_all_of_it(
+    pushed: Callable[..., Pushed], server: adapter.Server, device: Emulated, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name in ("1", "2", "3"):
+        some_bytes(folder / name, 4, tick=int(name))
+
+    def unplug(event: Event) -> None:
+        if event.done > 9_000_000:
+            device.offline()
+
+    with pytest.raises(DeviceError, match=rf"^{device.serial}: "):
+        push(tmp_path / "store", server.device(device.serial), items([folder]), watch=unplug)
+    with pytest.raises(DeviceError, match=rf"^{device.serial}: "):
+        pushed(folder)
+    device.online()
+    assert pushed(folder).kept >= 1
+    assert held(device) == {f"set/{name}": (folder / name).read_bytes() for name in "123"}
 
 
 def test_no_device_is_a_missing_thing(kz_here: Kz, server: adapter.Server) -> None:
@@ -443,6 +493,29 @@ def test_any_name_arrives_as_it_is(
 @settings(
     max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
 )
+@given(NAMES, NAMES)
+@example("a b", "$(touch /data/x)")
+@example("'\"`id`\\", "-rf")
+@example("new\nline", ";exit 3")
+def test_any_folder_is_taken_as_it_is(
+    server: adapter.Server, lasting: Emulated, tmp_path_factory: pytest.TempPathFactory, outer: str, inner: str
+) -> None:
+    here = tmp_path_factory.mktemp("folders")
+    (here / "x").write_bytes(b"x")
+    (here / "y").write_bytes(b"y")
+    shutil.rmtree(lasting.root.folder / "data/local/tmp", ignore_errors=True)
+    (lasting.root.folder / "data/local/tmp").mkdir()
+    device, folder = server.device(lasting.serial), f"/data/local/tmp/{outer}/{inner}"
+    assert push(here / "store", device, items([here / "x", here / "y"]), folder).sent == ("x", "y")
+    assert push(here / "store", device, items([here / "x"]), folder, clean=True).removed == ("y",)
+    there = held(lasting, "/data/local/tmp")
+    assert set(there) == {f"{outer}/{inner}/x", f"{outer}/{inner}/.kz-push"} and there[f"{outer}/{inner}/x"] == b"x"
+    shutil.rmtree(here)
+
+
+@settings(
+    max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=200), min_size=1, max_size=5))
 @example(["", " ", "'", '"', "\\"])
 @example(["$(reboot)", "`id`", "a\nb\n", "; exit 3", "!$*?~"])
@@ -543,3 +616,26 @@ def said_by_processes(word: str) -> list[str]:
             if path.read_bytes() == f"sleep\0{word}\0".encode():
                 found.append(path.parent.name)
     return found
+
+
+def test_a_context_that_the_device_would_refuse_stays_here(kz_here: Kz, device: Emulated, tmp_path: Path) -> None:
+    """QNN 2.49 compiled it: not beside a 2.42, not where its own record says so, and well beside a 2.49."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "x.pte").write_bytes(decoder("hybrid", [Qnn(sdk="2.49.40.260810104044")]))
+    (folder / "libQnnHtp.so").write_bytes(b"ELF v2.42.0.251225112233_7\0")
+    done = kz_here("device", "push", folder)
+    assert done.returncode == 8 and "libQnnHtp.so that goes along is 2.42.0" in done.stderr, done.stderr
+    assert not held(device), "nothing was pushed"
+
+    (folder / "libQnnHtp.so").unlink()
+    (folder / "x.pte.json").write_text(json.dumps({"contract": {"newer_than": "2.42.0.251225"}}))
+    done = kz_here("device", "push", folder / "x.pte")
+    assert done.returncode == 8 and "never to a device with 2.42.0.251225" in done.stderr, done.stderr
+    assert not held(device)
+
+    (folder / "libQnnHtp.so").write_bytes(b"ELF v2.49.40.260810104044\0")
+    assert kz_here("device", "push", folder).returncode == 0
+    assert {"model/x.pte", "model/libQnnHtp.so"} <= set(held(device))
+    (folder / "x.pte.json").unlink()
+    assert kz_here("device", "push", folder / "x.pte").returncode == 0, "nothing says what is there"

@@ -64,6 +64,8 @@ SENTENCES = [
     ("qnn", (NEW, {"library": LIB, "qnn": "2.50.0.270101"}), "and lib has 2.42.0.251225", (HYBRID, {"library": LIB, "qnn": "2.50.0.270101"})),
     ("qnn", (SILENT, {"qnn": "2.42.0.251225"}), "does not say which QNN", (HYBRID, {"qnn": "2.42.0.251225"})),
     ("qnn", (HYBRID, {"soc": "SM8750"}), "nothing says what is there", (HYBRID, {})),
+    ("rehearsal", (HYBRID, {"newer_than": "2.42.0.251225"}), "no newer than 2.42.0.251225, as the contract says", (NEW, {"newer_than": "2.42.0.251225"})),
+    ("rehearsal", (SILENT, {"newer_than": "2.42.0.251225"}), "no context says which QNN", (NEW, {"newer_than": "2.49.40.260809"})),
     ("soc", (V75, {"contract_soc": "SM8750"}), "compiled for SM8650, the contract says SM8750", (HYBRID, {"contract_soc": "sm8750"})),
     ("arch", (V75, {"soc": "SM8750"}), "for Hexagon v75, and SM8750 is v79", (HYBRID, {"soc": "SXR2330P"})),
     ("arch", (V75, {"htp_arch": "v79"}), "for Hexagon v75, and the contract is v79", (HYBRID, {"htp_arch": "v79"})),

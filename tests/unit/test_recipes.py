@@ -16,6 +16,7 @@ from kz_build.adapters.recipes import named, recipes
 from kz_build.model.errors import ConfigError
 from kz_build.model.preflight import disk, glibc, memory, python
 from kz_build.model.project import Project
+from kz_build.model.pte import newer
 from kz_build.model.recipe import Amount
 from kz_build.model.recipe_schema import json_schema
 from kz_build.model.soc import ARCH
@@ -36,6 +37,7 @@ WANTED = {
     "tiny-llama-qnn-kv",
     "tiny-llama-qnn-2shard",
     "tiny-llama-qnn-x86",
+    "tiny-qwen3-4b-qnn-hybrid",
 }
 GB = 10**9
 
@@ -65,12 +67,6 @@ def test_the_shipped_recipes(project: Project) -> None:
     assert ARCH[hybrid.contract.soc] == hybrid.contract.htp_arch
     assert (hybrid.needs.memory.low, hybrid.needs.memory.high, hybrid.needs.minutes) == (46, 59, (30, 73))
     assert found["tiny-qwen3-xnnpack"].contract.executorch == "1.5.1"
-
-
-def test_a_rehearsal_says_that_its_context_must_not_go_to_a_pinned_device(project: Project) -> None:
-    for one in recipes(project.root, project.pins):
-        if "qnn-host" in one.needs.sdk:
-            assert any("2.49" in trap["text"] and "must not go" in trap["text"] for trap in one.traps), one.name
 
 
 def test_mllm_names_its_stages_op_packages_and_trap(project: Project) -> None:
@@ -186,3 +182,14 @@ def test_versions() -> None:
     assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.12.3": "python3.12"}).evidence.startswith("python3.12")
     assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.9.2": "python3.9"}).status == "FAIL"
     assert python(">=3.10,<3.13", {"3.10.0": "python3"}).status == "PASS"
+
+
+def test_every_rehearsal_says_which_devices_it_is_not_for(project: Project) -> None:
+    """Their QNN is newer than what the lines have for devices, and no other recipe uses it."""
+    pinned = {project.pins.line(line)["qnn-sdk"] for line in project.pins.lines if "qnn-sdk" in project.pins.line(line)}
+    rehearsals = [one for one in recipes(project.root, project.pins) if "qnn-host" in one.needs.sdk]
+    assert len(rehearsals) == 5
+    for one in rehearsals:
+        assert {one.contract.newer_than} == pinned and newer(one.contract.qnn, one.contract.newer_than), one.name
+        assert any("must not" in trap["text"] or "refuses it" in trap["text"] for trap in one.traps), one.name
+        assert one.needs.libraries and one.needs.glibc == "2.35" and one.name.startswith("tiny-")

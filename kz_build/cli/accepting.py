@@ -1,0 +1,57 @@
+"""The verb by which a user accepts a licence."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kz_build.cli.common import project as project_of
+from kz_build.cli.common import show
+from kz_build.model.errors import ConfigError, NotReadyError
+
+
+def accept(arguments: argparse.Namespace) -> int:
+    from kz_build.stages import accept as stage
+    from kz_build.views import accept as view
+    from kz_build.views.terminal import Live
+
+    project = project_of(arguments)
+    rows, place = stage.every(project)
+    if not arguments.source:
+        show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))
+        return 0
+    with Live() as live:
+        found = stage.licence(project, arguments.line or "", arguments.source, live.event)
+    if not arguments.json:
+        print(view.head(found))
+    if found.accepted and found.accepted.version != found.version:
+        found = stage.accept(found, f"the same bytes as of {found.accepted.version}, accepted {found.accepted.date}")
+    elif not found.accepted:
+        if not arguments.yes:
+            _ask(view.body(stage.text(found)), found.source, found.place)
+        found = stage.accept(found, "--yes" if arguments.yes else "asked")
+    show(arguments, found, view.said(found, place))
+    return 0
+
+
+def _ask(text: str, name: str, wheel: Path) -> None:
+    """Show a licence and ask. Raises NotReadyError unless the answer is yes, ConfigError where nobody can answer."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise ConfigError(
+            "nobody to ask: this is no terminal, and a licence is accepted by a person",
+            hint=f"kz accept {name} on a terminal shows it and asks; who knows it and accepts it: kz accept {name} --yes",
+        )
+    import pydoc
+
+    print()
+    pydoc.pager(text)
+    try:
+        answer = input('\nDo you accept it, for yourself or whom you work for? "yes", or anything else: ')
+    except EOFError:
+        answer = ""
+    if answer.strip().lower() != "yes":
+        raise NotReadyError(
+            f"not accepted: nothing was written down, and what needs {name} stops",
+            hint=f"to keep no copy of the wheel either: rm {wheel}",
+        )

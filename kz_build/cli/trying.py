@@ -1,0 +1,158 @@
+"""`kz device check` and `run`: what was built, tried on devices."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from kz_build.cli.device import on_each
+from kz_build.model.errors import ConfigError
+
+
+def options(made: Any) -> None:
+    """What is tried, and how."""
+    made.add_argument("--line", metavar="L", default="", help="release line (default: the recipe's, or pins.yaml's)")
+    made.add_argument("--target", metavar="T", default="", help="what was built (default: the first of pins.yaml)")
+    made.add_argument("--recipe", metavar="R", default="", help="the model of this recipe, by its contract")
+    made.add_argument("--pte", metavar="FILE", type=Path, help="this model instead")
+    made.add_argument("--tokenizer", metavar="FILE", type=Path, help="its tokenizer (default: the recipe's)")
+    made.add_argument("--chat", metavar="NAME", default="", help="its chat template: llama3, llava, qwen3")
+    made.add_argument("--prompt", metavar="TEXT", default="", help="what it is asked (default: pins.yaml's)")
+    made.add_argument("--tokens", metavar="N", type=int, default=128, help="prompt and answer at most (default: 128)")
+    made.add_argument(
+        "--qnn", metavar="PATH", type=Path, help="Qualcomm's SDK, or its runtime AAR (default: the build's)"
+    )
+    made.add_argument(
+        "--from", dest="folders", metavar="NAME=DIR", action="append", default=[], help="a folder a recipe names"
+    )
+    made.add_argument(
+        "--timeout", metavar="MIN", type=float, default=10, help="end a run that takes longer (default: 10)"
+    )
+    made.add_argument(
+        "--in-app", action="store_true", help="in an app of the device, too: a process that Zygote forked"
+    )
+    made.add_argument("--apk", metavar="FILE", type=Path, help="that app (default: kz builds it, with Android's SDK)")
+    made.add_argument(
+        "--require",
+        choices=("in-app",),
+        action="append",
+        default=[],
+        help="where it cannot run here, fail (else it is skipped)",
+    )
+
+
+def timed(made: Any) -> None:
+    """How often, and how much worse is a failure."""
+    made.add_argument("--runs", metavar="N", type=int, default=5, help="runs that count (default: 5)")
+    made.add_argument("--warmup", metavar="N", type=int, default=1, help="runs before them (default: 1)")
+    made.add_argument(
+        "--tolerance",
+        metavar="PERCENT",
+        type=float,
+        help="how much worse is a failure (default: 15, or the baseline's)",
+    )
+
+
+def device_check(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.check import check
+
+    return _tried(
+        arguments, lambda project, trial, watch: lambda device: check(project, device, trial, watch=watch), {}
+    )
+
+
+def device_run(arguments: argparse.Namespace) -> int:
+    from kz_build.stages.check import run
+
+    if arguments.runs < 1 or arguments.warmup < 0:
+        raise ConfigError("kz device run: --runs is 1 or more, --warmup 0 or more")
+    options = {"runs": arguments.runs, "warmup": arguments.warmup, "tolerance": arguments.tolerance}
+    return _tried(
+        arguments,
+        lambda project, trial, watch: lambda device: run(project, device, trial, watch=watch, note=_say, **options),
+        {**options, "compare": True},
+    )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> int:
+    """Try the same on every device that is meant; `often` is how often an app is asked, where one is."""
+    from kz_build.cli.common import project as project_of
+    from kz_build.model.events import quiet
+    from kz_build.stages.trial import trial
+    from kz_build.views.device_report import report
+    from kz_build.views.terminal import Live
+
+    project = project_of(arguments)
+    made = trial(project, _wish(arguments))
+    alone = len(arguments.serial) < 2 and not arguments.every
+    with Live() as live:
+        watch = live.event if alone else quiet
+        ask = what(project, made, watch)
+        if arguments.in_app or arguments.apk or arguments.require:
+            often = {**often, "required": bool(arguments.require)}
+            ask = _and_in_app(ask, _app(arguments, project, made, live), project, made, watch, often)
+        return on_each(arguments, ask, report)
+
+
+def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> Any:
+    """The app that is asked, or why there is none."""
+    from kz_build.adapters.process import Commands
+    from kz_build.cli.common import log_folder
+    from kz_build.model.errors import MissingError
+    from kz_build.stages.app import app
+    from kz_build.stages.in_app import app_of
+
+    if arguments.apk:
+        return app_of(arguments.apk)
+    try:
+        return app(project, trial.line, trial.target, Commands(log_folder(project), live.note), live.event)
+    except MissingError as error:
+        if arguments.require:
+            raise
+        return "; ".join(f"{item.what}: {item.why}. {item.brings}" for item in error.missing)
+
+
+def _and_in_app(ask: Any, app: Any, project: Any, trial: Any, watch: Any, often: dict[str, Any]) -> Any:
+    from dataclasses import replace
+
+    from kz_build.stages.in_app import Asking, in_app, skipped
+
+    def both(device: Any) -> Any:
+        found = ask(device)
+        if isinstance(app, str):
+            return skipped(found, app)
+        return replace(found, in_app=in_app(project, device, trial, app, Asking(**often), watch=watch, note=_say))
+
+    return both
+
+
+def _wish(arguments: argparse.Namespace) -> Any:
+    from kz_build.model.trial import Wish
+
+    folders = {}
+    for word in arguments.folders:
+        name, equals, folder = word.partition("=")
+        if not equals or not Path(folder).is_dir():
+            raise ConfigError(f"--from {word}: must be NAME=FOLDER, of a folder that is there")
+        folders[name] = Path(folder).absolute()
+    if arguments.tokens < 1 or arguments.timeout <= 0 or "\0" in arguments.prompt:
+        raise ConfigError("--tokens is 1 or more, --timeout more than 0, and --prompt a text")
+    return Wish(
+        line=arguments.line,
+        target=arguments.target,
+        recipe=arguments.recipe,
+        pte=arguments.pte,
+        tokenizer=arguments.tokenizer,
+        chat=arguments.chat,
+        prompt=arguments.prompt,
+        tokens=arguments.tokens,
+        qnn=arguments.qnn,
+        folders=folders,
+        seconds=max(1, round(arguments.timeout * 60)),
+    )

@@ -1,0 +1,37 @@
+"""The whole way of a target, as one table."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+WIDTH = 80
+_INDENT = " " * 26
+
+
+def lacks(found: Sequence[Any]) -> str:
+    """What this machine cannot do and goes on without, stage by stage, and what it would take."""
+    rows = []
+    for one in found:
+        rows.append(f"{one.stage} will be skipped, it needs:")
+        for item in one.missing:
+            rows += [_wrapped(f"{item.what}: {item.why}", "  ", "     "), _wrapped(f"-> {item.brings}", "  ", "     ")]
+    return "\n".join(rows)
+
+
+def table(title: str, rows: Sequence[Any]) -> str:
+    """Stage, result, seconds, and where its report is, or why there is none."""
+    lines = [title, f"{'stage':8}  result  seconds  report"]
+    for row in rows:
+        seconds = "-" if row.seconds is None else f"{row.seconds:,.1f}"
+        said = row.report.splitlines()[0] if row.report else ""
+        lines.append(_wrapped(f"{row.stage:8}  {row.status.value:6} {seconds:>8}  {said}", "", _INDENT))
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, first: str, later: str) -> str:
+    return textwrap.fill(
+        text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False,
+        drop_whitespace=True, expand_tabs=False, replace_whitespace=False,
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""`kz all`: the sample from its pins to an emulated device, in one command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kz_build.adapters import adb as adapter
+from tests.conftest import Kz
+
+STAGES = ("fetch", "apply", "build", "audit", "package", "export", "device", "in-app", "report")
+
+
+@pytest.fixture
+def project(built: Path, sample: Path) -> Path:
+    """A copy of the built sample."""
+    shutil.copytree(built, sample, dirs_exist_ok=True)
+    return sample
+
+
+@pytest.fixture(scope="module")
+def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """An adb server of the user's that knows no device."""
+    with adapter.private(tmp_path_factory.mktemp("adb-home")) as server:
+        yield {"ANDROID_ADB_SERVER_PORT": str(server.port)}
+
+
+def stages(stdout: str) -> dict[str, dict[str, Any]]:
+    found = {row["stage"]: row for row in json.loads(stdout)["stages"]}
+    assert tuple(found) == STAGES
+    return found
+
+
+def test_the_sample_is_built_pushed_loaded_called_and_timed(sample: Path, kz: Kz, nobody: dict[str, str]) -> None:
+    done = kz("-C", sample, "all", "--emulate", "--json", **nobody)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = stages(done.stdout)
+    assert {name for name, row in rows.items() if row["status"] == "PASS"} == set(STAGES) - {
+        "package",
+        "export",
+        "in-app",
+    }
+    assert "nothing is exported" in rows["export"]["report"]
+    for name in ("build", "audit", "report"):
+        assert (sample / rows[name]["report"]).is_file()
+    assert rows["device"]["report"].startswith("EMULATED out/device/sample-0.1/")
+    (device,) = json.loads(done.stdout)["device"]
+    assert device["emulated"] and {c["check"]: c["status"] for c in device["checks"]}["dlopen"] == "PASS"
+    assert device["run"]["spreads"]["load_s"] and device["run"]["compared"] == []
+    report = json.loads((sample / "out/report/report.json").read_text())
+    assert [row["stage"] for row in report["all"]["linux-arm64"]["stages"]] == [s for s in STAGES if s != "report"]
+
+    again = kz("-C", sample, "all", "--emulate", **nobody)
+    assert again.returncode == 0 and "$ cmake" not in again.stderr, "what is there is not made again"
+    table = again.stdout[again.stdout.index("linux-arm64 of sample-0.1") :]
+    assert [line.split()[0] for line in table.splitlines()[2:] if line[0] != " "] == list(STAGES)
+    assert "EMULATED" in table and max(map(len, table.splitlines()[1:])) <= 80
+    assert len(list((sample / "out/device/sample-0.1").iterdir())) == 1
+
+
+def test_a_stage_that_fails_keeps_only_those_that_need_it(project: Path, kz: Kz, nobody: dict[str, str]) -> None:
+    lock = project / "pins.lock"
+    tree = json.loads(lock.read_text())["lines"]["sample-0.1"]["minirt"]["patched"]["tree"]
+    lock.write_text(lock.read_text().replace(tree, "0" * 40))
+    done = kz("-C", project, "all", "--emulate", "--json", **nobody)
+    rows = stages(done.stdout)
+    assert {name: row["status"] for name, row in rows.items()} == {
+        "fetch": "PASS", "apply": "FAIL", "build": "SKIP", "audit": "SKIP", "package": "SKIP", "export": "SKIP",
+        "device": "SKIP", "in-app": "SKIP", "report": "PASS",
+    }  # fmt: skip
+    assert done.returncode == rows["apply"]["exit_code"] == 3 and "kz: exit 3 (lock)" in done.stderr
+    assert rows["device"]["report"] == "needs audit" and rows["build"]["report"] == "needs apply"
+
+
+def test_no_device_is_said_first_and_skipped_unless_it_is_required(
+    project: Path, kz: Kz, nobody: dict[str, str]
+) -> None:
+    done = kz("-C", project, "all", **nobody)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.index("an Android device: adb sees none") < done.stderr.index("== fetch")
+    assert "device    SKIP          -  missing: an Android device" in done.stdout
+    for argv in (["--require", "device"], ["--serial", "nobody"], ["--require", "package"], ["--require", "in-app"]):
+        done = kz("-C", project, "all", *argv, **nobody)
+        assert done.returncode == 6 and "nothing was begun" in done.stderr and "== fetch" not in done.stderr, (
+            done.stderr
+        )
+
+
+RECIPE = """about: too much for any machine
+line: sample-0.1
+command: [{name: export, inside: minirt, run: ["true"], makes: ["{out}/x.pte"]}]
+needs: {memory: {gb: [1000, null], source: nobody}, disk: {}, tools: {kz-no-such-program: the wind}}
+weights: {}
+output: x.pte
+contract: {}
+"""
+
+
+def test_a_recipe_that_this_machine_is_too_small_for_is_said_first(
+    project: Path, kz: Kz, nobody: dict[str, str]
+) -> None:
+    (project / "recipes").mkdir()
+    (project / "recipes/big.yaml").write_text(RECIPE)
+    done = kz("-C", project, "all", "--emulate", "--recipe", "big", **nobody)
+    assert done.returncode == 6 and "== fetch" not in done.stderr, done.stderr
+    for what in ("memory", "at least 1000 needed", "kz-no-such-program", "nothing was begun"):
+        assert what in done.stderr, done.stderr
+
+
+def test_all_that_is_missing_is_said_at_once_and_nothing_is_begun(
+    sample: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
+) -> None:
+    cut = {"KZ_CACHE": str(tmp_path / "store"), "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+    done = kz("-C", sample, "all", "--serial", "nobody", "--require", "package", **cut, **nobody)
+    assert done.returncode == 6
+    for what in ("127.0.0.1:9", "device nobody", "no `package`"):
+        assert what in done.stderr, done.stderr
+    assert not (sample / "out").exists() and not list((tmp_path / "store").glob("sha256/*"))
+
+
+@pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
+def test_two_at_once_do_not_disturb_each_other(
+    project: Path, clean_env: dict[str, str], nobody: dict[str, str]
+) -> None:
+    import subprocess
+    import sys
+
+    argv = [sys.executable, "-m", "kz_build", "-C", str(project), "all", "--emulate", "--json"]
+    running = [
+        subprocess.Popen(argv, env={**clean_env, **nobody}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for one in running:
+        stdout, stderr = one.communicate(timeout=300)
+        assert one.returncode == 0, stderr
+        assert stages(stdout)["device"]["status"] == "PASS"
+    assert os.path.exists(project / "out/report/report.json")
