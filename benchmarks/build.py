@@ -102,7 +102,8 @@ def _bundles(project: Project) -> list[str]:
 
 def _last_file(project: Project, line: str, source: str) -> str:
     text = "\n".join(p.read_text() for p in sorted((project.root / "patches" / line / source).glob("*.patch")))
-    return [path for path in re.findall(r"^\+\+\+ b/(\S+)$", text, re.MULTILINE) if path.endswith((".cpp", ".cc"))][-1]
+    paths: list[str] = re.findall(r"^\+\+\+ b/(\S+)$", text, re.MULTILINE)
+    return [path for path in paths if path.endswith((".cpp", ".cc"))][-1]
 
 
 def _environment(env: dict[str, str]) -> dict[str, str]:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.apps import ROOT, SAMPLE, Linker
+from tests.tools.apps import ROOT as ROOT
+from tests.tools.apps import SAMPLE as SAMPLE
+from tests.tools.apps import Linker
 
 Kz = Callable[..., "subprocess.CompletedProcess[str]"]
 

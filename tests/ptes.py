@@ -137,10 +137,11 @@ def _delegate(b: Builder, made: Made, inline: list[bytes]) -> int:
     for key, value in made.specs:
         texts = b.CreateString(key), b.CreateByteVector(value)
         specs.append(table(b, {0: ("table", texts[0]), 1: ("table", texts[1])}))
-    inside = isinstance(made.where, bytes)
-    if inside:
+    if isinstance(made.where, bytes):
         inline.append(made.where)
-    place = table(b, {0: ("Int8", 0 if inside else 1), 1: ("Uint32", len(inline) - 1 if inside else made.where)})
+        place = table(b, {0: ("Int8", 0), 1: ("Uint32", len(inline) - 1)})
+    else:
+        place = table(b, {0: ("Int8", 1), 1: ("Uint32", made.where)})
     name, listed = b.CreateString(made.backend), vector(b, specs)
     return table(b, {0: ("table", name), 1: ("table", place), 2: ("table", listed)})
 

@@ -223,7 +223,16 @@ def test_a_signature_holds_the_whole_folder(built: Path, sample: Path, kz: Kz, k
 @pytest.fixture
 def signed(folder: Path, key: Path) -> Path:
     """A shipped folder with a signature, as `kz build --sign` leaves it."""
-    argv = ["minisign", "-S", "-s", key, "-m", folder / "SHA256SUMS", "-x", folder / "SHA256SUMS.minisig"]
+    argv: list[str | Path] = [
+        "minisign",
+        "-S",
+        "-s",
+        key,
+        "-m",
+        folder / "SHA256SUMS",
+        "-x",
+        folder / "SHA256SUMS.minisig",
+    ]
     subprocess.run(argv, check=True, capture_output=True)
     shutil.copy(f"{key}.pub", folder / "minisign.pub")
     return folder
@@ -242,7 +251,16 @@ def test_a_forger_without_the_key_is_found(signed: Path, kz: Kz, key: Path, tmp_
     other = tmp_path / "other"
     subprocess.run(["minisign", "-G", "-W", "-s", other, "-p", signed / "minisign.pub", "-f"], check=True, capture_output=True)  # fmt: skip
     (signed / "SHA256SUMS.minisig").unlink()
-    argv = ["minisign", "-S", "-s", other, "-m", signed / "SHA256SUMS", "-x", signed / "SHA256SUMS.minisig"]
+    argv: list[str | Path] = [
+        "minisign",
+        "-S",
+        "-s",
+        other,
+        "-m",
+        signed / "SHA256SUMS",
+        "-x",
+        signed / "SHA256SUMS.minisig",
+    ]
     subprocess.run(argv, check=True, capture_output=True)
     assert answers(kz, signed)["signature"] == "PASS"
     done = kz("attest", "verify", signed, "--key", f"{key}.pub")

@@ -69,7 +69,8 @@ def one_byte(path: Path) -> None:
 
 
 def ninja(cache: Path) -> Path:
-    return next((cache / "unpacked" / NINJA).rglob("scripts/ninja"))
+    unpacked = cache / "unpacked" / str(NINJA)
+    return next(unpacked.rglob("scripts/ninja"))
 
 
 def swapped(path: Path) -> None:

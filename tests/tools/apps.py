@@ -126,17 +126,17 @@ def manifest(spec: Spec, folder: Path, *, proto: bool = False) -> bytes:
         raise AssertionError("aapt2 is missing")
     folder.mkdir(exist_ok=True, parents=True)
     (folder / "AndroidManifest.xml").write_text(written(spec))
-    argv = [
+    argv: list[str] = [
         "aapt2",
         "link",
         "--warn-manifest-validation",
         "-I",
-        FRAMEWORK,
+        str(FRAMEWORK),
         "--manifest",
-        folder / "AndroidManifest.xml",
+        str(folder / "AndroidManifest.xml"),
     ]
     subprocess.run(
-        [*argv, *(["--proto-format"] if proto else []), "-o", folder / "m.apk"], check=True, capture_output=True
+        [*argv, *(["--proto-format"] if proto else []), "-o", str(folder / "m.apk")], check=True, capture_output=True
     )
     with zipfile.ZipFile(folder / "m.apk") as made:
         return made.read("AndroidManifest.xml")

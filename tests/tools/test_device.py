@@ -13,7 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -69,7 +71,7 @@ def kz_here(kz: Kz, server: adapter.Server) -> Kz:
 def pushed(server: adapter.Server, device: Emulated, tmp_path: Path) -> Callable[..., Pushed]:
     """The push stage on that device, with a store of its own."""
 
-    def run(*paths: Path, **named: bool) -> Pushed:
+    def run(*paths: Path, **named: Any) -> Pushed:
         return push(tmp_path / "store", server.device(device.serial), items(paths), **named)
 
     return run
@@ -97,7 +99,7 @@ def old(folder: Path) -> Path:
     return folder
 
 
-def until(true: Callable[[], bool]) -> None:
+def until(true: Callable[[], object]) -> None:
     """Wait for something that happens soon, and must."""
     deadline = time.monotonic() + 20
     while not true():
@@ -592,7 +594,7 @@ def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None
             command = [adapter._adb(), "-P", str(server.port), "-s", made.serial, "shell", f"sleep {seconds} & wait"]
             server.device(made.serial)
             with subprocess.Popen(command) as running:
-                until(lambda seconds=seconds: said_by_processes(seconds))  # type: ignore[misc]
+                until(partial(said_by_processes, seconds))
                 made.close()
                 assert running.wait(20) != 0
         until(lambda seconds=seconds: not said_by_processes(seconds))  # type: ignore[misc]

@@ -231,7 +231,9 @@ def test_a_stopped_build_leaves_no_container(
     shutil.copytree(built / "dist", sample / "dist")
     before = snapshot(sample / "dist")
     client = docker.DockerClient(base_url=address)
-    own = {"label": f"kz_build=kz-cache-{hashlib.sha256(clean_env['KZ_CACHE'].encode()).hexdigest()[:12]}"}
+    own: dict[str, str | list[str] | bool] = {
+        "label": f"kz_build=kz-cache-{hashlib.sha256(clean_env['KZ_CACHE'].encode()).hexdigest()[:12]}"
+    }
     process = subprocess.Popen(
         [sys.executable, "-m", "kz_build", "-C", sample, "build"],
         cwd=ROOT,
@@ -315,6 +317,7 @@ def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
     network = client.networks.create(f"kz-test-{os.getpid()}", internal=True)
     redis = None
     try:
+        assert network.id and network.name
         gateway = client.networks.get(network.id).attrs["IPAM"]["Config"][0]["Gateway"]
         argv = ["redis-server", "--bind", gateway, "--port", "6399", "--save", "", "--protected-mode", "no"]
         redis = subprocess.Popen(argv, stdout=subprocess.DEVNULL, cwd=tmp_path)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def branch(ours: Project, number: int, *steps: tuple[str, dict[str, str | None]]
     return head
 
 
-def claims(ours: Project, *words: str, **env: str) -> dict[str, dict[str, object]]:
+def claims(ours: Project, *words: str, **env: Any) -> dict[str, dict[str, object]]:
     """What `kz status` says of each patch."""
     return {c["patch"]: c for c in ours.json("status", *words, **env)["stacks"][0]["claims"]}
 

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -95,7 +96,8 @@ def test_upstreams_own_results_are_read() -> None:
     assert found.sample.total_s == 3.7345
     found = ask.seen(BENCHMARK, FORWARD, "")
     assert (found.sample.load_s, found.sample.decode_tps) == (0.9, None)
-    for wrong in ({}, [], [{"metric": "load_status"}], "x", 3, None):
+    wrongs: tuple[Any, ...] = ({}, [], [{"metric": "load_status"}], "x", 3, None)
+    for wrong in wrongs:
         with pytest.raises(ValueError, match="no result of"):
             ask.seen(BENCHMARK, wrong, "")
         with pytest.raises(ValueError, match="no result of|another run"):

@@ -68,7 +68,7 @@ def test_hybrid_kv_and_two_shards_are_told_apart() -> None:
     kv = parse(decoder("kv", bits=16, length=512, constants={}), "k.pte")
     assert (kv.mode, kv.shards, kv.kv_bits, kv.context_length) == ("kv", 1, 16, 512)
     two = parse(decoder("hybrid", [Qnn(multi_contexts=True)] * 2), "2.pte")
-    assert (two.shards, len(two.contexts), two.operators) == (2, 2, {"llama::fallback.out"})
+    assert (two.shards, len(two.contexts), two.operators) == (2, 2, frozenset({"llama::fallback.out"}))
 
 
 def test_the_compile_spec_is_read() -> None:
@@ -162,7 +162,7 @@ def test_hostile_offsets_are_refused(data: bytes) -> None:
 def test_a_small_file_that_asks_for_endless_work_is_refused_in_bounded_time_and_memory(tmp_path: Path) -> None:
     # A list of a million offsets that all lead to one method, itself of a thousand values that are one.
     data = bytearray(program([Method("m", inputs=(("float32", (1,)),) * 1000)]))
-    root = root_of(data)
+    root = root_of(bytes(data))
     vtable = root - struct.unpack_from("<i", data, root)[0]
     field = root + struct.unpack_from("<H", data, vtable + 4 + 2)[0]
     plans = field + struct.unpack_from("<I", data, field)[0]

@@ -57,7 +57,7 @@ contract:
 """
     assert read_contract(recipe(tmp_path, text), ROOT) == Contract(
         ("kv_forward", "prefill_forward"), ("QnnBackend",), "hybrid", 8, 1024, 1, True, "SM8750", "v79", "2.42.0.251225",
-        "1.4.1",
+        executorch="1.4.1",
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_a_dist_is_read_whole_with_its_line(tmp_path: Path, kz: Kz) -> None:
     assert answers["executorch"][1] == "ExecuTorch 1.4.1 makes it and android-arm64-qnn is v1.4.1"
     assert "android-arm64-qnn has 2.42.0.251225112233_1" in answers["qnn"][1]
     found = read_library(dist, parse(file.read_bytes(), "h.pte"))
-    assert (found.executorch, found.skels, found.backends) == ("v1.4.1", {"v79"}, {"QnnBackend"})
+    assert (found.executorch, found.skels, found.backends) == ("v1.4.1", frozenset({"v79"}), frozenset({"QnnBackend"}))
 
     file.write_bytes(decoder(qnn=[Qnn("SM8650", sdk="2.49.40.260810104044")]))
     done = kz("pte", file, "--lib", dist, "--soc", "SM8650", "--contract", contract)

@@ -28,7 +28,7 @@ def ours(tmp_path: Path, kz: Kz) -> Project:
     return made
 
 
-def seen(ours: Project, *argv: str, **env: str) -> dict[int, Any]:
+def seen(ours: Project, *argv: str, **env: Any) -> dict[int, Any]:
     """The pull requests that would hurt, by number."""
     return {p["pull"]: p for p in ours.json("radar", *argv, **env)[0]["pulls"]}
 
@@ -131,7 +131,7 @@ def test_since_takes_the_heads_of_that_day_and_later(ours: Project) -> None:
 
 def test_open_ones_are_githubs_with_its_titles(ours: Project, make_api: Callable[[], Api]) -> None:
     api = make_api()
-    env = {"GITHUB_API_URL": api.url, "NO_PROXY": "*", "GITHUB_TOKEN": "", "GH_TOKEN": ""}
+    env: dict[str, Any] = {"GITHUB_API_URL": api.url, "NO_PROXY": "*", "GITHUB_TOKEN": "", "GH_TOKEN": ""}
     up = ours.upstream
     heads = {n: up.pull(n, {"a.txt": put(THEIRS, 1, str(n))}) for n in (11, 12, 13)}
     assert set(seen(ours)) == {11, 12, 13}

@@ -78,10 +78,10 @@ def wheel(folder: Path, name: str, version: str, files: Mapping[str, str], requi
     rows = []
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w") as zipped:
-        for path, text in content.items():
+        for member, text in content.items():
             digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-            rows.append(f"{path},sha256={digest},{len(text.encode())}")
-            zipped.writestr(zipfile.ZipInfo(path), text)  # the same bytes at any time
+            rows.append(f"{member},sha256={digest},{len(text.encode())}")
+            zipped.writestr(zipfile.ZipInfo(member), text)  # the same bytes at any time
         zipped.writestr(zipfile.ZipInfo(f"{info}/RECORD"), "\n".join([*rows, f"{info}/RECORD,,", ""]))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-py3-none-any.whl"

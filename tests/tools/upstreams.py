@@ -96,7 +96,7 @@ class Project:
         }
         return self.run("-C", self.root, verb, *argv, **{**git, **env})
 
-    def json(self, verb: str, *argv: str, code: int = 0, **env: str) -> Any:
+    def json(self, verb: str, *argv: str, code: int = 0, **env: Any) -> Any:
         """What a verb prints as JSON, when it ends with this code."""
         done = self.kz(verb, *argv, "--json", **env)
         assert done.returncode == code, done.stdout + done.stderr

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kz_build.adapters import record
+from kz_build.adapters.files import write_atomic
 from kz_build.model.errors import ConfigError
 from tests.conftest import snapshot
 
@@ -42,7 +43,7 @@ def test_killed_at_any_write_it_is_all_or_nothing_in_the_end(
     root: Path, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = snapshot(root)
-    real, count = record.write_atomic, 0
+    real, count = write_atomic, 0
 
     def dying(path: Path, data: bytes) -> Any:
         nonlocal count
