@@ -14,7 +14,7 @@ from kz_build.model.project import Project
 def report(project: Project, line: str) -> dict[str, Any]:
     """All manifests of a line. `canonical` is false as soon as anything on this machine differs from the pins."""
     found: dict[str, Any] = {}
-    for stage in ("build", "audit", "papers", "reproduce", "package", "all"):
+    for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
         folder = project.out(stage, line)
         for manifest in sorted(folder.glob("*/manifest.json")) if folder.is_dir() else ():
             found.setdefault(stage, {})[manifest.parent.name] = json.loads(manifest.read_bytes())

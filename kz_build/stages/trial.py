@@ -33,10 +33,10 @@ def trial(project: Project, wish: Wish) -> Trial:
     line = wish.line or (recipe.line if recipe and recipe.line else project.pins.default)
     name = wish.target or project.pins.targets[0]
     target = _target(project, line, name)
-    dist = _dist(project, line, name)
     use = target["device"]
     model = _model(project, wish, recipe, use)
     given = _given(project, wish, recipe, model)
+    dist = _dist(project, line, name, given)
     pte = read_pte(model) if model and model.suffix == ".pte" and model.is_file() else None
     qnn = _is_qnn(dist, pte, recipe)
     own = next((stage.run for stage in recipe.command if stage.where == "device"), ()) if recipe else ()
@@ -84,12 +84,13 @@ def _target(project: Project, line: str, name: str) -> dict[str, Any]:
     return target
 
 
-def _dist(project: Project, line: str, target: str) -> dict[str, Path]:
-    """The build's files by name, proved to be what was built."""
+def _dist(project: Project, line: str, target: str, given: tuple[Given, ...]) -> dict[str, Path]:
+    """The build's files by name, proved to be what was built; where there is no build, what else is missing is told with it."""
     manifest = project.out("build", line, target) / "manifest.json"
     brings = f"kz build --line {line} --target {target}"
     if not manifest.is_file():
-        raise MissingError((Missing(f"{target} of {line}", "it was not built", brings),))
+        more = (Missing(one.name, f"{one.path} is not there", one.brings) for one in given if not one.there)
+        raise MissingError((Missing(f"{target} of {line}", "it was not built", brings), *more))
     folder = project.root / "dist" / line / target
     found = {}
     for name, facts in json.loads(manifest.read_bytes())["files"].items():

@@ -69,17 +69,23 @@ def report(found: dict[str, Any]) -> str:
             artifacts(manifest["files"], f"dist/{found['line']}/{target}"),
         ]
     for target, manifest in found.get("audit", {}).items():
-        counts = [c["status"] for c in manifest["checks"]]
-        rows.append(
-            f"audit {target}: "
-            + ", ".join(f"{counts.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in counts)
-        )
+        rows.append(f"audit {target}: {_counts(manifest['checks'])}")
     for target, manifest in found.get("reproduce", {}).items():
         varied = ", ".join(v["name"] for v in manifest["variations"] if not v["absent"])
         rows.append(f"reproduce {target}: {'the same bytes' if manifest['same'] else 'DIFFERS'}, varied: {varied}")
     for target, manifest in found.get("package", {}).items():
         rows.append(f"package {target}: {manifest['path']} {manifest['sha256'][:12]}")
+    for manifest in found.get("device", {}).values():
+        tried = manifest["report"]
+        subject = " ".join(filter(None, (tried["target"], tried["subject"])))
+        rows.append(f"device {tried['serial']} ({tried['device']}) {subject}: {_counts(tried['checks'])}")
     return "\n".join(rows)
+
+
+def _counts(checks: Sequence[dict[str, Any]]) -> str:
+    """How many answers of each kind."""
+    states = [check["status"] for check in checks]
+    return ", ".join(f"{states.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in states)
 
 
 class Live:

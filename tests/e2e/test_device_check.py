@@ -115,7 +115,7 @@ def answer(report: dict[str, Any], check: str) -> tuple[str, str]:
     return found[check]["status"], found[check]["evidence"]
 
 
-def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path) -> None:
+def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path, kz: Kz) -> None:
     report = tried(code=0)
     assert {one["check"]: one["status"] for one in report["checks"]} == dict.fromkeys(
         ("abi", "page-size", "needed", "no-su", "process", "dlopen", "runner", "log"), "PASS"
@@ -132,6 +132,8 @@ def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path
     assert "PyTorchObserver" in (project / report["log"]).read_text()
     again = tried(code=0)
     assert (again["pushed"]["sent"], again["pushed"]["kept"]) == ([], 5)
+    said = kz("-C", project, "report").stdout
+    assert f"device {report['serial']} (kz EMULATED SM8750) linux-arm64 tiny3.minirt: 8 PASS" in said
 
 
 def test_as_text_it_says_emulated_and_fits_a_terminal(
@@ -145,6 +147,12 @@ def test_as_text_it_says_emulated_and_fits_a_terminal(
     assert "EMULATED: no figure of it stands for a device" in done.stdout
     assert "its timings are compared with nothing" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80, done.stdout
+
+
+def test_a_model_may_be_called_anything(tried: Try, project: Path, tmp_path: Path) -> None:
+    model = Path(shutil.copy(project / "tiny3.minirt", tmp_path / 'it\'s a "$(model)";\n*.minirt'))
+    report = tried("--pte", model, code=0)
+    assert report["subject"] == model.name and "12 67 86" in answer(report, "runner")[1]
 
 
 def test_another_processor_or_one_that_it_does_not_say(tried: Try, device: Emulated) -> None:
@@ -184,8 +192,9 @@ def test_a_needed_library_that_nobody_has(tried: Try, project: Path, tmp_path: P
 
 
 def test_a_device_where_adbd_is_root(tried: Try, device: Emulated) -> None:
-    script(device.root.folder / "system/bin/su", "exit 1")
-    assert "su is there and was not used" in answer(tried(code=0), "no-su")[1]
+    script(device.root.folder / "system/bin/su", ": >/data/local/tmp/called")
+    assert "su is there and was not used" in answer(tried("--runs", "1", verb="run", code=0), "no-su")[1]
+    assert not (device.root.folder / "data/local/tmp/called").exists()
     script(device.root.folder / "system/bin/id", "echo 0")
     status, said = answer(tried(code=8), "no-su")
     assert status == "FAIL" and "adb unroot" in said
@@ -251,7 +260,8 @@ def test_what_is_missing_is_told_before_anything_is_pushed(tried: Try, project: 
         assert part in report["error"], report
     assert not list((device.root.folder / "data/local/tmp").iterdir())
     shutil.rmtree(project / "out/build")
-    assert "kz build --line sample-0.1 --target linux-arm64" in tried(code=6)["stderr"]
+    said = tried("--recipe", "r", code=6)["stderr"]
+    assert "missing on this machine: 4" in said and "kz build --line sample-0.1 --target linux-arm64" in said
 
 
 def test_a_file_that_is_not_what_was_built(tried: Try, project: Path) -> None:
@@ -374,7 +384,7 @@ def test_a_run_that_became_worse_fails_until_it_is_accepted(
 
     def go(first: int, *more: str, code: int) -> dict[str, Any]:
         script(tmp_path / "files/runner", stats(20, first))
-        return tried("--recipe", "r", "--runs", "3", "--warmup", "1", *more, verb="run", code=code)
+        return tried("--recipe", "r", "--runs", "2", "--warmup", "0", *more, verb="run", code=code)
 
     report = go(100, code=0)
     assert not report["emulated"] and report["run"]["spreads"]["ttft_ms"]["median"] == 100

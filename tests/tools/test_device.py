@@ -624,20 +624,24 @@ def test_a_context_that_the_device_would_refuse_stays_here(kz_here: Kz, device: 
     """QNN 2.49 compiled it: not beside a 2.42, not where its own record says so, and well beside a 2.49."""
     folder = tmp_path / "model"
     folder.mkdir()
+
+    def pushes(path: Path) -> subprocess.CompletedProcess[str]:
+        return kz_here("device", "push", path, "--serial", device.serial)  # others may still be known to the server
+
     (folder / "x.pte").write_bytes(decoder("hybrid", [Qnn(sdk="2.49.40.260810104044")]))
     (folder / "libQnnHtp.so").write_bytes(b"ELF v2.42.0.251225112233_7\0")
-    done = kz_here("device", "push", folder)
+    done = pushes(folder)
     assert done.returncode == 8 and "libQnnHtp.so that goes along is 2.42.0" in done.stderr, done.stderr
     assert not held(device), "nothing was pushed"
 
     (folder / "libQnnHtp.so").unlink()
     (folder / "x.pte.json").write_text(json.dumps({"contract": {"newer_than": "2.42.0.251225"}}))
-    done = kz_here("device", "push", folder / "x.pte")
+    done = pushes(folder / "x.pte")
     assert done.returncode == 8 and "never to a device with 2.42.0.251225" in done.stderr, done.stderr
     assert not held(device)
 
     (folder / "libQnnHtp.so").write_bytes(b"ELF v2.49.40.260810104044\0")
-    assert kz_here("device", "push", folder).returncode == 0
+    assert pushes(folder).returncode == 0
     assert {"model/x.pte", "model/libQnnHtp.so"} <= set(held(device))
     (folder / "x.pte.json").unlink()
-    assert kz_here("device", "push", folder / "x.pte").returncode == 0, "nothing says what is there"
+    assert pushes(folder / "x.pte").returncode == 0, "nothing says what is there"
