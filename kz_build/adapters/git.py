@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kz_build.adapters.environment import networked, plain
 from kz_build.adapters.files import disk_errors, remove, write_atomic
 from kz_build.adapters.process import Output, Process, checked, conversation, followed, required, run
-from kz_build.model.errors import CommandError, KzError
+from kz_build.model.errors import CommandError, KzError, LockError
 from kz_build.model.exclude import excluded
 from kz_build.model.objects import FOLDER
 
@@ -196,7 +196,7 @@ class Repository(NamedTuple):
         """One `cat-file --batch` to read many objects."""
         with contextlib.ExitStack() as stack:
             argv = self.argv("cat-file", "--batch")
-            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())))
+            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())), self.path)
 
     def fast_import(self, stream: bytes) -> bytes:
         """Feed `git fast-import`; gives what it prints."""
@@ -243,8 +243,8 @@ class Objects:
 
     AHEAD = 64
 
-    def __init__(self, start: Callable[[], Process]) -> None:
-        self.start = start
+    def __init__(self, start: Callable[[], Process], path: Path) -> None:
+        self.start, self.path = start, path
         self.process = start()
 
     def get(self, name: str) -> Found | None:
@@ -314,9 +314,17 @@ class Objects:
         said = self.process.stderr.read().decode("utf-8", "replace").strip()
         # Git ends at an object that a partial clone lacks; the next question is another one.
         self.process = self.start()
+        if _DAMAGE.search(said):
+            where = f"{self.path.parent.name}/{self.path.name}"
+            return LockError(
+                f"{where} was changed or damaged: git could not read {name}\n{said}",
+                hint=f"nothing of it was used. If it is kz's own, remove it and kz fetches it again: rm -rf {self.path}",
+            )
         return ObjectsMissing(f"git could not read {name}: {said}")
 
 
+_DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
+"""What git says of an object that is there and is not what it was."""
 Found = tuple[str, str, bytes]
 """(id, type, content) of an object."""
 

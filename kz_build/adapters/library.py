@@ -72,6 +72,8 @@ def _executorch(path: Path) -> str:
 
 def qnn_version(path: Path) -> str:
     """Version of QNN that stands in a library of Qualcomm's, '' where none does."""
+    if not path.stat().st_size:
+        return ""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         found = _QNN_VERSION.search(data)
         return found[1].decode() if found else ""

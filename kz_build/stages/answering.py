@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -47,6 +46,7 @@ class Tried:
     files: PushSet
     folder: str
     elves: Mapping[str, Elf]
+    damaged: tuple[str, ...] = ()
     said: list[str] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
     process: str = ""
@@ -82,7 +82,7 @@ class Tried:
 
 def _why_not(answers: Sequence[Mapping[str, Any]], said: str, found: Sample | None, trial: Trial) -> str:
     """Why a run is none."""
-    last = " | ".join(line for line in said.splitlines()[-4:] if not line.startswith(PROBE))[-300:]
+    last = " | ".join(line for line in said.splitlines()[-4:] if line.strip() and not line.startswith(PROBE))[-300:]
     if not answers or "exit" not in answers[-1]:
         return f"{PROGRAM} did not come back: {last or 'it said nothing'}"
     ended = answers[-1]
@@ -127,6 +127,8 @@ def _abi(tried: Tried) -> Answer:
         return Status.ERROR, "the device does not say its ABI"
     if tried.info.abi != wanted:
         return Status.FAIL, f"the device is {tried.info.abi}, {tried.trial.target} is built for {wanted}"
+    if tried.damaged:
+        return Status.FAIL, "; ".join(tried.damaged)
     others = [f"{name} ({elf.machine})" for name, elf in tried.elves.items() if elf.machine not in (machine, _DSP)]
     if others:
         return Status.FAIL, f"not for {wanted}: {', '.join(others)}"
@@ -151,9 +153,11 @@ def _pages(tried: Tried) -> Answer:
 def _needed(tried: Tried) -> Answer:
     """Every NEEDED is pushed or there."""
     wanted: dict[str, list[str]] = {}
+    # What was opened before is found by its SONAME, whatever the file is called.
+    own = tried.files.names | {tried.elves[name].soname for name in tried.trial.loads if name in tried.elves}
     for name, elf in tried.elves.items():
         for need in elf.needed if elf.machine != _DSP else ():
-            if need not in tried.files.names:
+            if need not in own:
                 wanted.setdefault(need, []).append(name)
     folders = LIBRARIES + (EMULATED_LIBRARIES if tried.info.emulated else ())
     words = " ".join(quote(f"{folder}/{name}") for name in sorted(wanted) for folder in folders)
@@ -253,12 +257,18 @@ QUESTIONS: tuple[tuple[str, Question], ...] = (
 )
 
 
-def elves(files: PushSet) -> dict[str, Elf]:
-    """Facts of every ELF file that goes to the device. Raises AuditError for one that is damaged."""
+def elves(files: PushSet) -> tuple[dict[str, Elf], tuple[str, ...]]:
+    """Facts of every ELF file that goes to the device, and what is wrong with those that are none or damaged."""
     from kz_build.adapters.elf import read_elf
+    from kz_build.model.errors import AuditError
 
-    def is_elf(path: Path) -> bool:
+    found, damaged = {}, []
+    for path, name in files.files:
         with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
-
-    return {name: read_elf(path, exports=False) for path, name in files.files if is_elf(path)}
+            if file.read(4) != b"\x7fELF" and not name.endswith(".so"):
+                continue
+        try:
+            found[name] = read_elf(path, exports=False)
+        except AuditError as error:
+            damaged.append(str(error))
+    return found, tuple(damaged)

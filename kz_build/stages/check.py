@@ -74,7 +74,7 @@ def _checked(project: Project, device: Device, trial: Trial, watch: Watch) -> tu
         raise MissingError(wanted.missing)
     folder = f"{FOLDER}/{trial.line}/{trial.target}" + (f"/{trial.subject}" if trial.subject else "")
     pushed = push(project.store, device, named(wanted.files), folder, clean=True, watch=watch)
-    tried = Tried(device, found, trial, wanted, folder, elves(wanted))
+    tried = Tried(device, found, trial, wanted, folder, *elves(wanted))
     since = device.shell("date '+%m-%d %H:%M:%S.000'").stdout.decode().strip()
     checks = ask(tried)
     checks += _file_checks(tried)

@@ -131,7 +131,7 @@ def _given(project: Project, wish: Wish, recipe: Recipe | None, model: Path | No
 def _filled(project: Project, wish: Wish, recipe: Recipe | None, text: str, name: str) -> Given:
     """A file that a recipe names by a folder in braces."""
     assert recipe
-    folders = {"out": export.folder(project, recipe), "weights": export.weights_folder(project), **wish.folders}
+    folders = {**export.own_places(project, recipe), **wish.folders}
     if wish.qnn and wish.qnn.is_dir():
         folders.setdefault(_SDK, wish.qnn)
     unknown = [used for used in PLACEHOLDER.findall(text) if used not in folders]

@@ -260,6 +260,55 @@ def test_a_file_that_is_not_what_was_built(tried: Try, project: Path) -> None:
     assert "is not what was built" in tried(code=3)["stderr"]
 
 
+def runs(project: Path, *words: str) -> None:
+    """The target's runner is another one on this machine."""
+    device = {"run": list(words), "template": "kz", "model": "tiny3.minirt"}
+    (project / "pins.local.yaml").write_text(json.dumps({"targets": {"linux-arm64": {"device": device}}}))
+
+
+def test_the_prompt_goes_to_the_runner_in_the_models_chat_template(tried: Try, project: Path) -> None:
+    runs(project, "/usr/bin/printf", "%s", "{prompt}")
+    said = answer(tried("--chat", "llama3", "--prompt", "it's $(me)", code=8), "runner")[1]
+    assert "it's $(me)<|eot_id|><|start_header_id|>assistant<|end_header_id|>" in said
+    assert "USER: hello ASSISTANT:" in answer(tried("--chat", "llava", "--prompt", "hello", code=8), "runner")[1]
+    assert answer(tried("--prompt", "plain", code=8), "runner")[1].endswith("printed no statistics: plain")
+
+
+def test_upstreams_qnn_runner_is_told_what_the_file_is(tried: Try, project: Path, tmp_path: Path) -> None:
+    from tests.ptes import Qnn, decoder
+
+    runs(project, "/bin/echo", "{decoder}", "{eval_mode}", "{shared_buffer}", "{tokenizer}", "{model}", "{tokens}")
+    (tmp_path / "tok.model").touch()
+    sdk = tmp_path / "sdk"
+    sdk.mkdir()
+    for name in (
+        "libQnnHtp.so",
+        "libQnnHtpPrepare.so",
+        "libQnnSystem.so",
+        "libQnnHtpV79Stub.so",
+        "libQnnHtpV79Skel.so",
+    ):
+        (sdk / name).touch()
+    words = ("--pte", tmp_path / "m.pte", "--tokenizer", tmp_path / "tok.model", "--qnn", sdk, "--tokens", "64")
+    for mode, number, shared in (("hybrid", "1", True), ("kv", "0", False)):
+        (tmp_path / "m.pte").write_bytes(decoder(mode, qnn=(Qnn(shared_buffer=shared),)))
+        said = answer(tried(*words, "--chat", "qwen3", code=8), "runner")[1]
+        assert said.endswith(f"qwen3 {number} {str(shared).lower()} tokenizer.model m.pte 64"), said
+    status, said = answer(tried(*words, "--chat", "qwen3", code=8), "abi")
+    assert status == "FAIL" and "libQnnHtp.so is not an ELF file (0 bytes)" in said
+    assert "--chat llama3 or qwen3" in tried(*words, code=2)["stderr"]
+    assert "--tokenizer FILE" in tried("--pte", tmp_path / "m.pte", "--chat", "qwen3", code=2)["stderr"]
+
+
+def test_a_target_without_a_runner_fails_where_a_model_was_named(tried: Try, project: Path) -> None:
+    runs(project)
+    assert "builds no runner" in answer(tried(code=0), "runner")[1]
+    report = tried("--pte", project / "tiny3.minirt", code=8)
+    status, said = answer(report, "runner")
+    assert status == "SKIP" and "--in-app" in said and report["stderr"].count("runner") == 1
+    assert "runner" in tried(verb="run", code=8)["stderr"], "there is nothing to time"
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

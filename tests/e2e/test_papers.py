@@ -69,7 +69,14 @@ def test_the_provenance_names_all_that_went_in_and_came_out(built: Path) -> None
     for patch in patches:
         assert resolved[patch.relative_to(built).as_posix()]["digest"] == {"sha256": sha256(patch)}
     phases = [s["phase"] for s in definition["internalParameters"]["steps"] if "phase" in s]
-    assert phases == ["library-configure", "library-build", "symbols-libminirt.so", "strip-libminirt.so"]
+    assert phases == [
+        "library-configure",
+        "library-build",
+        "kz-configure",
+        "kz-build",
+        "symbols-libminirt.so",
+        "strip-libminirt.so",
+    ]
 
 
 def test_no_paper_names_this_machine(built: Path, clean_env: dict[str, str]) -> None:
