@@ -108,6 +108,12 @@ def pip() -> dict[str, str]:
     return {**networked(), **found, "PYTHONNOUSERSITE": "1"}
 
 
+def uv() -> dict[str, str]:
+    """Environment for uv: the networked one, and its own settings; not where it installs."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("UV_")}
+    return {**networked(), **own}
+
+
 def docker() -> dict[str, str]:
     """How this machine reaches a container daemon: Docker's own variables."""
     return {

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kz_build.adapters import environment
-from kz_build.adapters.process import Commands, run
+from kz_build.adapters.process import Commands, find, run
 from kz_build.model.errors import CommandError, LockError, Missing, MissingError
 from kz_build.model.requirements import Locked
 
@@ -34,19 +34,44 @@ def make(folder: Path, program: str, commands: Commands) -> Path:
 def install(
     python: Path, name: str, packages: Sequence[Locked], indexes: Sequence[str], commands: Commands, count: Count
 ) -> None:
-    """Install a locked set, every file by its hash: from where this machine's pip looks, then from `indexes` too.
+    """Install a locked set, every file by its hash: by uv where its indexes, and `indexes`, have all of it, which is ten times as fast,
+    else by pip from where that looks, then from `indexes` too.
 
     Raises LockError for other bytes than the set has, MissingError where no place has a package.
     """
     early = [one for one in packages if one.name in _BUILDS]
     for title, some in (("builds-with", early), ("packages", packages)):
-        if some:
+        if some and not _by_uv(python, name, some, indexes, commands):
             try:
                 _install(python, name, title, some, (), commands, count)
             except MissingError:
                 if not indexes:
                     raise
                 _install(python, name, title, some, indexes, commands, count)
+
+
+def _by_uv(python: Path, name: str, packages: Sequence[Locked], indexes: Sequence[str], commands: Commands) -> bool:
+    """Whether uv is there and installed the set. What it cannot, pip is asked for, and says why not."""
+    program = find("uv")
+    if not program:
+        return False
+    argv = [program, "pip", "install", "--python", str(python), "--require-hashes", "--no-deps", "--no-build-isolation"]
+    # Which index a file is from does not matter, its hash does.
+    argv += ["--index-strategy=unsafe-best-match", *(f"--extra-index-url={index}" for index in indexes)]
+    argv += ["--link-mode=copy"]  # nothing of an environment is shared with uv's cache
+    with TemporaryDirectory() as folder:
+        file = _written(folder, name, packages)
+        try:
+            commands.run("uv", [*argv, "-r", str(file)], cwd=Path(folder), env=environment.uv())
+        except CommandError:
+            return False
+    return True
+
+
+def _written(folder: str, name: str, packages: Sequence[Locked]) -> Path:
+    file = Path(folder, f"{name}.txt")
+    file.write_text("".join(one.text for one in packages))
+    return file
 
 
 def _install(
@@ -70,8 +95,7 @@ def _install(
             said.append(text)
 
     with TemporaryDirectory() as folder:
-        file = Path(folder, f"{name}.txt")
-        file.write_text("".join(one.text for one in packages))
+        file = _written(folder, name, packages)
         argv = [*_pip(python), "--require-hashes", "--no-build-isolation", "--use-pep517", "--retries=2"]
         argv += [word for index in indexes for word in ("--extra-index-url", index)]
         try:

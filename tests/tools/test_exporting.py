@@ -69,6 +69,15 @@ def test_an_environment_is_made_once_and_said(toys: Toy, run: Run) -> None:
     assert asked.stdout.splitlines() == [str(folder), "1"], asked.stderr
 
 
+def test_uv_is_asked_before_pip(toys: Toy, run: Run) -> None:
+    places = {"PIP_FIND_LINKS": "", "UV_FIND_LINKS": str(toys.wheels)}
+    made = run("env", "toy", **places)  # nothing that pip could find
+    assert made.returncode == 0, made.stderr
+    toys.requirements("toyexport==1.0", *toys.wheels.glob("*.whl"), digest="0" * 64)
+    refused = run("env", "toy", **{**places, "PIP_FIND_LINKS": toys.wheels.as_uri()})
+    assert refused.returncode == 3 and "toy.txt" in refused.stderr, refused.stderr
+
+
 def test_a_place_with_a_blank_and_a_quote(tmp_path: Path, kz: Kz) -> None:
     odd = toy(tmp_path / "it's a place")
     shell = kz("-C", odd.root, "env", "toy", "--shell", **odd.env)

@@ -107,8 +107,9 @@ class Toy:
 
     @property
     def env(self) -> dict[str, str]:
-        """Variables that keep pip from any other place, and this store from others'."""
-        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": self.wheels.as_uri(), "KZ_CACHE": str(self.store)}
+        """Variables that keep pip and uv from any other place, and this store from others'."""
+        found = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": self.wheels.as_uri(), "KZ_CACHE": str(self.store)}
+        return {**found, "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
 
     def requirements(self, asked: str, *files: Path, digest: str = "") -> None:
         """What is asked for, and these wheels as the locked set."""
