@@ -70,6 +70,7 @@ class Bench:
         folder = self.root / "patches" / self.line / self.source
         series = folder / "series"
         series.write_text(series.read_text().replace(f"{PATCH}\n", ""))
+        (folder / PATCH).unlink(missing_ok=True)
         self._relock()
         project = load_project(self.root)
         path = wanted or _last_file(project, self.line, self.source)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import posixpath
 import re
 import struct
 import zlib
@@ -29,6 +30,7 @@ _ANDROID_IDENT = 1  # type of the note that names API level and NDK; type 4 of t
 _DF_TEXTREL = 4
 _PT_DYNAMIC = 2
 _SHF_ALLOC = 2
+_DEBUG_PATHS = (".debug_str", ".debug_line_str", ".debug_line")
 _IDENTIFIER = re.compile(rb"[\w$/]")
 # pyelftools meets a damaged file in many ways; to the user they are one.
 _DAMAGE = (
@@ -167,6 +169,21 @@ def strings_with(path: Path, prefixes: Sequence[str]) -> tuple[tuple[str, str], 
                     if len(found) >= MOST_FINDINGS:
                         return tuple(found)
     return tuple(found)
+
+
+def compiled_from(path: Path, folder: str) -> frozenset[str]:
+    """Paths in a folder that debug information names: files, and folders of files, that code was compiled from.
+
+    Raises AuditError like `read_elf`.
+    """
+    wanted = re.compile(re.escape(folder.rstrip("/").encode()) + rb"/[^\0\n]+")
+    with _opened(path) as (elf, whole):
+        return frozenset(
+            posixpath.normpath(match[0].decode("utf-8", "replace"))
+            for name, data, start, end in _contents(elf, whole)
+            if name in _DEBUG_PATHS
+            for match in wanted.finditer(data, start, end)
+        )
 
 
 def sections(path: Path) -> dict[str, bytes]:

@@ -64,12 +64,12 @@ def append_to(name: str, text: str) -> None:
 
 
 def cache_root() -> Path:
-    """Folder of the store: KZ_CACHE, or the platform's cache folder."""
+    """Folder of the store, by its real name: KZ_CACHE, or the platform's cache folder."""
     if named := variable("KZ_CACHE"):
-        return Path(named).expanduser().absolute()
+        return Path(named).expanduser().resolve()
     if sys.platform == "linux":  # what platformdirs says there, without its import
         base = variable("XDG_CACHE_HOME")
-        return (Path(base) if base.startswith("/") else Path.home() / ".cache") / "kz_build"
+        return ((Path(base) if base.startswith("/") else Path.home() / ".cache") / "kz_build").resolve()
     from platformdirs import user_cache_path
 
     return user_cache_path("kz_build")

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,25 @@ def remove(path: Path) -> None:
                 if not os.path.islink(inner) and not os.access(inner, os.W_OK | os.X_OK):
                     os.chmod(inner, 0o755)
         shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def removing(folders: Sequence[Path], aside: Path) -> Iterator[None]:
+    """Move folders out of the way into `aside`, on the same disk, and delete them while the block runs; at its end they are gone."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    remove(aside)  # of a run that was killed
+    with disk_errors(aside):
+        aside.mkdir(parents=True)
+        for number, folder in enumerate(folders):
+            try:
+                folder.rename(aside / str(number))
+            except OSError:  # not there, or on another disk
+                remove(folder)
+    with ThreadPoolExecutor(1) as pool:
+        deleted = pool.submit(remove, aside)
+        yield
+        deleted.result()
 
 
 def link_tree(folder: Path, to: Path) -> None:

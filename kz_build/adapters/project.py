@@ -28,7 +28,8 @@ def load_project(root: Path, *, local: bool = True) -> Project:
 
     Raises ConfigError with every problem of its pins.
     """
-    root = root.absolute()
+    # As compilers and getcwd name it: a map of a folder's other name, with a link or `..` in it, keeps no path out of a library.
+    root = root.resolve()
     if not (root / PINS).is_file():
         raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint="name one with -C FOLDER")
     roll_forward(root)

@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kz_build.model.papers import Component, nearest
+from kz_build.model.papers import NOTICES, Component, nearest
 
 
 @dataclass(frozen=True)
 class Licensed:
-    """A component with its notices: path in the folder of papers -> SPDX id, '' where the text is of no known licence."""
+    """A component with its notices: path in the folder of papers -> SPDX id, '' where the text is of no known licence.
+
+    `compiled` maps '' and each folder of vendored code of it to the artifacts that have code of that, as far as they tell."""
 
     component: Component
     notices: Mapping[str, str]
+    compiled: Mapping[str, Sequence[str]]
 
 
 def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Licensed], tool: str, seed: str) -> bytes:
@@ -53,15 +56,21 @@ def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Lice
 def _component(part: Licensed) -> Any:
     from cyclonedx.model import HashAlgorithm, HashType, Property
     from cyclonedx.model.component import Component as Listed
-    from cyclonedx.model.component import ComponentType, Diff, Patch, PatchClassification, Pedigree, Swhid
-    from cyclonedx.model.license import DisjunctiveLicense
+    from cyclonedx.model.component import (
+        ComponentScope,
+        ComponentType,
+        Diff,
+        Patch,
+        PatchClassification,
+        Pedigree,
+        Swhid,
+    )
     from packageurl import PackageURL
 
     c = part.component
     own = {path: part.notices[path] for path in nearest(list(part.notices))}
-    known = [DisjunctiveLicense(id=spdx) for spdx in sorted({i for i in own.values() if i})]
-    unknown = [DisjunctiveLicense(name=f"see {path}") for path, spdx in own.items() if not spdx]
-    properties = [Property(name="kz:kind", value=c.kind)]
+    properties = [Property(name="kz:kind", value=c.kind), *_part_of(part.compiled.get("", ()))]
+    scope = ComponentScope.REQUIRED if "" in part.compiled else ComponentScope.EXCLUDED if c.tool else None
     properties += [Property(name="kz:notice", value=path) for path in part.notices]
     if not part.notices:
         properties.append(Property(name="kz:notice:none", value="no licence file in what is pinned"))
@@ -77,10 +86,45 @@ def _component(part: Licensed) -> Any:
         purl=PackageURL.from_string(c.purl),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=c.digests["sha256"])] if "sha256" in c.digests else [],
         swhids=[Swhid(f"swh:1:{kind}:{c.digests[key]}") for key, kind in (("gitCommit", "rev"), ("gitTree", "dir")) if key in c.digests],
-        licenses=[*known, *unknown],
+        licenses=_licences(own),
+        scope=scope,
+        components=[_vendored(part, folder) for folder in sorted(part.compiled) if folder],
         properties=properties,
         pedigree=Pedigree(patches=patches) if patches else None,
     )  # fmt: skip
+
+
+def _vendored(part: Licensed, folder: str) -> Any:
+    """Code with a licence of its own in a component's folder. Nobody there says which version it is."""
+    from cyclonedx.model.component import Component as Listed
+    from cyclonedx.model.component import ComponentScope, ComponentType
+
+    place = f"{NOTICES}/{part.component.ref}/{folder}"
+    return Listed(
+        name=folder.rpartition("/")[2],
+        type=ComponentType.LIBRARY,
+        bom_ref=f"{part.component.ref}/{folder}",
+        scope=ComponentScope.REQUIRED,
+        licenses=_licences({path: spdx for path, spdx in part.notices.items() if path.rpartition("/")[0] == place}),
+        properties=_part_of(part.compiled[folder]),
+    )
+
+
+def _part_of(artifacts: Sequence[str]) -> list[Any]:
+    from cyclonedx.model import Property
+
+    return [Property(name="kz:part-of", value=name) for name in artifacts]
+
+
+def _licences(notices: Mapping[str, str]) -> list[Any]:
+    """What the authors say of it; which of several holds for what was compiled, nobody has concluded."""
+    from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement
+
+    declared = LicenseAcknowledgement.DECLARED
+    known = [DisjunctiveLicense(id=spdx, acknowledgement=declared) for spdx in sorted({*notices.values()} - {""})]
+    return known + [
+        DisjunctiveLicense(name=f"see {path}", acknowledgement=declared) for path, spdx in notices.items() if not spdx
+    ]
 
 
 def _uri(text: str) -> Any:

@@ -10,10 +10,10 @@ from kz_build.adapters.environment import variable
 
 
 def installed_folder(env: Sequence[str]) -> tuple[str, Path] | None:
-    """(variable, folder) of the first variable that is set."""
+    """(variable, folder) of the first variable that is set; by its real name, which is the one that compilers write down."""
     for name in env:
         if value := variable(name):
-            return name, Path(value).expanduser().absolute()
+            return name, Path(value).expanduser().resolve()
     return None
 
 

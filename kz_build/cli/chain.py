@@ -33,6 +33,8 @@ class Chain:
         self.line, self.target, request = names_of(project, arguments)
         self.request = replace(request, watch=live.event)
         self.chosen = choose(project, self.line, self.target, engine)
+        if self.chosen.instead:
+            live.note(f"engine host: {self.chosen.why}")
         self.commands = Commands(log_folder(project), live.note, arguments.timeout * 60)
         self.sources: Any = ()
         self.trees: Any = ()
@@ -82,6 +84,7 @@ class Chain:
 
             prove(self.project, self.sources)
             facts = stage.sources_facts(self.sources, self.trees, self.project, self.chosen.overrides)
+            facts["engine_why"] = self.chosen.why
             self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.live.event)
 
     def audit(self, sign: Any) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from kz_build.model.plan import CACHING, Checkout, Command, Copy, Step
+from kz_build.model.plan import ASSEMBLE, CACHING, Checkout, Command, Copy, Step
 
 PROVENANCE = "provenance.json"
 SBOM = "sbom.cdx.json"
@@ -65,6 +65,8 @@ class Component:
     patches: tuple[tuple[str, str], ...]
     """(path in the project, sha256) of the stack that was applied"""
     note: str = ""
+    tool: bool = False
+    """the build runs it, and its target takes no file of it"""
 
 
 def is_notice(path: str) -> bool:
@@ -85,6 +87,35 @@ def nearest(notices: Sequence[str]) -> list[str]:
     """The notices of a component itself, not of what it vendors: those that lie least deep."""
     least = min((path.count("/") for path in notices), default=0)
     return [path for path in notices if path.count("/") == least]
+
+
+def compiled(
+    notices: Mapping[str, Sequence[str]], named: Mapping[str, Iterable[str]], root: str
+) -> dict[str, dict[str, set[str]]]:
+    """Component -> folder in it -> the artifacts that have code of it: '' for the whole component, and each folder of vendored
+    code, which is one with a licence of its own.
+
+    `notices` are those of each component, by their names in it; `named` the paths below `root`, where components lie, that each
+    artifact's debug information names.
+    """
+    folders = {
+        ref: {name.rpartition("/")[0] for name in set(names) - set(nearest(names))} - {""}
+        for ref, names in notices.items()
+    }
+    found: dict[str, dict[str, set[str]]] = {}
+    for artifact, paths in named.items():
+        for path in paths:
+            ref = _deepest(path.removeprefix(f"{root}/"), folders)
+            if ref:
+                inner = path.removeprefix(f"{root}/{ref}/")
+                for folder in {"", _deepest(inner, folders[ref])}:
+                    found.setdefault(ref, {}).setdefault(folder, set()).add(artifact)
+    return found
+
+
+def _deepest(path: str, folders: Iterable[str]) -> str:
+    """The longest of these folders that a path lies in, '' for none."""
+    return max((f for f in folders if f"{path}/".startswith(f"{f}/")), key=len, default="")
 
 
 def notice_name(path: str) -> str:
@@ -122,7 +153,7 @@ def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    argv = [renamed(word, names) for word in step.argv]
+    argv = [renamed(word, names) for word in step.argv if not _caching(word)]
     for at, word in enumerate(argv[:-1]):
         if word == "--parallel":
             argv[at + 1] = "{jobs}"
@@ -132,6 +163,11 @@ def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str,
         "cwd": renamed(str(step.cwd), names),
         "env": {key: _plain_value(key, value, names) for key, value in step.env if key not in CACHING},
     }
+
+
+def _caching(word: str) -> bool:
+    """Whether a word of cmake's puts the compile cache before the assembler."""
+    return word.startswith("-DCMAKE_ASM_COMPILE_OBJECT=") and word.endswith(f" {ASSEMBLE}")
 
 
 def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:

@@ -43,10 +43,14 @@ CACHING = (
     "CCACHE_DIR",
     "CCACHE_CONFIGPATH",
     "CCACHE_COMPILERCHECK",
+    "CCACHE_DEPEND",
     "CMAKE_C_COMPILER_LAUNCHER",
     "CMAKE_CXX_COMPILER_LAUNCHER",
 )
 """Variables of a step that say whether a compile cache is used, and where."""
+
+ASSEMBLE = "<CMAKE_ASM_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>"
+"""CMake's own rule for one file of assembler (CMakeASMInformation.cmake)."""
 
 
 class Ccache(NamedTuple):

@@ -138,7 +138,7 @@ def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[CheckResul
     read: dict[Path, Elf] = {}
     for file in subjects:
         try:
-            read[file.path] = reader.read_elf(file.path)
+            read[file.path] = reader.read_elf(file.path, exports="jni" in PROFILES[file.profile])
         except AuditError as error:
             results.append(CheckResult(file.path.name, "elf", Status.ERROR, str(error), True))
     for file in subjects:

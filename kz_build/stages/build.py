@@ -76,16 +76,8 @@ def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, An
 
 def _build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:
     started = time.monotonic()
-    for folder in (plan.tree, plan.build):
-        files.remove(folder)
-    with files.disk_errors(plan.build):
-        for folder in {plan.stage / a.folder for a in plan.artifacts} | {plan.stage / "symbols"}:
-            folder.mkdir(parents=True, exist_ok=True)
-    with engine.opened(plan, commands):
-        for step in plan.steps:
-            phase = step.phase if isinstance(step, Command) else type(step).__name__.lower()
-            watch(Event(phase))
-            engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
+    with files.removing((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
+        _steps(plan, engine, commands, watch)
     _file_symbols(plan)
     found = _artifacts(plan)
     _publish(plan)
@@ -101,6 +93,17 @@ def _build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, A
     return Built(plan, found, manifest, True)
 
 
+def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> None:
+    with files.disk_errors(plan.build):
+        for folder in {plan.stage / a.folder for a in plan.artifacts} | {plan.stage / "symbols"}:
+            folder.mkdir(parents=True, exist_ok=True)
+    with engine.opened(plan, commands):
+        for step in plan.steps:
+            phase = step.phase if isinstance(step, Command) else type(step).__name__.lower()
+            watch(Event(phase))
+            engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
+
+
 def _progress(phase: str, text: str) -> Event:
     at = _NINJA.match(text)
     return Event(phase, int(at[1]), int(at[2]), "") if at else Event(phase, text=text)
@@ -113,7 +116,7 @@ def _file_symbols(plan: Plan) -> None:
     for artifact in plan.artifacts:
         if artifact.symbols:
             debug = plan.stage / "symbols" / f"{artifact.name}.debug"
-            build_id = read_elf(plan.stage / artifact.folder / artifact.name).build_id
+            build_id = read_elf(plan.stage / artifact.folder / artifact.name, exports=False).build_id
             if not build_id:
                 raise CommandError(
                     f"{artifact.name} has no build-id, so its symbols cannot be filed",
@@ -134,7 +137,7 @@ def _artifacts(plan: Plan) -> dict[str, dict[str, Any]]:
             "sha256": files.sha256_file(path),
             "size": path.stat().st_size,
             "profile": artifact.profile,
-            "build_id": read_elf(path).build_id if artifact.profile != "hexagon" else "",
+            "build_id": read_elf(path, exports=False).build_id if artifact.profile != "hexagon" else "",
         }
     for path in sorted((plan.stage / "symbols").rglob("*.debug")):
         found[path.relative_to(plan.stage).as_posix()] = {

@@ -14,32 +14,46 @@ CHOICES = ("auto", "host", "docker")
 
 
 class Chosen(NamedTuple):
-    """An engine, the cores of the machine it runs on (0: this one), and what it makes this machine's own."""
+    """An engine and why it is that one, the cores of the machine it runs on (0: this one), and what it makes this machine's
+    own. `instead`: a daemon is named here, and yet it is engine host."""
 
     engine: Engine
+    why: str
     cores: int = 0
     overrides: tuple[Override, ...] = ()
+    instead: bool = False
 
 
 def choose(project: Project, line: str, target: str, wanted: str) -> Chosen:
     """The engine that `--engine` names. Raises, where that is `docker`, for what keeps it from running."""
     container = project.pins.target(target, line)["container"]
-    if wanted == "host" or (wanted == "auto" and not (container and daemon.named())):
-        return Chosen(Host())
+    if wanted == "host":
+        return Chosen(Host(), "--engine host")
+    if wanted == "auto" and not container:
+        return Chosen(Host(), f"{target} names no container in pins.yaml")
+    if wanted == "auto" and not daemon.named():
+        return Chosen(Host(), f"no container daemon: DOCKER_HOST is unset, {daemon.SOCKET} not there")
     if not container:
         raise ConfigError(
             f"target {target} has no `container` in pins.yaml, so that engine docker does not know its image",
             hint="--engine host",
         )
     try:
-        return _docker(project, line, container)
-    except (MissingError, LockError):
+        return _docker(project, line, container, wanted)
+    except (MissingError, LockError) as error:
         if wanted == "docker":
             raise
-        return Chosen(Host())
+        return Chosen(Host(), f"engine docker cannot run: {_short(error)}", instead=True)
 
 
-def _docker(project: Project, line: str, container: dict[str, str]) -> Chosen:
+def _short(error: MissingError | LockError) -> str:
+    """What keeps engine docker from running, as part of a line."""
+    if isinstance(error, MissingError):
+        return "; ".join(f"{lacks.what}: {lacks.why}" for lacks in error.missing)
+    return str(error).splitlines()[0]
+
+
+def _docker(project: Project, line: str, container: dict[str, str], wanted: str) -> Chosen:
     from kz_build.adapters.container import Container
 
     own = environment.variable("BASE_IMAGE")
@@ -55,7 +69,8 @@ def _docker(project: Project, line: str, container: dict[str, str]) -> Chosen:
     overrides = [
         Override(name, value) for name in ("BASE_IMAGE", "APT_MIRROR") if (value := environment.variable(name))
     ]
-    return Chosen(engine, found.cores, tuple(overrides))
+    why = "--engine docker" if wanted == "docker" else f"a daemon answers at {found.address}"
+    return Chosen(engine, why, found.cores, tuple(overrides))
 
 
 def _locked(project: Project, line: str, name: str) -> tuple[str, str]:

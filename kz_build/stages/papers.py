@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,14 @@ from kz_build.adapters.environment import variable
 from kz_build.model import papers as model
 from kz_build.model.papers import Component
 from kz_build.model.pins import digest_of
-from kz_build.model.plan import Plan
+from kz_build.model.plan import Copy, Plan
 from kz_build.model.project import Project
 from kz_build.model.sources import Fetched, Tree, TreeAt
 from kz_build.stages.build import Built
+from kz_build.stages.plan import MAPPED
 
-VERSION = 1
+_MAVEN = re.compile(r"https://repo1\.maven\.org/maven2/(.+)/([^/]+)/([^/]+)/\2-\3\.(\w+)")
+VERSION = 2
 """Part of the record's key: raise it when papers of the same facts are written in another way."""
 
 
@@ -55,7 +58,7 @@ def papers(
     with locks.locked(plan.build.parent, plan.target):
         found = _done(plan, built, manifest, key)
         if found is None:
-            unlicensed = _write(plan, built, components, said, sources, key)
+            unlicensed = _write(project, plan, built, components, said, sources, key)
             found = Papers(files.sha256_file(plan.dist / model.SUMS), unlicensed, True)
             facts = {"sums": found.sums, "unlicensed": list(unlicensed), "line": plan.line, "target": plan.target}
             files.write_manifest(manifest, key, facts)
@@ -88,6 +91,7 @@ def _components(
     project: Project, plan: Plan, sources: tuple[Fetched, ...], trees: tuple[Tree, ...]
 ) -> Iterator[Component]:
     stacks = {tree.source: tree for tree in trees}
+    tools = _tools(project.pins.target(plan.target, plan.line), sources)
     for source in sources:
         entry = project.lock.entry(plan.line, source.name) or {}
         if source.trees:
@@ -99,7 +103,14 @@ def _components(
                 url = override.get("git", "") if override else sub.get("url", "")
                 yield _tree_component(f"{source.name}/{at.path}", at.commit if url else "", url, at, source.note)
         else:
-            yield _file_component(project, source, entry)
+            yield replace(_file_component(project, source, entry), tool=source.name in tools)
+
+
+def _tools(target: Mapping[str, Any], sources: Sequence[Fetched]) -> set[str]:
+    """Sources that a target names as tools, or for its Python, and nowhere else."""
+    run = str([target["tools"], target["python"]])
+    rest = str([v for k, v in target.items() if k not in ("tools", "python")])
+    return {s.name for s in sources if f"{{{s.name}}}" in run and f"{{{s.name}" not in rest}
 
 
 def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, stack: Tree | None) -> Component:
@@ -127,7 +138,7 @@ def _tree_component(ref: str, version: str, url: str, at: TreeAt, note: str) -> 
     if host == "github.com":
         given = purl("github", path.removesuffix(".git").rstrip("/"), version or at.commit)
     else:
-        given = purl("generic", name, version or at.commit, vcs_url=uri)
+        given = purl("generic", name, version or (at.commit if url else at.tree), vcs_url=uri)
     # A folder of this machine became a commit in the store, which means nothing elsewhere; its tree does.
     digests = {"gitCommit": at.commit, "gitTree": at.tree} if url else {"gitTree": at.tree}
     return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, given, digests, {}, (), note)  # fmt: skip
@@ -144,7 +155,12 @@ def _file_component(project: Project, source: Fetched, entry: Mapping[str, Any])
         uri = given = purl("pypi", pinned.location, source.version, file_name=file, repository_url=index)
     else:
         uri = model.public_url(pinned.location.replace("{version}", source.version))
-        given = purl("generic", source.name, source.version, download_url=uri)
+        maven = _MAVEN.fullmatch(uri)
+        given = (
+            purl("maven", f"{maven[1].replace('/', '.')}/{maven[2]}", maven[3], type=maven[4])
+            if maven
+            else purl("generic", source.name, source.version, download_url=uri)
+        )
     note = source.note or ("" if sha256 else f"{source.identity}: not fetched by kz, no digest proves it")
     digests = {"sha256": sha256} if sha256 else {}
     return Component(source.name, source.name, source.version, source.kind, uri, given, digests, {}, (), note)
@@ -195,6 +211,7 @@ def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[t
 
 
 def _write(
+    project: Project,
     plan: Plan,
     built: Built,
     components: tuple[Component, ...],
@@ -211,11 +228,15 @@ def _write(
             _second_name(plan.dist / name, made / name)
         parts = []
         texts = dict(_texts(sources))
+        named = _named(plan, built, _names(project, plan, sources))
+        compiled = model.compiled({ref: list(found) for ref, found in texts.items()}, named, MAPPED)
         for component in components:
             found = {f"{model.NOTICES}/{component.ref}/{name}": data for name, data in texts[component.ref].items()}
             for path, data in found.items():
                 _put(made / path, data)
-            parts.append(sbom.Licensed(component, {path: notices.licence(made / path) for path in sorted(found)}))
+            licences = {path: notices.licence(made / path) for path in sorted(found)}
+            inside = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
+            parts.append(sbom.Licensed(component, licences, inside))
         _put(made / model.PROVENANCE, as_text(said).encode())
         subjects = {name: facts["sha256"] for name, facts in built.files.items()}
         _put(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
@@ -225,6 +246,24 @@ def _write(
         for folder in (p for p in made.rglob("*") if p.is_dir()):
             folder.chmod(0o755)
     return tuple(part.component.ref for part in parts if not part.notices)
+
+
+def _named(plan: Plan, built: Built, names: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:
+    """Artifact -> the paths of sources that its debug information names, or the one that it is a copy of; those that tell
+    nothing are not there."""
+    from kz_build.adapters.elf import compiled_from
+
+    found = {}
+    for name, facts in built.files.items():
+        if build_id := facts.get("build_id"):
+            debug = f"symbols/{build_id[:2]}/{build_id[2:]}.debug"
+            found[name] = compiled_from(plan.dist / (debug if debug in built.files else name), MAPPED)
+    stage = plan.layout.build / "stage"
+    for step in plan.steps:
+        if isinstance(step, Copy) and step.to.is_relative_to(stage):
+            name = step.to.relative_to(stage).as_posix()
+            found[name] = found.get(name, frozenset()) | {model.renamed(str(step.source), names)}
+    return found
 
 
 def _texts(sources: tuple[Fetched, ...]) -> Iterator[tuple[str, dict[str, bytes]]]:

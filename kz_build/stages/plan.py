@@ -13,7 +13,7 @@ from kz_build.adapters import native
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import digest_of
-from kz_build.model.plan import Artifact, Bring, Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.model.plan import ASSEMBLE, Artifact, Bring, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
 from kz_build.model.sources import Fetched
@@ -190,6 +190,7 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
     defines = {
         **_flags(context),
+        **_assembling(context),
         "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
         "CMAKE_INSTALL_PREFIX": str(build) + "-install",
         **{key: context.fill(value) for key, value in cmake["defines"].items()},
@@ -229,6 +230,11 @@ def _flags(context: _Context) -> dict[str, str]:
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
 
 
+def _assembling(context: _Context) -> dict[str, str]:
+    """Assembler through the compile cache: CMake knows launchers for other languages alone."""
+    return {"CMAKE_ASM_COMPILE_OBJECT": f"{context.ccache.program} {ASSEMBLE}"} if context.ccache else {}
+
+
 def environment(context: _Context) -> dict[str, str]:
     """The whole environment of a build: nothing of the caller's comes in."""
     tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
@@ -257,6 +263,9 @@ def _caching(context: _Context) -> dict[str, str]:
     env = {
         "CCACHE_DIR": str(ccache.folder),
         "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
+        # By the headers that the compiler names as it goes: no second preprocessing, which clang refuses assembler besides
+        # (-mmark-bti-property, which XNNPACK's is built with).
+        "CCACHE_DEPEND": "1",
         "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
         "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
     }

@@ -65,7 +65,8 @@ def report(found: dict[str, Any]) -> str:
     ]
     for target, manifest in found.get("build", {}).items():
         rows += [
-            f"build {target}: {manifest['seconds']:g} s, engine {manifest['engine']}, network {manifest['network']}",
+            f"build {target}: {manifest['seconds']:g} s, network {manifest['network']}",
+            f"  engine {manifest['engine']}" + (f": {why}" if (why := manifest.get("engine_why")) else ""),
             artifacts(manifest["files"], f"dist/{found['line']}/{target}"),
         ]
     for target, manifest in found.get("audit", {}).items():

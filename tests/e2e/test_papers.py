@@ -91,9 +91,21 @@ def test_notices_are_the_pinned_trees_own(built: Path) -> None:
     notices = built / DIST / "THIRD-PARTY-NOTICES"
     assert sorted(p.name for p in notices.iterdir()) == sorted(components) == ["cmake", "minirt", "ninja", "ziglang"]
     assert (notices / "minirt/LICENSE").read_bytes() == (built / "upstream/LICENSE").read_bytes()
-    assert components["minirt"]["licenses"] == [{"license": {"id": "BSD-3-Clause"}}]
+    assert components["minirt"]["licenses"] == [{"license": {"id": "BSD-3-Clause", "acknowledgement": "declared"}}]
     assert len(components["minirt"]["pedigree"]["patches"]) == 5
     assert (notices / "ziglang/ziglang/lib/libcxx/LICENSE.TXT").is_file(), "libc++ is linked in"
+
+
+def test_the_bill_tells_what_is_in_which_artifact(built: Path) -> None:
+    components = {c["bom-ref"]: c for c in json.loads((built / DIST / "sbom.cdx.json").read_text())["components"]}
+
+    def inside(component: dict[str, Any]) -> set[str]:
+        return {p["value"] for p in component["properties"] if p["name"] == "kz:part-of"}
+
+    # The probe is made without debug information: nothing tells what is in it.
+    assert inside(components["minirt"]) == {"lib/libminirt.so"} and components["minirt"]["scope"] == "required"
+    for tool in ("cmake", "ninja"):
+        assert components[tool]["scope"] == "excluded" and not inside(components[tool])
 
 
 def test_a_folder_as_it_was_built_passes_wherever_it_lies(folder: Path, kz: Kz) -> None:

@@ -181,3 +181,13 @@ def test_a_stopped_build_leaves_no_process_and_nothing_half_made(
     (sample / "pins.local.yaml").unlink()
     assert kz("-C", sample, "build").returncode == 0
     assert snapshot(sample / DIST) == snapshot(built / DIST)
+
+
+def test_an_engine_that_is_not_the_wanted_one_is_said_in_a_line(built: Path, kz: Kz) -> None:
+    said = kz("-C", built, "build", DOCKER_HOST="unix:///nowhere/s").stderr.splitlines()
+    assert [row for row in said if row.startswith("engine ")] == [
+        "engine host: engine docker cannot run: the container of this target names no base"
+    ]
+    assert "engine" not in kz("-C", built, "build", "--engine", "host", DOCKER_HOST="unix:///nowhere/s").stderr
+    why = json.loads((built / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())["engine_why"]
+    assert f"  engine host: {why}" in kz("-C", built, "report").stdout

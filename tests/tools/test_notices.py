@@ -86,7 +86,7 @@ def part(ref: str, *found: str) -> sbom.Licensed:
     digests = {"gitCommit": "a" * 40, "gitTree": "b" * 40}
     purl = sbom.purl("github", f"google/{ref.rpartition('/')[2]}", "a" * 40)
     component = Component(ref, ref.rpartition("/")[2], "a" * 40, "git", "", purl, digests, {}, ())
-    return sbom.Licensed(component, {f"THIRD-PARTY-NOTICES/{ref}/{name}": "MIT" for name in found})
+    return sbom.Licensed(component, {f"THIRD-PARTY-NOTICES/{ref}/{name}": "MIT" for name in found}, {})
 
 
 def test_nested_submodules_are_components_below_theirs() -> None:

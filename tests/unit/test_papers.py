@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.model.papers import (
+    compiled,
     is_notice,
     is_own_notice,
     nearest,
@@ -18,7 +19,7 @@ from kz_build.model.papers import (
     statement,
     sums_text,
 )
-from kz_build.model.plan import Checkout, Command
+from kz_build.model.plan import ASSEMBLE, Checkout, Command
 
 
 @pytest.mark.parametrize(
@@ -85,6 +86,29 @@ def test_a_step_is_the_same_on_any_machine() -> None:
     plain = made("/home/a", "4", ())
     assert plain == made("/srv/b", "64", (("CCACHE_DISABLE", "1"),)) == made("/srv/b", "1", ccache)
     assert plain["checkout"] == {"checkout": "/kz/x", "gitTree": "a" * 40, "exclude": ["*.gif"]}
+
+
+def test_a_cache_before_the_assembler_is_no_part_of_a_step() -> None:
+    step = Command("c", ("cmake", "-DA=1", f"-DCMAKE_ASM_COMPILE_OBJECT=ccache {ASSEMBLE}", "-DB=2"), Path("/x"), ())
+    assert plain_step(step, [])["argv"] == ["cmake", "-DA=1", "-DB=2"]
+
+
+def test_what_was_compiled_in_is_told_by_the_paths_that_an_artifact_names() -> None:
+    notices = {
+        "et": ["LICENSE", "extra/FFHT/LICENSE.md", "examples/LICENSE"],
+        "et/third-party/sp": ["LICENSE", "third_party/absl/LICENSE", "LICENSES/MIT.txt"],
+        "headers": ["LICENSE"],
+        "cmake": ["LICENSE"],
+    }
+    named = {
+        "lib/a.so": ["/kz/et/third-party/sp/third_party/absl/flag.cc", "/kz/et/extra/FFHT/fht.c", "/kz/out/x.cc", "/kz/et2/y.c"],
+        "lib/b.so": ["/kz/headers/v.h:85:7), 0>", "/kz/et/third-party/sp/a.cc"],
+    }  # fmt: skip
+    assert compiled(notices, named, "/kz") == {
+        "et": {"": {"lib/a.so"}, "extra/FFHT": {"lib/a.so"}},
+        "et/third-party/sp": {"": {"lib/a.so", "lib/b.so"}, "third_party/absl": {"lib/a.so"}},
+        "headers": {"": {"lib/b.so"}},
+    }
 
 
 def test_sums_are_read_as_they_are_written() -> None:
