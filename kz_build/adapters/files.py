@@ -105,6 +105,22 @@ def removing(folders: Sequence[Path], aside: Path) -> Iterator[None]:
         deleted.result()
 
 
+def second_name(at: Path, to: Path) -> None:
+    """The same file in another place; a copy where the disk knows no links."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(at, to)
+    except OSError:
+        shutil.copy2(at, to)
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write a file into a folder that nobody sees yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o644)
+
+
 def link_tree(folder: Path, to: Path) -> None:
     """The same files in another place, as hard links where the disk allows; symbolic links as they are."""
 

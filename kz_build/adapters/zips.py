@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from kz_build.model.diff import unsafe_path
 from kz_build.model.errors import AuditError
 
 PIECE = 1 << 20
+MOST = 1 << 30
+"""Bytes of one file that are read at most."""
 _MOST_DIRECTORY = 64 << 20
 _MOST_RATIO = 100  # deflate can do 1,032; what apps hold does 20
 _SMALL = 64 << 20
@@ -133,3 +137,16 @@ def _data(file: IO[bytes], info: zipfile.ZipInfo) -> int:
         raise zipfile.BadZipFile(f"{info.orig_filename} is not where the directory says")
     name, extra = struct.unpack_from("<HH", header, 26)
     return info.header_offset + 30 + int(name) + int(extra)
+
+
+def digests_of(path: Path, below: str) -> dict[str, str]:
+    """sha256 of each file of a zip whose name starts with `below`, by its name. Raises AuditError."""
+    found = {}
+    with path.open("rb") as file, opened(path.name, file) as archive:
+        for entry in archive.entries:
+            if entry.name.startswith(below):
+                digest = hashlib.sha256()
+                for piece in archive.pieces(entry, MOST):
+                    digest.update(piece)
+                found[entry.name] = digest.hexdigest()
+    return found

@@ -60,9 +60,7 @@ def build(made: Any) -> None:
 
 def build_here(made: Any) -> None:
     fetch(made)
-    made.add_argument(
-        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
-    )
+    _sign(made)
     made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
     made.add_argument(
         "--timeout", type=float, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
@@ -192,8 +190,15 @@ def upstream(made: Any) -> None:
     steps(made, **GOES_ON)
 
 
+def _sign(made: Any) -> None:
+    made.add_argument(
+        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
+    )
+
+
 def package(made: Any) -> None:
     line(made)
+    _sign(made)
     made.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
     made.add_argument(
         "--aar", action="store_true", required=True, help="as an Android library, upstream's with ours in it"

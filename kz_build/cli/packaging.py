@@ -10,29 +10,24 @@ from kz_build.cli.common import project as project_of
 from kz_build.cli.common import relative, show
 
 
-def packed(project: Any, line: str, target: str, live: Any) -> tuple[Any, str]:
-    """(the package, its piece for Gradle, written beside it); '' where a check failed and nothing was written."""
-    from kz_build.adapters.files import write_atomic
+def packed(project: Any, line: str, target: str, live: Any, sign: Path | None) -> tuple[Any, str]:
+    """(the package, its piece for Gradle, which lies beside it); '' where a check failed and nothing was written."""
     from kz_build.stages.package import package
     from kz_build.views.gradle import snippet
 
-    made = package(project, line, target, live.event)
-    if not made.path:
-        return made, ""
-    path = Path(made.path)
-    text = snippet(made, path.name)
-    write_atomic(path.with_suffix(".gradle.kts"), text.encode())
-    return made, text
+    made = package(project, line, target, live.event, snippet, sign)
+    return made, snippet(made, Path(made.path).name) if made.path else ""
 
 
 def package(arguments: argparse.Namespace) -> int:
     from kz_build.model.errors import AuditError
+    from kz_build.stages.papers import signing_key
     from kz_build.views import terminal
 
     project = project_of(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
-        made, text = packed(project, line, target, live)
+        made, text = packed(project, line, target, live, signing_key(arguments.sign))
     rows = [
         *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),

@@ -225,7 +225,7 @@ class Whole:
     def package(self) -> str:
         from kz_build.cli.packaging import packed
 
-        made, _ = packed(self.project, self.chain.line, self.chain.target, self.chain.live)
+        made, _ = packed(self.project, self.chain.line, self.chain.target, self.chain.live, self.sign)
         if failed := [c for c in made.checks if c.failed]:
             raise AuditError(f"{len(failed)} of {len(made.checks)} checks failed", hint="kz package --aar says more")
         return self._manifest("package")

@@ -16,6 +16,8 @@ NOTICES = "THIRD-PARTY-NOTICES"
 SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.minisig"
 PUBLIC_KEY = "minisign.pub"
+LIBRARIES = "libraries"
+"""In the folder of an AAR: the papers of the target whose libraries are in it."""
 UNLISTED = (SUMS, SIGNATURE, PUBLIC_KEY)
 """What SHA256SUMS cannot list: itself and what signs it."""
 

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import minisign
 from kz_build.adapters.files import sha256_file
+from kz_build.adapters.zips import digests_of
 from kz_build.model import papers
 from kz_build.model.checks import CheckResult, Status
-from kz_build.model.errors import ConfigError
+from kz_build.model.errors import AuditError, ConfigError
+
+_Rows = Iterator[tuple[str, str]]
+"""(file, what is wrong with it)"""
 
 
 @dataclass(frozen=True)
 class _Folder:
-    """What was found: `there` maps each file to its sha256, '' for what is no plain file; `listed` is SHA256SUMS."""
+    """What was found: `there` maps each file to its sha256, '' for what is no plain file; `listed` is SHA256SUMS. `package`:
+    it is that of an AAR, with the papers of its libraries in a folder of their own."""
 
     path: Path
     there: Mapping[str, str]
     listed: Mapping[str, str]
     provenance: Any
     sbom: Any
+    package: bool
 
     @property
     def artifacts(self) -> dict[str, str]:
         return {
             name: sha256
             for name, sha256 in self.listed.items()
-            if name not in (papers.PROVENANCE, papers.SBOM) and not name.startswith(f"{papers.NOTICES}/")
+            if name not in (papers.PROVENANCE, papers.SBOM) and not name.startswith(self.papers_in)
         }
+
+    @property
+    def papers_in(self) -> tuple[str, ...]:
+        return (f"{papers.LIBRARIES}/",) if self.package else (f"{papers.NOTICES}/",)
 
 
 _ABOUT = {"provenance": papers.PROVENANCE, "sbom": papers.SBOM, "fits": papers.SBOM, "notices": papers.SBOM}
@@ -43,17 +53,27 @@ def verify(path: Path, key: str = "") -> tuple[CheckResult, ...]:
         raise ConfigError(f"{path} is no folder", hint="name the folder that SHA256SUMS lies in")
     found = list(_sums(path))
     folder = _read(path)
-    for name, check in (
-        ("files", _files), ("provenance", _provenance), ("sbom", _sbom), ("fits", _fits), ("notices", _notices),
-    ):  # fmt: skip
+    found += _answers(folder, {"files": _files, "provenance": _provenance})
+    if folder.package:
+        inner = _read(path / papers.LIBRARIES)
+        found += _answers(folder, {"libraries": lambda outer: _libraries(outer, inner)})
+        found += [
+            replace(c, file=c.file if c.file == "-" else f"{papers.LIBRARIES}/{c.file}") for c in _answers(inner, _BILL)
+        ]
+    else:
+        found += _answers(folder, _BILL)
+    return (*found, *_signature(path, key))
+
+
+def _answers(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[CheckResult]:
+    for name, check in checks.items():
         try:
             rows = list(check(folder))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            rows = [(_ABOUT[name], f"is not as kz writes it: {type(error).__name__} {error}")]
-        found += [CheckResult(file, name, Status.FAIL, said, True) for file, said in rows]
+            rows = [(_ABOUT.get(name, papers.PROVENANCE), f"is not as kz writes it: {type(error).__name__} {error}")]
+        yield from (CheckResult(file, name, Status.FAIL, said, True) for file, said in rows)
         if not rows:
-            found.append(CheckResult("-", name, Status.PASS, _passed(name, folder), True))
-    return (*found, *_signature(path, key))
+            yield CheckResult("-", name, Status.PASS, _passed(name, folder), True)
 
 
 def _read(path: Path) -> _Folder:
@@ -64,7 +84,16 @@ def _read(path: Path) -> _Folder:
         listed = papers.parse_sums((path / papers.SUMS).read_text())
     except (OSError, ValueError):
         listed = {}
-    return _Folder(path, there, listed, _json(path / papers.PROVENANCE), _json(path / papers.SBOM))
+    return _Folder(
+        path, there, listed, said := _json(path / papers.PROVENANCE), _json(path / papers.SBOM), _is_package(said)
+    )
+
+
+def _is_package(said: Any) -> bool:
+    try:
+        return bool(said["predicate"]["buildDefinition"]["buildType"] == papers.PACKAGE_TYPE)
+    except (LookupError, TypeError):
+        return False
 
 
 def _digest(path: Path) -> str:
@@ -90,10 +119,6 @@ def _sums(path: Path) -> Iterator[CheckResult]:
         yield CheckResult(papers.SUMS, "files", Status.FAIL, str(error), True)
 
 
-_Rows = Iterator[tuple[str, str]]
-"""(file, what is wrong with it)"""
-
-
 def _files(folder: _Folder) -> _Rows:
     for name, sha256 in folder.listed.items():
         if name not in folder.there:
@@ -106,7 +131,8 @@ def _files(folder: _Folder) -> _Rows:
             yield name, "is not listed in SHA256SUMS"
         elif name in papers.UNLISTED and not folder.there[name]:
             yield name, "is no plain file"
-    for name in (papers.PROVENANCE, papers.SBOM):
+    bill = f"{papers.LIBRARIES}/{papers.SBOM}" if folder.package else papers.SBOM
+    for name in (papers.PROVENANCE, bill):
         if name not in folder.listed:
             yield papers.SUMS, f"does not list {name}"
 
@@ -119,8 +145,8 @@ def _provenance(folder: _Folder) -> _Rows:
     for field, wanted in (("_type", papers.STATEMENT), ("predicateType", papers.PREDICATE)):
         if said[field] != wanted:
             yield papers.PROVENANCE, f"{field} is {said[field]}, not {wanted}"
-    if said["predicate"]["buildDefinition"]["buildType"] != papers.BUILD_TYPE:
-        yield papers.PROVENANCE, f"buildType is not {papers.BUILD_TYPE}"
+    if not folder.package and said["predicate"]["buildDefinition"]["buildType"] != papers.BUILD_TYPE:
+        yield papers.PROVENANCE, f"buildType is neither {papers.BUILD_TYPE} nor {papers.PACKAGE_TYPE}"
     subjects = {s["name"]: s["digest"]["sha256"] for s in said["subject"]}
     for name, sha256 in folder.artifacts.items():
         if name not in subjects:
@@ -129,6 +155,27 @@ def _provenance(folder: _Folder) -> _Rows:
             yield name, f"is not the subject of provenance.json: {sha256[:16]} for {subjects[name][:16]}"
     for name in sorted(set(subjects) - set(folder.artifacts)):
         yield papers.PROVENANCE, f"has a subject {name}, which SHA256SUMS does not list"
+
+
+def _libraries(folder: _Folder, inner: _Folder) -> _Rows:
+    """The libraries in the AAR are those of its provenance, and those are what the target's own papers speak of."""
+    definition = folder.provenance["predicate"]["buildDefinition"]
+    built = {s["name"]: s["digest"]["sha256"] for s in inner.provenance["subject"]}
+    proved = {}
+    for one in definition["resolvedDependencies"]:
+        if one["annotations"]["kind"] == "artifact":
+            proved[one["name"].rpartition("/")[2]] = one["digest"]["sha256"]
+            if built.get(one["name"]) != one["digest"]["sha256"]:
+                yield one["name"], f"went in and is not what {papers.LIBRARIES}/{papers.PROVENANCE} is about"
+    for name in (name for name in folder.artifacts if name.endswith(".aar")):
+        try:
+            packed = digests_of(folder.path / name, "jni/")
+        except AuditError as error:
+            yield name, str(error)
+            continue
+        for path in sorted({*packed, *definition["internalParameters"]["libraries"]}):
+            if path not in packed or packed[path] != proved.get(path.rpartition("/")[2]):
+                yield name, f"{path} in it is not what {papers.PROVENANCE} says"
 
 
 def _sbom(folder: _Folder) -> _Rows:
@@ -207,12 +254,17 @@ def _passed(check: str, folder: _Folder) -> str:
         return f"{len(folder.listed)} files as SHA256SUMS lists them, no other"
     if check == "provenance":
         return f"{len(folder.artifacts)} artifacts are its subjects"
+    if check == "libraries":
+        return "those in the AAR are the target's, and its papers are here"
     if check == "sbom":
         return f"CycloneDX {folder.sbom['specVersion']}, valid by its schema"
     if check == "fits":
         return f"{len(folder.sbom['components'])} components, the sources of the provenance"
     without = [c["bom-ref"] for c in folder.sbom["components"] if any(p["name"] == "kz:notice:none" for p in c["properties"])]  # fmt: skip
     return "every component has its own" + (f", or none: {', '.join(without)}" if without else "")
+
+
+_BILL: Mapping[str, Callable[[_Folder], _Rows]] = {"sbom": _sbom, "fits": _fits, "notices": _notices}
 
 
 def _signature(path: Path, key: str) -> Iterator[CheckResult]:

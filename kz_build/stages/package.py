@@ -11,21 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kz_build import __version__
 from kz_build.adapters import files, zips
 from kz_build.adapters.git import Repository
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.adapters.wheel import packed
-from kz_build.model import papers
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.classfile import java_side
 from kz_build.model.elf import JavaSide
 from kz_build.model.errors import AuditError, ConfigError, LockError
 from kz_build.model.events import Watch
 from kz_build.model.java import java_side as java_of_sources
-from kz_build.model.lock import as_text
 from kz_build.model.manifest import DamagedError
-from kz_build.model.papers import Component
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
 from kz_build.model.request import Request
@@ -36,32 +32,11 @@ from kz_build.stages.apply import apply
 from kz_build.stages.audit import Audited, Rules, audit_files, recorded
 from kz_build.stages.build import folder_of, java_sources, with_stacks
 from kz_build.stages.fetch import fetch
+from kz_build.stages.package_papers import Package, Snippet, publish, said
 
-_MOST = 1 << 30
 _LIBRARY = re.compile(r"jni/([^/]+)/([^/]+)")
 _JAR = re.compile(r"classes\.jar|libs/[^/]+\.jar")
 _ASKED = ("needed", "jni", "natives")
-
-
-@dataclass(frozen=True)
-class Package:
-    """An AAR that kz made. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
-    are empty where a check failed: nothing is written then.
-    `overrides` say what made it this machine's own, as those of a build do."""
-
-    line: str
-    target: str
-    abi: str
-    version: str
-    path: str
-    sha256: str
-    tree: str
-    libraries: tuple[tuple[str, str], ...]
-    left_out: tuple[tuple[str, str], ...]
-    dependencies: tuple[str, ...]
-    hexagon: bool
-    overrides: tuple[Mapping[str, str], ...]
-    checks: tuple[CheckResult, ...]
 
 
 @dataclass(frozen=True)
@@ -73,8 +48,10 @@ class _Built:
     overrides: tuple[Mapping[str, str], ...]
 
 
-def package(project: Project, line: str, target: str, watch: Watch) -> Package:
-    """Write dist/<line>/aar/<name>-<version>+kz.g<tree>-<target>.aar and its Gradle snippet's facts.
+def package(
+    project: Project, line: str, target: str, watch: Watch, snippet: Snippet, sign: Path | None = None
+) -> Package:
+    """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its piece for Gradle, and papers.
 
     Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of which nobody
     knows the digest, AuditError for one whose audit failed.
@@ -95,22 +72,19 @@ def package(project: Project, line: str, target: str, watch: Watch) -> Package:
     checks = tuple(_checks(content, built, inside, wanted, brought, source, sources[0]))
     tree = source.trees[0].tree
     version = local_version(aar.version, tree)
-    path = project.root / "dist" / line / "aar" / f"{_name(project, line, aar)}-{version}-{target}.aar"
-    made = ""
-    if not any(c.failed for c in checks):
-        data = packed(tuple(sorted(members.items())))
-        made = hashlib.sha256(data).hexdigest()
-        files.write_atomic(path, data)
+    path = project.root / "dist" / line / "aar" / target / f"{_name(project, line, aar)}-{version}-{target}.aar"
+    good = not any(c.failed for c in checks)
+    data = packed(tuple(sorted(members.items()))) if good else b""
+    made = hashlib.sha256(data).hexdigest() if good else ""
     found = Package(
         line, target, wanted["abi"], version, str(path) if made else "", made, tree, placed, left_out,
         tuple(_filled(project, line, at) for at in how["dependencies"]),
         any(built.profiles[name] == "hexagon" for name in inside),
         (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
     )  # fmt: skip
-    _record(project, found, aar)
     if made:
-        said = _provenance(project, found, source, aar, built)
-        files.write_atomic(path.with_suffix(".provenance.json"), as_text(said).encode())
+        publish(project, found, data, snippet(found, path.name), said(project, found, source, aar, built.paths), sign)
+    _record(project, found, aar)
     return found
 
 
@@ -126,9 +100,9 @@ def _content(aar: Fetched) -> dict[str, bytes]:
     """The AAR's files by path."""
     assert aar.file
     with aar.file.open("rb") as file, zips.opened(f"{aar.name} {aar.version}", file) as archive:
-        if sum(e.size for e in archive.entries) > _MOST:
-            raise AuditError(f"{aar.name} {aar.version} would unpack to more than {_MOST:,} bytes")
-        return {entry.name: archive.read(entry, _MOST) for entry in archive.entries}
+        if sum(e.size for e in archive.entries) > zips.MOST:
+            raise AuditError(f"{aar.name} {aar.version} would unpack to more than {zips.MOST:,} bytes")
+        return {entry.name: archive.read(entry, zips.MOST) for entry in archive.entries}
 
 
 def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
@@ -220,7 +194,7 @@ def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
             with zips.opened(path, io.BytesIO(data)) as jar:
                 for entry in jar.entries:
                     if entry.name.endswith(".class") and not entry.name.startswith("META-INF/"):
-                        yield jar.read(entry, _MOST)
+                        yield jar.read(entry, zips.MOST)
 
 
 def _same_java(classes: JavaSide, sources: JavaSide) -> CheckResult:
@@ -264,24 +238,3 @@ def _record(project: Project, made: Package, aar: Fetched) -> None:
     rows = [{**c.__dict__, "status": c.status.value} for c in made.checks]
     key = digest_of([made.sha256, aar.identity])
     files.write_manifest(manifest, key, {**facts, "canonical": not made.overrides, "aar": aar.identity, "checks": rows})
-
-
-def _provenance(project: Project, made: Package, source: Fetched, aar: Fetched, built: _Built) -> dict[str, Any]:
-    """What the AAR was made of: upstream's, the libraries, and the tree that the Java side was held against."""
-    entry = project.lock.entry(made.line, aar.name) or {}
-    at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
-    url = papers.public_url(str(entry.get("url") or ""))
-    components = [
-        Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
-        Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
-    ]
-    for path, _ in made.libraries:
-        library = built.paths[path.rsplit("/", 1)[-1]]
-        name = library.relative_to(folder_of(project, made.line, made.target)).as_posix()
-        digests = {"sha256": files.sha256_file(library)}
-        components.append(Component(name, name, made.version, "artifact", "", "", digests, {}, ()))
-    overrides = [{**o, "value": papers.public_url(o["value"]) or o["value"]} for o in made.overrides]
-    external = {"line": made.line, "target": made.target, "canonical": not overrides, "overrides": overrides}
-    internal = {"libraries": dict(made.libraries), "leftOut": dict(made.left_out)}
-    subject = {Path(made.path).name: made.sha256}
-    return papers.statement(subject, components, external, internal, None, __version__, papers.PACKAGE_TYPE)

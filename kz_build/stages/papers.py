@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -225,7 +223,7 @@ def _write(
     with files.new_folder(plan.dist) as made:
         for name in built.files:
             (made / name).parent.mkdir(parents=True, exist_ok=True)
-            _second_name(plan.dist / name, made / name)
+            files.second_name(plan.dist / name, made / name)
         parts = []
         texts = dict(_texts(sources))
         named = _named(plan, built, _names(project, plan, sources))
@@ -233,16 +231,16 @@ def _write(
         for component in components:
             found = {f"{model.NOTICES}/{component.ref}/{name}": data for name, data in texts[component.ref].items()}
             for path, data in found.items():
-                _put(made / path, data)
+                files.put(made / path, data)
             licences = {path: notices.licence(made / path) for path in sorted(found)}
             inside = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
             parts.append(sbom.Licensed(component, licences, inside))
-        _put(made / model.PROVENANCE, as_text(said).encode())
+        files.put(made / model.PROVENANCE, as_text(said).encode())
         subjects = {name: facts["sha256"] for name, facts in built.files.items()}
-        _put(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
+        files.put(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
         there = [p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file()]
         sums = {name: subjects.get(name) or files.sha256_file(made / name) for name in there}
-        _put(made / model.SUMS, model.sums_text(sums).encode())
+        files.put(made / model.SUMS, model.sums_text(sums).encode())
         for folder in (p for p in made.rglob("*") if p.is_dir()):
             folder.chmod(0o755)
     return tuple(part.component.ref for part in parts if not part.notices)
@@ -274,25 +272,15 @@ def _texts(sources: tuple[Fetched, ...]) -> Iterator[tuple[str, dict[str, bytes]
             yield source.name, notices.of_files(source)
 
 
-def _second_name(at: Path, to: Path) -> None:
-    """The same file in another folder; a copy where the disk knows no links."""
-    try:
-        os.link(at, to)
-    except OSError:
-        shutil.copy2(at, to)
-
-
-def _put(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    path.chmod(0o644)
-
-
 def _signed(plan: Plan, found: Papers, key: Path | None) -> Papers:
-    at = plan.dist / model.SIGNATURE
     if key:
-        signature, public = minisign.sign(plan.dist / model.SUMS, key, f"kz {plan.line}/{plan.target}")
-        for path, data in ((plan.dist / model.PUBLIC_KEY, public), (at, signature)):
-            if not path.is_file() or path.read_bytes() != data:
-                files.write_atomic(path, data)
-    return replace(found, signed=at.is_file())
+        sign(plan.dist, key, f"kz {plan.line}/{plan.target}")
+    return replace(found, signed=(plan.dist / model.SIGNATURE).is_file())
+
+
+def sign(folder: Path, key: Path, comment: str) -> None:
+    """Sign the SHA256SUMS of a folder; the public key goes beside it."""
+    signature, public = minisign.sign(folder / model.SUMS, key, comment)
+    for path, data in ((folder / model.PUBLIC_KEY, public), (folder / model.SIGNATURE, signature)):
+        if not path.is_file() or path.read_bytes() != data:
+            files.write_atomic(path, data)

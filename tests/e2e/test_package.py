@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -124,7 +124,7 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
     path = Path(made["path"])
     assert (
         path.name == f"minirt-android-0.1.0+kz.g{tree[:8]}-linux-arm64.aar"
-        and path.parent == project / "dist/sample-0.1/aar"
+        and path.parent == project / "dist/sample-0.1/aar/linux-arm64"
     )
     assert hashlib.sha256(path.read_bytes()).hexdigest() == made["sha256"]
     with zipfile.ZipFile(path) as zipped:
@@ -143,8 +143,8 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
         "natives",
     }
     assert checks["natives"]["evidence"] == "4 methods of 2 classes"
-    said = json.loads(path.with_suffix(".provenance.json").read_text())
-    assert said["subject"] == [{"name": path.name, "digest": {"sha256": made["sha256"]}}]
+    said = json.loads((path.parent / "provenance.json").read_text())
+    assert {"name": path.name, "digest": {"sha256": made["sha256"]}} in said["subject"] and len(said["subject"]) == 2
     parts = {d["name"]: d for d in said["predicate"]["buildDefinition"]["resolvedDependencies"]}
     assert (
         parts["minirt-aar"]["digest"]["sha256"]
@@ -162,6 +162,93 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
     assert manifest["sha256"] == made["sha256"] and manifest["path"] == str(path.relative_to(project))
 
 
+@pytest.fixture(scope="module")
+def shipped(built: Path, tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
+    """The folder of an AAR, alone."""
+    project = tmp_path_factory.mktemp("shipped") / "p"
+    shutil.copytree(built, project, symlinks=True)
+    for argv in (["build"], ["lock", "--write", "--trust", "minirt-aar"], ["package", "--aar"]):
+        command = [sys.executable, "-m", "kz_build", "-C", str(project), *argv]
+        done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return project / "dist/sample-0.1/aar/linux-arm64"
+
+
+def with_new_sums(folder: Path) -> None:
+    """One who changes a file can change its sum too."""
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p != folder / "SHA256SUMS")  # fmt: skip
+    rows = (f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in names)
+    (folder / "SHA256SUMS").write_text("".join(rows))
+
+
+def test_the_papers_of_an_aar_fit_it(shipped: Path, kz: Kz) -> None:
+    done = kz("attest", "verify", shipped, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {c["check"]: c["status"] for c in json.loads(done.stdout)}
+    assert found == {**dict.fromkeys(("files", "provenance", "libraries", "sbom", "fits", "notices"), "PASS"), "signature": "SKIP"}  # fmt: skip
+    assert subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=shipped).returncode == 0
+
+
+def test_an_aar_is_signed_and_the_build_in_it_too(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project, key = copied(built, tmp_path / "p", kz), tmp_path / "key"
+    subprocess.run(["minisign", "-G", "-W", "-s", key, "-p", f"{key}.pub"], check=True, capture_output=True)
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    done = kz("-C", project, "package", "--aar", "--sign", key)
+    assert done.returncode == 0, done.stderr
+    folder = project / "dist/sample-0.1/aar/linux-arm64"
+    assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 0
+    (folder / "SHA256SUMS.minisig").unlink()
+    assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 7
+
+
+def other_library(folder: Path) -> None:
+    path = next(folder.glob("*.aar"))
+    with zipfile.ZipFile(path) as zipped:
+        held = {name: zipped.read(name) for name in zipped.namelist()}
+    with zipfile.ZipFile(path, "w") as zipped:
+        for name, data in held.items():
+            zipped.writestr(name, b"\x7fELF evil" if name == LIBRARY else data)
+    for name in ("provenance.json", "SHA256SUMS"):  # its own digest made to fit
+        text = (folder / name).read_text()
+        old = next(row.split()[0] for row in (folder / "SHA256SUMS").read_text().splitlines() if row.endswith(".aar"))
+        (folder / name).write_text(text.replace(old, hashlib.sha256(path.read_bytes()).hexdigest()))
+    with_new_sums(folder)
+
+
+def other_build(folder: Path) -> None:
+    path = folder / "libraries/provenance.json"
+    said = json.loads(path.read_text())
+    subject = next(s for s in said["subject"] if s["name"] == "lib/libminirt.so")
+    subject["digest"]["sha256"] = "0" * 64
+    path.write_text(json.dumps(said))
+    with_new_sums(folder)
+
+
+def no_notice(folder: Path) -> None:
+    next((folder / "libraries/THIRD-PARTY-NOTICES").rglob("LICENSE*")).unlink()
+    with_new_sums(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda folder: next(folder.glob("*.gradle.kts")).write_text("evil"), "is not what SHA256SUMS lists"),
+        (lambda folder: (folder / "libraries/sbom.cdx.json").unlink(), "libraries/sbom.cdx.json"),
+        (other_library, f"{LIBRARY} in it is not what provenance.json says"),
+        (other_build, "went in and is not what libraries/provenance.json is about"),
+        (no_notice, "libraries/THIRD-PARTY-NOTICES"),
+        (lambda folder: next(folder.glob("*.aar")).write_bytes(b"PK"), "is no whole zip"),
+    ],
+)
+def test_an_aar_that_was_tampered_with(
+    shipped: Path, kz: Kz, tmp_path: Path, change: Callable[[Path], object], said: str
+) -> None:
+    folder = shutil.copytree(shipped, tmp_path / "aar")
+    change(folder)
+    done = kz("attest", "verify", folder)
+    assert done.returncode == 7 and said in done.stdout, done.stdout + done.stderr
+
+
 def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -> None:
     found = []
     for name, zone in (("a", "UTC"), ("b c", "Asia/Tokyo")):
@@ -169,7 +256,7 @@ def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -
         assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar", TZ=zone).returncode == 0
         done = kz("-C", project, "package", "--aar", "--json", TZ=zone, PYTHONHASHSEED="7")
         path = Path(json.loads(done.stdout)["path"])
-        found.append((path.read_bytes(), path.with_suffix(".provenance.json").read_bytes()))
+        found.append((path.read_bytes(), (path.parent / "SHA256SUMS").read_bytes()))
     assert found[0] == found[1]
 
 
@@ -177,7 +264,7 @@ def test_the_snippet_names_file_digest_and_what_comes_with_it(built: Path, kz: K
     project = copied(built, tmp_path / "p", kz)
     kz("-C", project, "lock", "--write", "--trust", "minirt-aar")
     said = kz("-C", project, "package", "--aar").stdout
-    path = next((project / "dist/sample-0.1/aar").glob("*.aar"))
+    path = next((project / "dist/sample-0.1/aar/linux-arm64").glob("*.aar"))
     text = path.with_suffix(".gradle.kts").read_text()
     assert text in said + "\n"
     assert f'file("libs/{path.name}")' in text and hashlib.sha256(path.read_bytes()).hexdigest() in text
