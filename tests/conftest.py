@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from kz_build.adapters import adb as adapter
+from kz_build.adapters.emulated import Emulated
 from tests.tools.apps import ROOT as ROOT
 from tests.tools.apps import SAMPLE as SAMPLE
 from tests.tools.apps import Linker
@@ -79,3 +81,19 @@ def snapshot(folder: Path) -> dict[str, bytes | str]:
         for p in sorted(folder.rglob("*"))
         if p.is_symlink() or p.is_file()
     }
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Server]:
+    """An adb server of its own."""
+    with adapter.private(tmp_path_factory.mktemp("adb-home")) as running:
+        yield running
+
+
+@pytest.fixture
+def device(tmp_path: Path, server: adapter.Server) -> Iterator[Emulated]:
+    """An emulated device that this server knows."""
+    with Emulated("SM8750", tmp_path / "device") as made:
+        server.device(made.serial)
+        yield made
+        server.client.disconnect(made.serial)

@@ -40,20 +40,6 @@ contract: {contract}
 Try = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Server]:
-    with adapter.private(tmp_path_factory.mktemp("adb-home")) as running:
-        yield running
-
-
-@pytest.fixture
-def device(tmp_path: Path, server: adapter.Server) -> Iterator[Emulated]:
-    with Emulated("SM8750", tmp_path / "device") as made:
-        server.device(made.serial)
-        yield made
-        server.client.disconnect(made.serial)
-
-
 @pytest.fixture
 def project(built: Path, tmp_path: Path) -> Path:
     """The sample, built, with an empty folder `files` for what a test gives to its device."""

@@ -36,20 +36,6 @@ MEGABYTES = int(os.environ.get("KZ_DEVICE_MB", "50"))
 Adb = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Server]:
-    with adapter.private(tmp_path_factory.mktemp("adb-home")) as running:
-        yield running
-
-
-@pytest.fixture
-def device(tmp_path: Path, server: adapter.Server) -> Iterator[Emulated]:
-    with Emulated("SM8750", tmp_path / "device") as made:
-        server.device(made.serial)
-        yield made
-        server.client.disconnect(made.serial)
-
-
 @pytest.fixture
 def adb(server: adapter.Server, device: Emulated) -> Adb:
     """The real adb's command line on that device."""

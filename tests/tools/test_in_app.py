@@ -179,12 +179,6 @@ exit 0""",
         return (self.at / "started").read_bytes().decode().split("\0")[:-1]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Server]:
-    with adapter.private(tmp_path_factory.mktemp("adb-home")) as running:
-        yield running
-
-
 @pytest.fixture
 def player(tmp_path: Path, server: adapter.Server) -> Iterator[Player]:
     with Emulated("SM8750", tmp_path / "device") as made:
