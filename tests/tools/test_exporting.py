@@ -70,7 +70,8 @@ def test_an_environment_is_made_once_and_said(toys: Toy, run: Run) -> None:
 
 
 def test_uv_is_asked_before_pip(toys: Toy, run: Run) -> None:
-    places = {"PIP_FIND_LINKS": "", "UV_FIND_LINKS": str(toys.wheels)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where the test's own uv is
+    places = {"PIP_FIND_LINKS": "", "UV_FIND_LINKS": str(toys.wheels), "PATH": path}
     made = run("env", "toy", **places)  # nothing that pip could find
     assert made.returncode == 0, made.stderr
     toys.requirements("toyexport==1.0", *toys.wheels.glob("*.whl"), digest="0" * 64)
