@@ -189,7 +189,7 @@ def test_the_papers_of_an_aar_fit_it(shipped: Path, kz: Kz) -> None:
     assert subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=shipped).returncode == 0
 
 
-def test_an_aar_is_signed_and_the_build_in_it_too(built: Path, kz: Kz, tmp_path: Path) -> None:
+def test_the_sums_of_an_aar_are_signed(built: Path, kz: Kz, tmp_path: Path) -> None:
     project, key = copied(built, tmp_path / "p", kz), tmp_path / "key"
     subprocess.run(["minisign", "-G", "-W", "-s", key, "-p", f"{key}.pub"], check=True, capture_output=True)
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
