@@ -120,7 +120,8 @@ class Box:
 
     @contextlib.contextmanager
     def _running(self, argv: Argv, host: Any, *, stdin_open: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
-        """(id, what starts it) of a new container that is removed at the end, with all that runs in it."""
+        """(id, what starts it) of a new container. At the end nothing in it runs on; the daemon removes it and its volume then,
+        which takes seconds for a build and which nobody waits for."""
         api = self.daemon.api
         user = f"{tar.USER}:{tar.USER}"
         with self.daemon.answering("a container"):
@@ -142,6 +143,8 @@ class Box:
             yield made, start
         finally:
             with contextlib.suppress(Exception):
+                api.kill(made)
+            with contextlib.suppress(Exception):  # what never started, and what removes not itself
                 api.remove_container(made, force=True, v=True)
 
     def send(self, source: Path, to: PurePosixPath, only: Sequence[str] = (), container: str = "") -> None:

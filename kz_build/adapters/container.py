@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,6 +42,7 @@ class Container:
         self.network = f"off, but for the internal network {within}" if within else "off"
         memory = _bytes(environment.variable("KZ_MEMORY")) or daemon.memory * 7 // 8
         self.box = Box(daemon, image, self.cache, memory, within, {"CCACHE_REMOTE_STORAGE": remote} if remote else {})
+        self._laid: dict[Path, Future[Path]] = {}
 
     def layout(self) -> Layout:
         """Where things lie in the container: the same for everyone."""
@@ -70,7 +72,7 @@ class Container:
         """See Engine."""
         self.box.daemon.ensure(self.image, commands)
         volumes = [(self.box.volume(bring), bring) for bring in plan.brought]
-        with self.box.started(volumes):
+        with self._laying(plan, commands.folder / "checkout"), self.box.started(volumes):
             self._require(plan.needs)
             stage = plan.layout.build / "stage"
             folders = {stage / a.folder for a in plan.artifacts} | {stage / "symbols", plan.layout.build / "home"}
@@ -81,7 +83,7 @@ class Container:
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
         """See Engine."""
         if isinstance(step, Checkout):
-            self._checkout(step, commands)
+            self._send(step)
         elif isinstance(step, Command):
             commands.run(
                 step.phase,
@@ -101,15 +103,22 @@ class Container:
             if code:
                 raise CommandError(f"cannot copy {step.source} to {step.to}: {said}")
 
-    def _checkout(self, step: Checkout, commands: Commands) -> None:
-        """Lay the tree here, by the same git as engine host, and send it."""
-        folder = commands.folder / "checkout"
-        repository = Repository(step.repository)
+    @contextlib.contextmanager
+    def _laying(self, plan: Plan, folder: Path) -> Iterator[None]:
+        """Lay the trees of a plan here, by the same git as engine host, each while the one before is sent."""
+        trees = [step for step in plan.steps if isinstance(step, Checkout)]
+        pool = ThreadPoolExecutor(1)
+        self._laid = {tree.folder: pool.submit(_lay, tree, folder / str(n)) for n, tree in enumerate(trees)}
         try:
-            repository.checkout(repository.entries(step.tree, step.exclude), folder)
-            self.box.send(folder, PurePosixPath(step.folder))
+            yield
         finally:
+            pool.shutdown(cancel_futures=True)
             remove(folder)
+
+    def _send(self, step: Checkout) -> None:
+        laid = self._laid[step.folder].result()
+        self.box.send(laid, PurePosixPath(step.folder))
+        remove(laid)
 
     def _require(self, programs: Sequence[str]) -> None:
         script = 'for name; do command -v "$name" >/dev/null || echo "$name"; done'
@@ -125,6 +134,12 @@ class Container:
         wanted |= {f"stage/symbols/{name}": plan.stage / "symbols" / name for name in symbols}
         if lacks := sorted(set(wanted) - self.box.take(str(stage), wanted.get)):
             raise CommandError(f"the container gave no {', '.join(lacks)}")
+
+
+def _lay(step: Checkout, folder: Path) -> Path:
+    repository = Repository(step.repository)
+    repository.checkout(repository.entries(step.tree, step.exclude), folder)
+    return folder
 
 
 def _bytes(text: str) -> int:
