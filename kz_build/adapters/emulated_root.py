@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 TMP = "/data/local/tmp"
+CPU = "/sys/devices/system/cpu"
+"""Where programs ask how many processors there are; ExecuTorch's thread pool ends where nothing tells it."""
 OWN = "system/emulated"
 """What the emulation itself keeps: properties, log, how full it is."""
 
@@ -61,7 +63,7 @@ class DeviceRoot:
 
     def furnish(self, properties: Mapping[str, str]) -> None:
         """Make what every device has. The emulation's own programs and properties are written anew, all else stays."""
-        for name in (TMP, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr", *self.read_only):
+        for name in (TMP, CPU, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr", *self.read_only):
             (self.folder / name[1:]).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "lib", "lib64", "sbin"):
             # As the host has it: a folder that is shown there, or a link into /usr.
@@ -71,6 +73,8 @@ class DeviceRoot:
                     here.symlink_to(os.readlink(host).lstrip("/"))
             elif host.is_dir():
                 here.mkdir(exist_ok=True)
+        for name in ("possible", "present", "online"):
+            (self.folder / CPU[1:] / name).write_text(f"0-{(os.cpu_count() or 1) - 1}\n")
         own = self.folder / OWN
         (own / "props").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         (own / "storage").write_text("" if self.storage is None else f"{self.storage}\n")

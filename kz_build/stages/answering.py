@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from kz_build.adapters.adb import Device
 from kz_build.adapters.library import qnn_version
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.device import DeviceInfo
 from kz_build.model.elf import Elf
-from kz_build.model.metrics import PROBE, Sample, lines_of, sample
+from kz_build.model.metrics import OBSERVER, PROBE, Sample, lines_of, sample
 from kz_build.model.push_set import PushSet, skel_archs
 from kz_build.model.trial import PROGRAM, Trial
 
@@ -36,6 +36,14 @@ class Ran:
     pids: tuple[int, ...]
 
 
+class Told(NamedTuple):
+    """What kz_probe answers, what was printed, and that with what was complained of."""
+
+    answers: list[dict[str, Any]]
+    output: str
+    said: str
+
+
 @dataclass
 class Tried:
     """A device with everything pushed, and what it has said so far."""
@@ -51,33 +59,36 @@ class Tried:
     pids: set[int] = field(default_factory=set)
     process: str = ""
 
-    def probe(self, words: Sequence[str], seconds: int = 60) -> tuple[list[dict[str, Any]], str]:
-        """What kz_probe answers, and all that was said; the libraries beside it are found first."""
+    def probe(self, words: Sequence[str], seconds: int = 60) -> Told:
+        """What kz_probe and what it runs say; the libraries beside it are found first."""
         where = quote(self.folder)
         command = " ".join(quote(word) for word in words)
         done = self.device.shell(
             f"cd {where} && LD_LIBRARY_PATH={where} ADSP_LIBRARY_PATH={where} ./{PROGRAM} {command}",
             timeout=seconds + 30,
         )
-        said = done.stdout.decode("utf-8", "replace") + done.stderr.decode("utf-8", "replace")
+        output = done.stdout.decode("utf-8", "replace")
+        said = output + done.stderr.decode("utf-8", "replace")
         self.said.append(said)
         answers = lines_of(said, PROBE)
         self.pids.update(one["pid"] for one in answers if isinstance(one.get("pid"), int))
-        return answers, said.strip()
+        return Told(answers, output, said.strip())
 
     def run(self) -> Ran:
         """Run the runner once."""
         trial = self.trial
         if trial.text:
             self.device.shell(f"rm -f {quote(f'{self.folder}/{trial.text}')}")
-        answers, said = self.probe(["run", str(trial.seconds), *trial.argv], trial.seconds)
+        answers, output, said = self.probe(["run", str(trial.seconds), *trial.argv], trial.seconds)
         written = (
             self.device.shell(f"cat {quote(f'{self.folder}/{trial.text}')}").stdout.decode("utf-8", "replace")
             if trial.text
-            else "\n".join(line for line in said.splitlines() if not line.startswith((PROBE, "PyTorchObserver ")))
+            else "\n".join(line for line in output.splitlines() if not line.startswith((PROBE, OBSERVER)))
         )
         found = sample(said)
-        return Ran(found, written.strip(), _why_not(answers, said, found, trial), said, tuple(self.pids))
+        # Upstream's llama_main says the prompt again, and has no switch against it.
+        text = written.strip().removeprefix(trial.asked.strip()).strip()
+        return Ran(found, text, _why_not(answers, said, found, trial), said, tuple(self.pids))
 
 
 def _why_not(answers: Sequence[Mapping[str, Any]], said: str, found: Sample | None, trial: Trial) -> str:
@@ -173,7 +184,7 @@ def _needed(tried: Tried) -> Answer:
 
 def _process(tried: Tried) -> Answer:
     """What kind of process everything here ran in."""
-    answers, said = tried.probe(["who"])
+    answers, _, said = tried.probe(["who"])
     if not answers or not {"context", "ancestors", "uid"} <= set(answers[0]):
         return Status.ERROR, f"{PROGRAM} does not run there: {said[-300:] or 'it said nothing'}"
     context, line = str(answers[0]["context"]), " <- ".join([PROGRAM, *map(str, answers[0]["ancestors"])])
@@ -198,7 +209,7 @@ def _dlopen(tried: Tried) -> Answer:
     """The libraries open, in one process, as Java opens them."""
     if not tried.trial.loads:
         return Status.SKIP, "the recipe brings its own runner"
-    answers, said = tried.probe(["load", *(f"./{name}" for name in tried.trial.loads)])
+    answers, _, said = tried.probe(["load", *(f"./{name}" for name in tried.trial.loads)])
     answers = [one for one in answers if "library" in one and ("ms" in one or "error" in one)]
     if broken := [one for one in answers if "error" in one]:
         return Status.FAIL, "; ".join(f"{one['library']}: {one['error']}" for one in broken)

@@ -270,6 +270,17 @@ def test_the_prompt_goes_to_the_runner_in_the_models_chat_template(tried: Try, p
     assert answer(tried("--prompt", "plain", code=8), "runner")[1].endswith("printed no statistics: plain")
 
 
+def test_a_prompt_that_the_runner_says_again_is_no_answer(tried: Try, project: Path, device: Emulated) -> None:
+    """As upstream's llama_main does; what is complained of is none either."""
+    echo = 'printf %s "$1"; echo a warning >&2; '
+    script(device.root.folder / "system/bin/llama", echo + stats(0, 1).replace("echo text", 'echo "$2"'))
+    words = ("--prompt", "two\nlines", "--chat", "qwen3")
+    runs(project, "/system/bin/llama", "{prompt}", " Paris")
+    assert answer(tried(*words, code=0), "runner") == ("PASS", "50 tokens after 10 of the prompt: Paris")
+    runs(project, "/system/bin/llama", "{prompt}")
+    assert answer(tried(*words, code=8), "runner") == ("FAIL", "50 tokens, and no text")
+
+
 def test_upstreams_qnn_runner_is_told_what_the_file_is(tried: Try, project: Path, tmp_path: Path) -> None:
     from tests.ptes import Qnn, decoder
 
