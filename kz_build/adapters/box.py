@@ -9,9 +9,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kz_build.adapters import tar
+from kz_build.adapters.commands import Program
 from kz_build.adapters.daemon import OWN, Daemon, Image
-from kz_build.adapters.process import Argv, Program, limited
-from kz_build.model.errors import CommandError
+from kz_build.adapters.process import Argv, limited
+from kz_build.model.errors import CommandError, ConfigError
 from kz_build.model.plan import Bring
 
 ROOT = PurePosixPath("/kz")
@@ -72,6 +73,12 @@ class Box:
             there = {v["Name"] for v in api.volumes(filters={"label": OWN})["Volumes"] or ()}
             if {name, f"{name}-whole"} <= there:
                 return name
+        if outside := next(tar.leaving(bring.source, bring.only), None):
+            raise ConfigError(
+                f"{bring.source / outside[0]} is a link to {outside[1]}, and a container gets {bring.source} alone",
+                hint="put a copy in its place (cp -rL makes one of the whole folder), or --engine host",
+            )
+        with self.daemon.answering("its volumes"):
             with contextlib.suppress(Exception):
                 api.remove_volume(name)
             api.create_volume(name, labels={OWN: bring.to.name})

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.adapters import fastimport, git, locks, store, trees
+from kz_build.adapters.objects import ObjectsMissing
 from kz_build.model.errors import KzError
 from kz_build.model.events import Watch
 from kz_build.model.exclude import excluded
@@ -94,7 +95,7 @@ def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = (
         return []
     try:
         blob = _gitmodules(repo, commit)
-    except git.ObjectsMissing:
+    except ObjectsMissing:
         fill(root, repo, commit, (), frozenset({".gitmodules"}))
         blob = _gitmodules(repo, commit)
     parser = configparser.RawConfigParser(strict=False)

@@ -11,10 +11,10 @@ from typing import Any
 
 from kz_build.adapters import environment
 from kz_build.adapters.box import ROOT, Box
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.daemon import Daemon, Image
 from kz_build.adapters.files import remove
 from kz_build.adapters.git import Repository
-from kz_build.adapters.process import Commands
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.model.plan import Ccache, Checkout, Command, Layout, Plan, Step
 

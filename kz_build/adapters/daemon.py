@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import environment
-from kz_build.adapters.process import Commands
+from kz_build.adapters.commands import Commands
 from kz_build.model.errors import CommandError, ConfigError, Missing, MissingError
 
 SOCKET = "/var/run/docker.sock"

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kz_build.adapters.ccache import compile_cache
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.files import disk_errors, remove
 from kz_build.adapters.git import Repository
-from kz_build.adapters.process import Commands, find, run
+from kz_build.adapters.process import find, run
 from kz_build.model.errors import CommandError
 from kz_build.model.plan import Ccache, Checkout, Command, Copy, Layout, Plan, Step
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import signal
 import subprocess
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -22,8 +19,6 @@ from kz_build.model.errors import CommandError, StoppedError
 Argv = Sequence[str]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
-"""Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
 Process = subprocess.Popen[bytes]
 TimeoutExpired = subprocess.TimeoutExpired
 STOP_SECONDS = 5.0
@@ -89,7 +84,7 @@ def required(argv: Argv, done: Output) -> None:
     """Raise CommandError with what a command said when it failed."""
     if done.code != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
-        raise CommandError(f"`{_joined(argv)}` ended with {done.code}\n{said}")
+        raise CommandError(f"`{joined(argv)}` ended with {done.code}\n{said}")
 
 
 def followed(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
@@ -164,105 +159,42 @@ def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
         process.wait()
 
 
-class Commands:
-    """Commands that build, fetch or change something: shown once, streamed to a log file, journaled.
+def streamed(
+    argv: Argv,
+    cwd: Path,
+    env: Mapping[str, str],
+    line: Callable[[bytes], None],
+    *,
+    limit: float,
+    started: Callable[[int], None] | None = None,
+) -> int:
+    """Run a command to its end, each line of its output to `line`; gives its exit code. See Commands.
 
-    `folder` is this run's `out/log/<time>-<pid>/`, made at the first command. `show` gets each command as one line.
-    A command that takes longer than `limit` seconds (0: any time) is stopped.
+    Raises StoppedError after `limit` seconds, and CommandError if it cannot start.
     """
-
-    def __init__(self, folder: Path, show: Callable[[str], None] = lambda text: None, limit: float = 0) -> None:
-        self.folder = folder
-        self.show = show
-        self.limit = limit
-
-    def run(
-        self,
-        title: str,
-        argv: Argv,
-        *,
-        cwd: Path,
-        env: Mapping[str, str],
-        watch: Callable[[str], None] | None = None,
-        program: Program | None = None,
-        started: Callable[[int], None] | None = None,
-    ) -> Path:
-        """Run to the end, every line of output to the log and to `watch`; by `program`, where not as a process of ours.
-
-        Gives the log. `started` gets the process id, which is that of its session too. Raises CommandError with the
-        log's path and its last lines, and StoppedError at the time limit. On an interrupt the whole process group is
-        ended first.
-        """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
-        self.show(_shown(argv))
-        last: deque[str] = deque(maxlen=25)
-        since = time.monotonic()
-        code = -1
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
+    assert process.stdout
+    if started:
+        started(process.pid)
+    with limited(limit, lambda: _end_group(process)):
         try:
-            with log.open("wb") as file:
-
-                def line(raw: bytes) -> None:
-                    file.write(raw)
-                    text = raw.decode("utf-8", "replace").rstrip()
-                    last.append(text)
-                    if watch:
-                        watch(text)
-
-                file.write(f"$ {_joined(argv)}\n".encode())
-                file.flush()
-                code = (program or partial(self._here, started=started))(argv, cwd, env, line)
-        except StoppedError as stopped:
-            raise StoppedError(f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}") from None
+            for raw in process.stdout:
+                line(raw)
+            return process.wait()
         finally:
-            self._journal(argv, cwd, env, code, time.monotonic() - since)
-        if code != 0:
-            raise CommandError(
-                f"`{_joined(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
-                hint=f"the whole log: {log}",
-                code=code,
-                log=str(log),
-            )
-        return log
-
-    def _here(
-        self,
-        argv: Argv,
-        cwd: Path,
-        env: Mapping[str, str],
-        line: Callable[[bytes], None],
-        started: Callable[[int], None] | None = None,
-    ) -> int:
-        try:
-            process = subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
-        assert process.stdout
-        if started:
-            started(process.pid)
-        with limited(self.limit, lambda: _end_group(process)):
-            try:
-                for raw in process.stdout:
-                    line(raw)
-                return process.wait()
-            finally:
-                # Also when the leader has ended well: nothing that it left behind may go on writing.
-                _end_group(process)
-
-    def _journal(self, argv: Argv, cwd: Path, env: Mapping[str, str], code: int, seconds: float) -> None:
-        base = plain()
-        delta = {key: value for key, value in env.items() if base.get(key) != value}
-        entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
-        with (self.folder / "commands.jsonl").open("a") as file:
-            file.write(json.dumps(entry) + "\n")
+            # Also when the leader has ended well: nothing that it left behind may go on writing.
+            _end_group(process)
 
 
 @contextlib.contextmanager
@@ -308,21 +240,11 @@ def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
             raise StoppedError(f"stopped: it took longer than {seconds:g} s")
 
 
-def _joined(argv: Argv) -> str:
+def joined(argv: Argv) -> str:
+    """A command line as a shell takes it."""
     import shlex  # a verb that only reads shows no command
 
     return shlex.join(argv)
-
-
-def _indented(last: Iterable[str]) -> str:
-    return "\n".join(f"  | {text}" for text in last)
-
-
-def _shown(argv: Argv) -> str:
-    """A command as one line of a terminal; the log and the journal have it whole."""
-    own = argv[argv.index("--") + 1 :] if Path(argv[0]).name == "unshare" else argv
-    text = "$ " + _joined([Path(own[0]).name, *own[1:]])
-    return text if len(text) < 80 else text[:78] + "…"
 
 
 def _end_group(process: Process) -> None:

@@ -80,6 +80,15 @@ def listing(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, bytes
                 yield f"{below}{name}", tarfile.SYMTYPE if linked else tarfile.REGTYPE
 
 
+def leaving(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """(path, target) of links that mean nothing elsewhere: absolute ones, and those that lead out of the folder."""
+    for path, kind in listing(folder, only):
+        if kind == tarfile.SYMTYPE:
+            target = os.readlink(folder / path)
+            if os.path.isabs(target) or os.path.normpath(os.path.join(os.path.dirname(path), target)).startswith(".."):
+                yield path, target
+
+
 def _on_the_way(folder: str, only: Sequence[str]) -> bool:
     return not only or any(folder.startswith(wanted) or wanted.startswith(folder) for wanted in only)
 

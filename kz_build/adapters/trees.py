@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kz_build.adapters.git import Objects, ObjectsMissing
+from kz_build.adapters.objects import Objects, ObjectsMissing
 from kz_build.model.objects import FOLDER, SUBMODULE
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.engine import Engine
-from kz_build.adapters.process import Commands, find, run
+from kz_build.adapters.process import find, run
 from kz_build.model.errors import CommandError
 from kz_build.model.plan import Ccache, Checkout, Command, Layout, Plan, Step
 from kz_build.model.variation import Variation

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kz_build.adapters import environment
-from kz_build.adapters.process import Commands, find, run
+from kz_build.adapters.commands import Commands
+from kz_build.adapters.process import find, run
 from kz_build.model.errors import CommandError, LockError, Missing, MissingError
 from kz_build.model.requirements import Locked
 

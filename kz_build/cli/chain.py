@@ -26,7 +26,7 @@ class Chain:
     """One target on its way. Each method is a stage, and needs what the ones before it left here."""
 
     def __init__(self, project: Any, arguments: argparse.Namespace, live: Any, engine: str) -> None:
-        from kz_build.adapters.process import Commands
+        from kz_build.adapters.commands import Commands
         from kz_build.stages.engines import choose
 
         self.project, self.arguments, self.live = project, arguments, live

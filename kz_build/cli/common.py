@@ -56,7 +56,7 @@ def changing(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def within(arguments: argparse.Namespace, project: Any, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
     """Run the verb of this command line in the image instead: what it says is shown as it is; gives its exit code."""
-    from kz_build.adapters.process import Commands
+    from kz_build.adapters.commands import Commands
     from kz_build.stages.inside import inside
 
     commands = Commands(log_folder(project), lambda text: print(text, file=sys.stderr))

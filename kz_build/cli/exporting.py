@@ -46,7 +46,8 @@ def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
 
 def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
     """(what a recipe made, None where the machine is not ready for it; the answers of its preflight)."""
-    from kz_build.adapters.process import Commands, stoppable
+    from kz_build.adapters.commands import Commands
+    from kz_build.adapters.process import stoppable
     from kz_build.cli.common import log_folder
     from kz_build.stages import env, running
     from kz_build.stages.preflight import entry, preflight
@@ -93,7 +94,8 @@ def _answers(arguments: argparse.Namespace, found: Any) -> int:
 
 
 def env(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.process import Commands, stoppable
+    from kz_build.adapters.commands import Commands
+    from kz_build.adapters.process import stoppable
     from kz_build.adapters.recipes import named
     from kz_build.cli.common import log_folder
     from kz_build.stages.env import prepare

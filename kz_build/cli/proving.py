@@ -44,7 +44,7 @@ def matrix(arguments: argparse.Namespace) -> int:
 def reproduce(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from kz_build.adapters.process import Commands
+    from kz_build.adapters.commands import Commands
     from kz_build.model.errors import AuditError
     from kz_build.stages.apply import apply
     from kz_build.stages.build import require, with_stacks

@@ -102,7 +102,7 @@ def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> i
 
 def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> Any:
     """The app that is asked, or why there is none."""
-    from kz_build.adapters.process import Commands
+    from kz_build.adapters.commands import Commands
     from kz_build.cli.common import log_folder
     from kz_build.model.errors import MissingError
     from kz_build.stages.app import app

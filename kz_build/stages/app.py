@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import android_sdk, environment, files
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.git import Entry, Repository
-from kz_build.adapters.process import Commands
 from kz_build.model.errors import CommandError, ConfigError, LockError, Missing, MissingError
 from kz_build.model.events import Watch
 from kz_build.model.in_app import PROBE

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import files, git, locks
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.engine import Engine
 from kz_build.adapters.missing import missing_sources
-from kz_build.adapters.process import Commands, find
+from kz_build.adapters.process import find
 from kz_build.model.errors import CommandError, Missing, MissingError
 from kz_build.model.events import Event, Watch
 from kz_build.model.pins import Override

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kz_build.adapters import git
+from kz_build.adapters.objects import ObjectsMissing
 from kz_build.adapters.series import StackFiles, read_stack
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import Source
@@ -76,7 +77,7 @@ def reading(project: Project, held: Carried, do: Callable[[Carried], T]) -> T:
     try:
         if held.base and held.repository.exists():
             return do(held)
-    except git.ObjectsMissing:
+    except ObjectsMissing:
         pass
     return do(_fetched(project, held))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.adapters.git import ObjectsMissing
+from kz_build.adapters.objects import ObjectsMissing
 from kz_build.adapters.worktree import Worktree
 from kz_build.model.errors import ConfigError, ConflictError
 from kz_build.model.project import Project

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kz_build.adapters import environment, files, locks, venv
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.git import Repository
-from kz_build.adapters.process import Commands
 from kz_build.adapters.series import read_stack
 from kz_build.adapters.stacks import parse_stack
 from kz_build.model import requirements

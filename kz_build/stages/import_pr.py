@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kz_build.adapters import contents, fastimport, git, history, locks, mails, revisions, trees
+from kz_build.adapters import contents, fastimport, history, locks, mails, revisions, trees
+from kz_build.adapters.objects import ObjectsMissing
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import pull_url, slug_of
 from kz_build.model.history import Commit
@@ -53,7 +54,7 @@ def _begun(project: Project, held: Carried, slug: str, number: int, paths: Seque
     repo = held.repository
     line, name = held.stack.line, held.stack.source
     if not repo.has(held.base):
-        raise git.ObjectsMissing(f"{name} is not fetched yet")
+        raise ObjectsMissing(f"{name} is not fetched yet")
     head = revisions.fetch_pull(repo, number)
     trunk = revisions.commit_of(repo, revisions.trunk(repo))
     landed = history.landed(repo, trunk, [number]).get(number)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import kz_build
 from kz_build.adapters import git, record
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.container import Container
-from kz_build.adapters.process import Commands
 from kz_build.adapters.project import LOCAL, LOCK, PINS
 from kz_build.adapters.series import stack_sources
 from kz_build.model.diff import unsafe_path

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kz_build.adapters import git, trees
 from kz_build.adapters.files import write_atomic
+from kz_build.adapters.objects import Objects, ObjectsMissing
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.stages.carried import Carried
 
@@ -25,7 +26,7 @@ Row = tuple[Judgement, ...]
 
 
 def judged_at(
-    held: Carried, store: Path, objects: git.Objects, commits: Sequence[str], told: Callable[[str, Row], Row]
+    held: Carried, store: Path, objects: Objects, commits: Sequence[str], told: Callable[[str, Row], Row]
 ) -> list[Row]:
     """Judge the whole stack on each commit. A commit does not change: one that was judged before is not even read.
 
@@ -45,7 +46,7 @@ def judged_at(
 def judged(
     held: Carried,
     store: Path,
-    objects: git.Objects,
+    objects: Objects,
     states: Sequence[State],
     made: Callable[[str], bytes | None] = lambda oid: None,
 ) -> list[Row]:
@@ -60,7 +61,7 @@ def judged(
 
 
 def _learn(
-    memory: _Memory, held: Carried, objects: git.Objects, states: Sequence[State], made: Callable[[str], bytes | None]
+    memory: _Memory, held: Carried, objects: Objects, states: Sequence[State], made: Callable[[str], bytes | None]
 ) -> bool:
     """Judge what is not remembered yet; gives whether there was any."""
     unknown = {key: state for state in states if (key := _key(state)) not in memory}
@@ -95,12 +96,12 @@ def _key(state: State) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def read_blobs(repository: git.Repository, objects: git.Objects, ids: Collection[str]) -> dict[str, bytes]:
+def read_blobs(repository: git.Repository, objects: Objects, ids: Collection[str]) -> dict[str, bytes]:
     """Contents of blobs; where one is absent, all are fetched in one request."""
     wanted = sorted(ids)
     try:
         return {oid: objects.content(oid) for oid in wanted}
-    except git.ObjectsMissing:
+    except ObjectsMissing:
         repository.fetch_blobs(wanted)
         with repository.objects() as again:
             return {oid: again.content(oid) for oid in wanted}

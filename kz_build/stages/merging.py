@@ -9,6 +9,7 @@ from pathlib import Path
 from kz_build.adapters import git
 from kz_build.adapters.contents import merge_file, merge_files
 from kz_build.adapters.files import write_atomic
+from kz_build.adapters.objects import Objects
 from kz_build.model.history import State
 from kz_build.model.objects import FOLDER
 from kz_build.model.stack import Blob
@@ -21,7 +22,7 @@ Ask = tuple[State, State, Mapping[str, str]]
 class Merges:
     """Three-way merges in one repository. `content` gives what a merge made, by its blob id."""
 
-    def __init__(self, store: Path, repository: git.Repository, objects: git.Objects) -> None:
+    def __init__(self, store: Path, repository: git.Repository, objects: Objects) -> None:
         self.file = store / "radar" / f"merges-{repository.path.stem}.json"
         self.repository, self.objects = repository, objects
         try:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kz_build.adapters import files, locks, parts
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.engine import Host
-from kz_build.adapters.process import Commands
 from kz_build.adapters.variation import Varied, unmount, variations
 from kz_build.model.errors import CommandError
 from kz_build.model.events import Event, Watch

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import engine, files, locks
-from kz_build.adapters.process import Commands
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.pte import read_pte
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.errors import ConfigError, DeviceError
@@ -23,7 +23,7 @@ from kz_build.stages import stage, weights
 from kz_build.stages.env import Environment
 from kz_build.stages.export import ExportPlan
 from kz_build.stages.pte import hold
-from kz_build.stages.stage import Watch
+from kz_build.stages.stage import OnMoment
 
 MADE_BY = 1
 """Part of every key: a change of how stages run must change it."""
@@ -92,7 +92,7 @@ def export_recipe(
     plan: ExportPlan,
     environment: Environment,
     commands: Commands,
-    watch: Watch,
+    watch: OnMoment,
     *,
     again_from: str = "",
 ) -> Exported:
@@ -126,7 +126,7 @@ def _stages(
     of_stage: Mapping[str, str],
     again_from: str,
     commands: Commands,
-    watch: Watch,
+    watch: OnMoment,
 ) -> dict[str, Any]:
     """Run the stages whose inputs changed, and all after the first of them; gives the record of each."""
     records, stale = {}, False
@@ -155,7 +155,7 @@ def _result(recipe: Recipe, environment: Environment) -> Path:
     return Path(fill(environment)(makes[-1]))
 
 
-def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> dict[str, Any]:
+def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> dict[str, Any]:
     """What the recipe's own check of decode steps says."""
     if not recipe.decode:
         return {}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import engine, files, machine, session
-from kz_build.adapters.process import Commands
+from kz_build.adapters.commands import Commands
 from kz_build.model import preflight as ask
 from kz_build.model.errors import CommandError
 from kz_build.model.phases import FIRST, Phase, estimate, phase_of
@@ -38,7 +38,7 @@ class Moment:
     swap: int
 
 
-Watch = Callable[[Moment], None]
+OnMoment = Callable[[Moment], None]
 
 
 def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
@@ -88,7 +88,7 @@ def run_stage(
     key: str,
     before: Mapping[str, float],
     commands: Commands,
-    watch: Watch,
+    watch: OnMoment,
 ) -> dict[str, Any]:
     """Run a stage to its end and leave its record, last. `before`: phase -> seconds of an earlier run.
 
@@ -169,7 +169,7 @@ def end_leftovers(out: Path) -> bool:
 class Course:
     """How a stage runs: its phases by what it prints, and the most that its processes held in each."""
 
-    def __init__(self, name: str, before: Mapping[str, float], watch: Watch) -> None:
+    def __init__(self, name: str, before: Mapping[str, float], watch: OnMoment) -> None:
         self.name = name
         self.session = 0
         self.seconds = 0.0

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.adapters import git, revisions
+from kz_build.adapters.objects import Objects, ObjectsMissing
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.judgement import Judgement, Verdict
@@ -102,16 +103,16 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
     raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=hint)
 
 
-def _targets(held: Carried, objects: git.Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
+def _targets(held: Carried, objects: Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
     if pinned:
         own = objects.commit(held.base)
         if own is None:
-            raise git.ObjectsMissing(f"the commit {held.base} is not in the partial clone")
+            raise ObjectsMissing(f"the commit {held.base} is not in the partial clone")
         return [Target(held.version, own[0], own[1] if held.source.kind == "git" else "")]
     return [Target(name, *at) if at else None for name, at in zip(names, objects.commits(names), strict=True)]
 
 
-def _judge(project: Project, held: Carried, objects: git.Objects, targets: Sequence[Target]) -> Verified:
+def _judge(project: Project, held: Carried, objects: Objects, targets: Sequence[Target]) -> Verified:
     def told(commit: str, row: Row) -> Row:
         if not any(j.verdict is Verdict.MISSING for j in row):
             return row

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.adapters import files, venv
-from kz_build.adapters.process import Commands
+from kz_build.adapters.commands import Commands
 from kz_build.model.project import Project
 from kz_build.model.recipe import Recipe, Weights
 from kz_build.stages import stage
 from kz_build.stages.env import Environment
 from kz_build.stages.export import weights_folder
-from kz_build.stages.stage import Watch
+from kz_build.stages.stage import OnMoment
 
 
 def identity(project: Project, recipe: Recipe) -> list[Any]:
@@ -29,7 +29,7 @@ def _identity(place: Path, of: Weights) -> list[Any]:
     return [of.repository, of.revision, sorted(of.digests.items(), key=lambda item: item[0]), stats]
 
 
-def lay(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> None:
+def lay(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> None:
     """Make the weights that kz makes, where they are not there; link those of repositories beside them."""
     folder = environment.places["weights"]
     own = {name: of for name, of in recipe.weights.items() if not of.repository}
@@ -46,7 +46,7 @@ def lay(project: Project, recipe: Recipe, environment: Environment, commands: Co
         _make(folder, name, of, environment, commands, watch)
 
 
-def _make(folder: Path, name: str, of: Weights, environment: Environment, commands: Commands, watch: Watch) -> None:
+def _make(folder: Path, name: str, of: Weights, environment: Environment, commands: Commands, watch: OnMoment) -> None:
     path, record = folder / name, folder / f".{name}.json"
     key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
     if files.read_manifest(record, key) and path.is_file():

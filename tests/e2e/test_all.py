@@ -13,6 +13,8 @@ import pytest
 
 from kz_build.adapters import adb as adapter
 from tests.conftest import Kz
+from tests.ptes import Method, program
+from tests.tools.toys import toy
 
 STAGES = ("fetch", "apply", "build", "audit", "package", "export", "device", "in-app", "report")
 
@@ -62,6 +64,44 @@ def test_the_sample_is_built_pushed_loaded_called_and_timed(sample: Path, kz: Kz
     assert [line.split()[0] for line in table.splitlines()[2:] if line[0] != " "] == list(STAGES)
     assert "EMULATED" in table and max(map(len, table.splitlines()[1:])) <= 80
     assert len(list((sample / "out/device/sample-0.1").iterdir())) == 1
+
+
+# A runner by name of the model that it gets; braces would be kz's own.
+RUNNER = r"""now=$(date +%s%3N); test -s "$1" || exit 9; echo "ran $1"
+printf 'PyTorchObserver \173"prompt_tokens":1,"generated_tokens":2,"inference_start_ms":%d,"first_token_ms":%d,' $now $((now+5))
+printf '"prompt_eval_end_ms":%d,"inference_end_ms":%d\175\n' $((now+5)) $((now+9))"""
+
+
+def test_a_model_is_exported_and_run_on_the_device(
+    project: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
+) -> None:
+    made = toy(tmp_path / "toy")
+    (made.root / "model.pte").write_bytes(program([Method("forward")], {}))
+    made.recipe("ok", line="sample-0.1", contract={"methods": ["forward"]})
+    shutil.copytree(made.root / "recipes", project / "recipes")
+    pins = (project / "pins.yaml").read_text()
+    pins = pins.replace("\nsources:\n", "\nsources:\n  toy: {wheel: toyexport}\n", 1)
+    (project / "pins.yaml").write_text(pins.replace("sample-0.1: {", 'sample-0.1: {toy: "1.0", ', 1))
+    device = {"run": ["/bin/sh", "-c", RUNNER, "sh", "{model}"]}
+    (project / "pins.local.yaml").write_text(json.dumps({"targets": {"linux-arm64": {"device": device}}}))
+    env = {**nobody, **{key: value for key, value in made.env.items() if key != "KZ_CACHE"}}
+
+    done = kz("-C", project, "all", "--emulate", "--recipe", "toy", "--json", **env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = stages(done.stdout)
+    assert [rows[name]["status"] for name in ("build", "export", "device")] == ["PASS"] * 3
+    record = json.loads((project / rows["export"]["report"]).read_text())
+    (report,) = json.loads(done.stdout)["device"]
+    assert report["subject"] == "toy" and "toy.pte" in report["pushed"]["sent"]
+    checks = {one["check"]: one for one in report["checks"]}
+    assert checks["runner"]["evidence"] == "2 tokens after 1 of the prompt: ran toy.pte"
+    assert checks["pte methods"]["status"] == "PASS" and record["stages"]["step1"]
+    assert report["run"]["spreads"]["ttft_ms"]["median"] == 5
+
+    again = kz("-C", project, "all", "--emulate", "--recipe", "toy", "--json", **env)
+    assert again.returncode == 0 and stages(again.stdout)["export"]["status"] == "PASS"
+    runs = project / "out/export/sample-0.1/toy/1.pte.runs"
+    assert runs.read_text() == "x", "what was exported is not exported again"
 
 
 def test_a_stage_that_fails_keeps_only_those_that_need_it(project: Path, kz: Kz, nobody: dict[str, str]) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from kz_build.adapters import adb as adapter
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.emulated import Emulated
 from kz_build.adapters.files import sha256_file
-from kz_build.adapters.process import Commands
 from kz_build.adapters.project import load_project
 from kz_build.model.errors import CommandError, ConfigError, LockError, MissingError
 from kz_build.model.events import quiet

@@ -20,8 +20,8 @@ import docker
 import pytest
 
 from kz_build.adapters import daemon as adapter
+from kz_build.adapters.commands import Commands
 from kz_build.adapters.container import Container
-from kz_build.adapters.process import Commands
 from kz_build.model.errors import CommandError, ConfigError, MissingError, StoppedError
 from kz_build.model.plan import Artifact, Bring, Command, Copy, Plan
 from tests import daemon
@@ -171,6 +171,16 @@ def test_programs_that_an_image_lacks_are_named_at_once(engine: Container, tmp_p
     with pytest.raises(MissingError, match="cobol") as said, engine.opened(plan, Commands(tmp_path / "log")):
         pass
     assert "glslc" in str(said.value) and "containers/build" not in str(said.value)
+
+
+@pytest.mark.parametrize("target", ["/usr/lib/libc.so", "../../beside/libc.so"])
+def test_a_link_out_of_what_a_container_gets_is_said_so(engine: Container, tmp_path: Path, target: str) -> None:
+    """Such an NDK builds on this machine, and in a container its compiler does not start."""
+    (tmp_path / "ndk/lib").mkdir(parents=True)
+    (tmp_path / "ndk/lib/libc++.so").symlink_to("../lib/libc.so")
+    (tmp_path / "ndk/lib/libc.so").symlink_to(target)
+    with pytest.raises(ConfigError, match=f"ndk/lib/libc.so is a link to {target}, and"):
+        engine.box.volume(Bring(tmp_path / "ndk", Path("/kz/ndk"), (), ""))
 
 
 @pytest.fixture(scope="module")
