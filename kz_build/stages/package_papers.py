@@ -69,7 +69,12 @@ def publish(
                 files.second_name(own / name, folder / papers.LIBRARIES / name)
         there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
         sums = {name: files.sha256_file(folder / name) for name in there}
-        files.put(folder / papers.SUMS, papers.sums_text(sums).encode())
+        text = papers.sums_text(sums).encode()
+        files.put(folder / papers.SUMS, text)
+        if not sign and (path.parent / papers.SUMS).is_file() and (path.parent / papers.SUMS).read_bytes() == text:
+            for name in (papers.SIGNATURE, papers.PUBLIC_KEY):  # the same again: a signature on it stays
+                if (path.parent / name).is_file():
+                    files.second_name(path.parent / name, folder / name)
     if sign:
         signed(path.parent, sign, f"kz {made.line}/{made.target} aar")
 

@@ -197,6 +197,8 @@ def test_the_sums_of_an_aar_are_signed(built: Path, kz: Kz, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     folder = project / "dist/sample-0.1/aar/linux-arm64"
     assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 0
+    assert kz("-C", project, "package", "--aar").returncode == 0
+    assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 0, "the same again keeps its signature"
     (folder / "SHA256SUMS.minisig").unlink()
     assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 7
 
