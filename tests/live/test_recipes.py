@@ -143,3 +143,23 @@ def test_flags_of_mllm(all_recipes: tuple[Recipe, ...], tmp_path: Path) -> None:
             assert re.search(rf'["|]{re.escape(flag)}["|]', source), (stage.name, flag)
     assert "libQnnLLaMAPackage_HTP.so" in text(repository, commit, "docs/qnn_backend/aot_execute.rst")
     assert '"HtpSignedPd"' in text(repository, commit, "examples/qwen3_qnn_aot/qnn_aot_cfg_1.7B.json")
+
+
+# Where upstream's runners define their flags.
+RUNNERS = {
+    "./qnn_llama_runner": "examples/qualcomm/oss_scripts/llama/qnn_llama_runner.cpp",
+    "./llama_main": "examples/models/llama/main.cpp",
+}
+
+
+@pytest.mark.parametrize("line", ["et-1.2", "et-1.3", "et-1.4"])
+def test_every_flag_of_a_device_run_is_known_to_its_runner(upstream: Path, line: str) -> None:
+    pins = load_project(ROOT).pins
+    called = [(pins.target(name, line)["device"] or {}).get("run") or [] for name in pins.targets]
+    runs = [run for run in called if run]
+    assert {run[0] for run in runs} == set(RUNNERS)
+    for run in runs:
+        source = text(upstream, pins.line(line)["executorch"], RUNNERS[run[0]])
+        known = set(re.findall(r"\bDEFINE_(?:string|bool|double|u?int32|u?int64)\(\s*(\w+)", source))
+        given = {word[2:].partition("=")[0] for word in run[1:] if word.startswith("--")}
+        assert given and not given - known, (line, run[0], given - known)
