@@ -38,7 +38,10 @@ def asks(made: Any) -> None:
 
 def target(made: Any) -> None:
     line(made)
-    made.add_argument("--target", metavar="T", help="what to build (default: the first of pins.yaml)")
+    made.add_argument("--target", metavar="T", help="which target (default: the first of pins.yaml)")
+
+
+def _soc(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime goes along, e.g. SM8750")
 
 
@@ -60,6 +63,7 @@ def build(made: Any) -> None:
 
 def build_here(made: Any) -> None:
     fetch(made)
+    _soc(made)
     _sign(made)
     made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
     made.add_argument(
@@ -91,6 +95,7 @@ def all(made: Any) -> None:
 
 def reproduce(made: Any) -> None:
     fetch(made)
+    _soc(made)
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
 
 
