@@ -18,14 +18,18 @@ class _Parser(argparse.ArgumentParser):
     fill: Callable[[Any], None] | None = None
 
     def error(self, message: str) -> Any:
-        raise ConfigError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
+        raise ConfigError(message if self.prog == "kz" else f"{self.prog}: {message}", hint=f"{self.prog} --help")
 
     def parse_known_args(self, *words: Any, **named: Any) -> Any:
-        # Only the verb that is asked for needs its options.
-        if self.fill:
-            fill, self.fill = self.fill, None
-            fill(self)
-        return super().parse_known_args(*words, **named)
+        # Only the verb that is asked for needs its options; what it does not know, nobody else does.
+        if not self.fill:
+            return super().parse_known_args(*words, **named)
+        fill, self.fill = self.fill, None
+        fill(self)
+        found, unknown = super().parse_known_args(*words, **named)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
 
 def parser() -> argparse.ArgumentParser:
