@@ -11,9 +11,9 @@ def any(made: Any) -> None:
     made.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def line(made: Any) -> None:
+def line(made: Any, default: str = "the one pins.yaml names") -> None:
     any(made)
-    made.add_argument("--line", metavar="L", help="release line (default: the one pins.yaml names)")
+    made.add_argument("--line", metavar="L", help=f"release line (default: {default})")
 
 
 def lines(made: Any) -> None:
@@ -36,8 +36,8 @@ def asks(made: Any) -> None:
     made.add_argument("--fetch", action="store_true", help="ask upstream for new commits and tags first")
 
 
-def target(made: Any) -> None:
-    line(made)
+def target(made: Any, default: str = "the one pins.yaml names") -> None:
+    line(made, default)
     made.add_argument("--target", metavar="T", help="which target (default: the first of pins.yaml)")
 
 
@@ -45,8 +45,8 @@ def _soc(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime goes along, e.g. SM8750")
 
 
-def fetch(made: Any) -> None:
-    target(made)
+def fetch(made: Any, default: str = "the one pins.yaml names") -> None:
+    target(made, default)
     made.add_argument(
         "--allow-unpinned",
         metavar="NAME",
@@ -61,8 +61,8 @@ def build(made: Any) -> None:
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
 
 
-def build_here(made: Any) -> None:
-    fetch(made)
+def build_here(made: Any, default: str = "the one pins.yaml names") -> None:
+    fetch(made, default)
     _soc(made)
     _sign(made)
     made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
@@ -78,7 +78,7 @@ def build_here(made: Any) -> None:
 
 
 def all(made: Any) -> None:
-    build_here(made)
+    build_here(made, "the recipe's where that builds the target, else the one pins.yaml names")
     made.add_argument("--recipe", metavar="R", default="", help="the model to export, and to run on the device")
     where = made.add_mutually_exclusive_group()
     where.add_argument("--serial", metavar="S", default="", help="this device; HOST:PORT is connected first")
@@ -100,7 +100,7 @@ def reproduce(made: Any) -> None:
 
 
 def lock(made: Any) -> None:
-    line(made)
+    line(made, "all of them")
     made.add_argument("--write", action="store_true", help="write pins.lock")
     made.add_argument(
         "--trust", metavar="NAME", action="append", default=[], help="download NAME and take its digest into the lock"
@@ -113,7 +113,7 @@ def wheel(made: Any) -> None:
 
 
 def accept(made: Any) -> None:
-    line(made)
+    line(made, "the first that has the source")
     made.add_argument(
         "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
     )
@@ -240,7 +240,7 @@ def attest(made: Any) -> None:
 
 
 def matrix(made: Any) -> None:
-    line(made)
+    line(made, "all of them")
     made.add_argument("--format", choices=("github", "json"), default="github", help="default: github, on one line")
 
 
