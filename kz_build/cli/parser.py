@@ -141,7 +141,7 @@ VERBS: tuple[tuple[str, str, Callable[[Any], None], str, str], ...] = (
         "carrying",
         options.rebase,
         "carry a stack to another version of upstream, its pin with it",
-        "--onto v1.4.1 --as et-1.4",
+        "--line et-1.4 --onto main --as et-next",
     ),
     (
         "edit",
