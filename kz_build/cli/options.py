@@ -113,7 +113,7 @@ def wheel(made: Any) -> None:
 
 
 def accept(made: Any) -> None:
-    line(made, "the first that has the source")
+    line(made, "the one pins.yaml names, else the first that has the source")
     made.add_argument(
         "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
     )
