@@ -20,6 +20,7 @@ from kz_build.stages.all import Lack, Row, Step, record, walk
 
 
 def all(arguments: argparse.Namespace) -> int:
+    from kz_build.adapters.process import stoppable
     from kz_build.model.checks import Status
     from kz_build.stages.papers import signing_key
     from kz_build.stages.report import write
@@ -28,7 +29,7 @@ def all(arguments: argparse.Namespace) -> int:
 
     project = project_of(arguments)
     arguments.line = arguments.line or _line_of(project, arguments)
-    with contextlib.ExitStack() as stack, Live() as live:
+    with stoppable(), contextlib.ExitStack() as stack, Live() as live:
         chain = Chain(project, arguments, live, arguments.engine)
         whole = Whole(chain, arguments, signing_key(arguments.sign))
         whole.look(stack)
@@ -96,6 +97,8 @@ class Whole:
             "device", bool(self.wanted["device"]), f"pins.yaml says no `device` of {self.chain.target}"
         ):
             self._can("device", lambda: self._connect(stack))
+            if self.device and self.arguments.recipe:
+                self._can("device", self._runtime)
         why = "an EMULATED device has no Zygote and runs no app" if self.arguments.emulate else "no device"
         app = f"pins.yaml says no `package.app` of {self.chain.target}"
         model = bool(self.arguments.recipe)
@@ -169,6 +172,15 @@ class Whole:
             self.device = server.device(serial)
         except DeviceError as error:
             raise MissingError((Missing(f"device {serial}", str(error), error.hint),)) from error
+
+    def _runtime(self) -> None:
+        from kz_build.stages.device import info
+        from kz_build.stages.trial import runtime_lacks
+
+        chain, recipe, soc = self.chain, self.arguments.recipe, self.arguments.soc
+        arch = info(self.device).arch
+        if found := runtime_lacks(self.project, chain.line, chain.target, recipe, soc, arch):
+            raise MissingError(found)
 
     def _buildable(self) -> None:
         from kz_build.stages.app import missing

@@ -15,8 +15,9 @@ from kz_build.adapters.qnn_runtime import qnn_runtime
 from kz_build.model.errors import ConfigError, LockError, Missing, MissingError
 from kz_build.model.project import Project
 from kz_build.model.pte import QNN, Pte
-from kz_build.model.push_set import BACKEND, Given
+from kz_build.model.push_set import BACKEND, Given, push_set
 from kz_build.model.recipe import PLACEHOLDER, Recipe
+from kz_build.model.soc import arch_of
 from kz_build.model.trial import PROGRAM, Trial, Wish
 from kz_build.stages import export
 
@@ -202,6 +203,28 @@ def _runtime(project: Project, wish: Wish) -> dict[str, Path]:
         return {}  # a view of it for this machine alone
 
 
-def _is_qnn(dist: Mapping[str, Path], pte: Pte | None, recipe: Recipe | None) -> bool:
+def runtime_lacks(project: Project, line: str, name: str, recipe: str, soc: str, arch: str) -> tuple[Missing, ...]:
+    """Qualcomm's libraries that a recipe's model needs on a device of this HTP arch, and nothing brings; before anything is built.
+
+    `soc`: what the build is for, the target's where empty.
+    """
+    wanted = recipes.named(project.root, project.pins, recipe)
+    target = project.pins.target(name, line)
+    soc = soc or target["soc"]
+    named = arch_of(soc).upper() if soc else ""
+    built = {
+        one.replace("{ARCH}", named): Path(one)
+        for one, facts in target["prebuilt"].items()
+        if (soc or not facts["soc"]) and not any(stage.where == "device" for stage in wanted.command)
+    }
+    if not (_is_qnn(target["outputs"], None, wanted) or QNN in wanted.contract.backends):
+        return ()
+    given = [Given(Path(), one, True, "") for one in wanted.device.values()]
+    lacks = push_set(arch, built, _runtime(project, Wish(line=line, target=name)), given, qnn=True).missing
+    brings = f"QNN_SDK_ROOT with Qualcomm's SDK, or --target and --soc whose build has them for {arch}"
+    return tuple(one._replace(brings=brings) if arch else one for one in lacks)
+
+
+def _is_qnn(dist: Mapping[str, object], pte: Pte | None, recipe: Recipe | None) -> bool:
     compiled = any(delegate.backend == QNN for delegate in pte.delegates) if pte else False
     return compiled or BACKEND in dist or bool(recipe and recipe.contract.htp_arch)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +107,26 @@ def test_a_model_is_exported_and_run_on_the_device(
     assert runs.read_text() == "x", "what was exported is not exported again"
 
 
+def test_told_to_end_it_leaves_nothing_running(
+    project: Path, clean_env: dict[str, str], nobody: dict[str, str], tmp_path: Path
+) -> None:
+    """The emulated device, its folder and the adb server of its own go with it, as after Ctrl-C."""
+    (tmp_path / "tmp").mkdir()
+    argv = [sys.executable, "-m", "kz_build", "-C", str(project), "all", "--emulate"]
+    env = {**clean_env, **nobody, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr and any(line == "== fetch\n" for line in running.stderr)
+        running.terminate()
+        assert "kz: exit 130 (interrupt)" in running.stderr.read()
+    assert running.returncode == 130 and list((tmp_path / "tmp").glob("kz-*")) == []
+    mine = str(tmp_path / "tmp").encode()
+    left = []
+    for found in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            left += [found] if mine in found.read_bytes() else []
+    assert left == []
+
+
 def test_a_stage_that_fails_keeps_only_those_that_need_it(project: Path, kz: Kz, nobody: dict[str, str]) -> None:
     lock = project / "pins.lock"
     tree = json.loads(lock.read_text())["lines"]["sample-0.1"]["minirt"]["patched"]["tree"]
@@ -153,6 +176,35 @@ def test_a_recipe_that_this_machine_is_too_small_for_is_said_first(
         assert what in done.stderr, done.stderr
 
 
+QNN_RECIPE = """about: a model for the NPU
+line: sample-0.1
+command: [{name: export, inside: minirt, run: ["true"], makes: ["{out}/x.pte"]}]
+needs: {memory: {gb: [0, 0], source: nobody}, disk: {}}
+weights: {}
+device: {DEVICE}
+output: x.pte
+contract: {backends: [QnnBackend]}
+"""
+
+
+def test_qualcomms_libraries_that_nothing_brings_are_said_first(
+    project: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
+) -> None:
+    """A build without them and no SDK: the device stage would only say so after build and export."""
+    (project / "recipes").mkdir()
+    recipe = project / "recipes/npu.yaml"
+    recipe.write_text(QNN_RECIPE.replace("{DEVICE}", "{}"))
+    argv = ("-C", project, "all", "--emulate", "--soc", "SM8650", "--recipe", "npu")
+    done = kz(*argv, **nobody)
+    assert done.returncode == 6 and "nothing was begun" in done.stderr and "== fetch" not in done.stderr, done.stderr
+    for name in ("libQnnHtp.so", "libQnnHtpV75Stub.so", "libQnnHtpV75Skel.so", "libQnnHtpPrepare.so", "QNN_SDK_ROOT"):
+        assert name in done.stderr, done.stderr
+    names = ("Htp", "HtpV75Stub", "HtpV75Skel", "HtpPrepare", "System")
+    files = {f"{{out}}/libQnn{name}.so": f"libQnn{name}.so" for name in names}
+    recipe.write_text(QNN_RECIPE.replace("{DEVICE}", json.dumps(files)))
+    assert "libQnn" not in kz(*argv, "--json", **nobody).stderr.partition("== fetch")[0], "its own are looked for later"
+
+
 def test_all_that_is_missing_is_said_at_once_and_nothing_is_begun(
     sample: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
 ) -> None:
@@ -168,9 +220,6 @@ def test_all_that_is_missing_is_said_at_once_and_nothing_is_begun(
 def test_two_at_once_do_not_disturb_each_other(
     project: Path, clean_env: dict[str, str], nobody: dict[str, str]
 ) -> None:
-    import subprocess
-    import sys
-
     argv = [sys.executable, "-m", "kz_build", "-C", str(project), "all", "--emulate", "--json"]
     running = [
         subprocess.Popen(argv, env={**clean_env, **nobody}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
