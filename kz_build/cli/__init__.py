@@ -14,6 +14,8 @@ from kz_build.model.errors import KzError
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `kz`."""
+    if sys.stdout:  # absent where it is closed; a letter that a terminal lacks is no reason to lose a report
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         sys.exit(run(sys.argv[1:] if argv is None else argv))
     finally:
@@ -28,7 +30,8 @@ def run(argv: list[str]) -> int:
         arguments.words = words_without(argv, "-C", "--engine")
         module, verb = arguments.verb.split(".")
         code = getattr(importlib.import_module(f"kz_build.cli.{module}"), verb)(arguments) or 0
-        sys.stdout.flush()
+        if sys.stdout:
+            sys.stdout.flush()
         return code
     except KzError as error:
         code, name = error.exit_code, error.name
