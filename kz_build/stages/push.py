@@ -46,12 +46,24 @@ def items(paths: Iterable[Path]) -> tuple[Item, ...]:
     for path in paths:
         top = path.absolute()
         if top.is_dir():
-            inside = [Path(folder, name) for folder, _, names in os.walk(top) for name in names]
-            files = [(file, f"{top.name}/{file.relative_to(top).as_posix()}") for file in sorted(inside)]
+            files = [(file, f"{top.name}/{file.relative_to(top).as_posix()}") for file in sorted(_inside(top))]
         else:
             files = [(top, top.name)]
         pairs += files
     return named(pairs)
+
+
+def _inside(top: Path) -> list[Path]:
+    """All in a folder but its folders: also links to folders, which `named` refuses, for nothing is left out unsaid."""
+
+    def refused(error: OSError) -> None:
+        raise ConfigError(f"{error.filename} cannot be pushed: {error.strerror}") from error
+
+    found = []
+    for folder, inner, names in os.walk(top, onerror=refused):
+        found += [Path(folder, name) for name in names]
+        found += [link for name in inner if (link := Path(folder, name)).is_symlink()]
+    return found
 
 
 def named(pairs: Iterable[tuple[Path, str]]) -> tuple[Item, ...]:
@@ -65,7 +77,8 @@ def named(pairs: Iterable[tuple[Path, str]]) -> tuple[Item, ...]:
             problems.append(Problem(str(file), 0, error.strerror or str(error)))
             continue
         if not stat.S_ISREG(facts.st_mode):
-            problems.append(Problem(str(file), 0, "is no plain file"))
+            what = "is a link to a folder: kz follows links to files alone" if file.is_symlink() else "is no plain file"
+            problems.append(Problem(str(file), 0, what))
             continue
         mode = 0o755 if facts.st_mode & 0o111 else 0o644
         found.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
