@@ -10,6 +10,9 @@ from typing import Any
 from kz_build.cli.device import on_each
 from kz_build.model.errors import ConfigError
 
+MOST_MINUTES = 10_000
+"""A week; what waits for the device takes no number at will."""
+
 
 def options(made: Any) -> None:
     """What is tried, and how."""
@@ -68,6 +71,8 @@ def device_run(arguments: argparse.Namespace) -> int:
 
     if arguments.runs < 1 or arguments.warmup < 0:
         raise ConfigError("kz device run: --runs is 1 or more, --warmup 0 or more")
+    if arguments.tolerance is not None and not 0 <= arguments.tolerance < float("inf"):
+        raise ConfigError("kz device run: --tolerance is a percentage, 0 or more")
     options = {"runs": arguments.runs, "warmup": arguments.warmup, "tolerance": arguments.tolerance}
     return _tried(
         arguments,
@@ -141,8 +146,12 @@ def _wish(arguments: argparse.Namespace) -> Any:
         if not equals or not Path(folder).is_dir():
             raise ConfigError(f"--from {word}: must be NAME=FOLDER, of a folder that is there")
         folders[name] = Path(folder).absolute()
-    if arguments.tokens < 1 or arguments.timeout <= 0 or "\0" in arguments.prompt:
-        raise ConfigError("--tokens is 1 or more, --timeout more than 0, and --prompt a text")
+    if arguments.tokens < 1 or not 0 < arguments.timeout <= MOST_MINUTES or "\0" in arguments.prompt:
+        raise ConfigError(
+            f"--tokens is 1 or more, --timeout more than 0 and at most {MOST_MINUTES:,}, and --prompt a text"
+        )
+    if arguments.qnn and not arguments.qnn.exists():
+        raise ConfigError(f"--qnn {arguments.qnn} is not there")
     return Wish(
         line=arguments.line,
         target=arguments.target,

@@ -325,10 +325,18 @@ def test_a_target_without_a_runner_fails_where_a_model_was_named(tried: Try, pro
         (["--chat", "gemma"], "known: llama3, llava, qwen3"),
         (["--from", "x"], "must be NAME=FOLDER"),
         (["--tokens", "0"], "--tokens is 1 or more"),
+        (["--timeout", "nan"], "--timeout more than 0"),
+        (["--timeout", "1e9"], "--timeout more than 0"),
+        (["--qnn", "/nowhere.aar"], "--qnn /nowhere.aar is not there"),
     ],
 )
 def test_wrong_words_are_said(tried: Try, argv: list[str], said: str) -> None:
     assert said in tried(*argv, code=2)["stderr"]
+
+
+def test_a_tolerance_that_no_figure_exceeds_is_refused(tried: Try) -> None:
+    for percent in ("nan", "inf", "-1"):
+        assert "--tolerance is a percentage" in tried("--tolerance", percent, verb="run", code=2)["stderr"]
 
 
 def test_two_devices_at_once_each_with_its_own_report(
