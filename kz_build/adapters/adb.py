@@ -19,6 +19,8 @@ from kz_build.model.errors import ConfigError, DeviceError, KzError, Missing, Mi
 SHELL_SECONDS = 600.0
 ANSWER_SECONDS = 60.0
 """How long a device may be silent in mid-transfer."""
+SERVER_SECONDS = 10.0
+"""How long the server itself may be silent: it asks no device."""
 COMMAND_BYTES = 65_000
 """adb sends a command's length in four hex digits."""
 PIECE = 64 * 1024
@@ -49,7 +51,7 @@ class Server:
         class Client(adbutils.AdbClient):  # type: ignore[misc]
             def make_connection(self, timeout: float | None = None) -> Any:
                 made = Connection("127.0.0.1", port)
-                made.conn.settimeout(timeout or ANSWER_SECONDS)
+                made.conn.settimeout(timeout or SERVER_SECONDS)
                 return made
 
         self.port = port
@@ -57,7 +59,8 @@ class Server:
 
     def attached(self) -> tuple[Attached, ...]:
         """What the server knows, in whatever state."""
-        with _device_errors("adb"):
+        hint = "what listens there is no adb server, or hangs: `adb kill-server`, or another ANDROID_ADB_SERVER_PORT"
+        with _device_errors(f"adb server at 127.0.0.1:{self.port}", hint):
             found = self.client.list(extended=True)
         return tuple(
             Attached(
@@ -89,7 +92,11 @@ class Server:
 
 def running() -> Server:
     """The user's adb server, which holds his USB devices and keys: at ANDROID_ADB_SERVER_PORT or 5037; started where none runs."""
-    port = int(environment.variable("ANDROID_ADB_SERVER_PORT") or 5037)
+    said = environment.variable("ANDROID_ADB_SERVER_PORT") or "5037"
+    if not (said.isdecimal() and 0 < (port := int(said)) < 1 << 16):
+        raise ConfigError(
+            f"ANDROID_ADB_SERVER_PORT={said} is no port", hint="1 to 65535, or unset it for adb's own, 5037"
+        )
     if not _listens(port):
         process.checked([_adb(), "-P", str(port), "start-server"], env=environment.adb())
     return Server(port)
@@ -104,8 +111,8 @@ def private(home: Path) -> Iterator[Server]:
     apart = {"HOME": str(home), "ADB_USB": "0", "ADB_MDNS": "0", "ADB_EMU": "0"}
     env = {**environment.plain(), **apart}
     home.mkdir(parents=True, exist_ok=True)
-    process.checked([_adb(), "-P", str(port), "start-server"], env=env)
     try:
+        process.checked([_adb(), "-P", str(port), "start-server"], env=env)
         yield Server(port)
     finally:
         process.run([_adb(), "-P", str(port), "kill-server"], env=env)
@@ -128,7 +135,7 @@ def _listens(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def _device_errors(serial: str) -> Iterator[None]:
+def _device_errors(serial: str, hint: str = _GONE) -> Iterator[None]:
     """What adb, adbutils and sockets say of a failure, as a DeviceError."""
     import adbutils
 
@@ -137,12 +144,12 @@ def _device_errors(serial: str) -> Iterator[None]:
     except KzError:
         raise
     except (ConnectionError, EOFError) as error:
-        raise DeviceError(f"{serial}: the connection broke", hint=_GONE) from error
+        raise DeviceError(f"{serial}: the connection broke", hint=hint) from error
     except TimeoutError as error:
-        raise DeviceError(f"{serial}: no answer", hint=_GONE) from error
+        raise DeviceError(f"{serial}: no answer", hint=hint) from error
     except (adbutils.AdbError, struct.error) as error:
         said = " ".join(str(part) for part in error.args) or type(error).__name__
-        raise DeviceError(f"{serial}: {said}", hint=_GONE) from error
+        raise DeviceError(f"{serial}: {said}", hint=hint) from error
 
 
 class Device:

@@ -170,13 +170,16 @@ def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
 
 def device_emulate(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.emulated import Emulated
+    from kz_build.adapters.process import stoppable
 
     socs: Sequence[str] = arguments.soc or ["SM8750"]
     try:
-        log = arguments.logcat.read_text() if arguments.logcat else ""
+        log = arguments.logcat.read_text(errors="replace") if arguments.logcat else ""
     except OSError as error:
         raise ConfigError(f"kz device emulate: {arguments.logcat}: {error.strerror}") from error
-    with contextlib.ExitStack() as stack:
+    if min(arguments.storage or 0, arguments.cut_after or 0) < 0:
+        raise ConfigError("kz device emulate: --storage and --cut-after are 0 or more")
+    with stoppable(), contextlib.ExitStack() as stack:
         root = arguments.root or Path(stack.enter_context(_passing_folder()))
         devices = []
         for index, soc in enumerate(socs):

@@ -7,6 +7,8 @@ import json
 import os
 import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -267,6 +269,30 @@ def test_no_device_is_a_missing_thing(kz_here: Kz, server: adapter.Server) -> No
     assert done.returncode == 8 and "nobody" in done.stderr
 
 
+def test_what_is_no_adb_server_is_named(kz: Kz, monkeypatch: pytest.MonkeyPatch) -> None:
+    for port in ("abc", "0", "99999", "tcp:5037"):
+        done = kz("device", "list", ANDROID_ADB_SERVER_PORT=port)
+        assert done.returncode == 2 and f"ANDROID_ADB_SERVER_PORT={port}" in done.stderr, done.stderr
+    monkeypatch.setattr(adapter, "SERVER_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        port = mute.getsockname()[1]
+        with pytest.raises(DeviceError, match=f"adb server at 127.0.0.1:{port}") as found:
+            adapter.Server(port).attached()
+    assert "adb kill-server" in found.value.hint
+
+
+def test_a_report_survives_what_its_reader_cannot_show(
+    kz_here: Kz, clean_env: dict[str, str], server: adapter.Server, device: Emulated
+) -> None:
+    argv = ["device", "info", "--serial", device.serial]
+    done = kz_here(*argv, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and r"80 %, 25 \xb0C" in done.stdout, done.stderr
+    shut = shlex.join([sys.executable, "-m", "kz_build", *argv]) + " >&-"
+    env = {**clean_env, "ANDROID_ADB_SERVER_PORT": str(server.port)}
+    done = subprocess.run(["sh", "-c", shut], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_push_brings_what_differs_and_no_more(
     pushed: Callable[..., Pushed], device: Emulated, tmp_path: Path
 ) -> None:
@@ -432,6 +458,10 @@ def test_names_that_no_device_can_hold_are_told_all_at_once(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigError, match="no plain file"):
         items([tmp_path / "pipe", tmp_path / "a"])
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "link").symlink_to(tmp_path / "a")
+    with pytest.raises(ConfigError, match="b/link: is a link to a folder"):
+        items([tmp_path / "b"])
     with pytest.raises(ConfigError, match="kz itself uses that name(.|\n)*also the name of"):
         items([tmp_path / ".kz-part-0", tmp_path / "a", tmp_path / "a"])
 
@@ -529,6 +559,8 @@ def test_bad_words_of_emulate_are_said(kz: Kz, tmp_path: Path) -> None:
         (["--logcat", tmp_path / "none"], 2),
         (["--root", tmp_path / "file"], 2),
         (["--read-only", "data"], 2),
+        (["--storage", "-1"], 2),
+        (["--cut-after", "-1"], 2),
     ):
         done = kz("device", "emulate", *argv)
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
@@ -548,7 +580,7 @@ def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Ser
 def test_kz_emulate_is_a_device_until_it_is_told(
     kz_here: Kz, clean_env: dict[str, str], adb: Adb, tmp_path: Path
 ) -> None:
-    (tmp_path / "log").write_text("I said so\n")
+    (tmp_path / "log").write_bytes(b"I said so\n\xff\n")  # a log may hold anything
     argv = ["device", "emulate", "--soc", "SM8650", "--json", "--logcat", str(tmp_path / "log")]
     with subprocess.Popen(
         [sys.executable, "-m", "kz_build", *argv], env=clean_env, stdout=subprocess.PIPE, text=True
@@ -561,11 +593,24 @@ def test_kz_emulate_is_a_device_until_it_is_told(
             (said,) = json.loads("".join(lines))
             assert said["emulated"] and said["soc"] == "SM8650"
             assert kz_here("device", "info", "--serial", said["serial"]).returncode == 0
-            assert adb("logcat", "-d", serial=said["serial"]).stdout == b"I said so\n"
+            assert adb("logcat", "-d", serial=said["serial"]).stdout == "I said so\n\ufffd\n".encode()
         finally:
             running.terminate()
         assert running.wait(20) == 0
     assert not Path(said["root"]).exists()
+
+
+def test_a_terminal_that_goes_ends_an_emulated_device_with_its_folder(
+    clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "kz_build", "device", "emulate"]
+    env = {**clean_env, "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as running:
+        assert running.stdout and running.stdout.readline().startswith(b"EMULATED") and os.listdir(tmp_path / "tmp")
+        running.send_signal(signal.SIGHUP)
+        assert running.wait(20) == 130
+    assert os.listdir(tmp_path / "tmp") == []
 
 
 def test_an_unknown_soc_is_refused(kz: Kz) -> None:
