@@ -35,6 +35,10 @@ class Emulated:
                 self.root.furnish(emulated_properties(self.soc, "EMULATED"))
             except (FileExistsError, NotADirectoryError) as error:
                 raise ConfigError(f"{error.filename} is in the way of an emulated device's root") from error
+            except (FileNotFoundError, PermissionError) as error:
+                raise ConfigError(
+                    f"{error.filename}: no root of an emulated device can be made: {error.strerror}"
+                ) from error
         _require_shells(self.root)
         props = emulated_properties(self.soc, "")
         said = ";".join(

@@ -198,27 +198,6 @@ def streamed(
 
 
 @contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does; once one of the three came, what ends it is not interrupted again."""
-    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {sign: signal.getsignal(sign) for sign in signs}
-    heard = [sign for sign in signs if before[sign] is not signal.SIG_IGN]  # nohup
-
-    def stop(*_: object) -> None:
-        for sign in heard:
-            signal.signal(sign, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    for sign in heard:
-        signal.signal(sign, stop)
-    try:
-        yield
-    finally:
-        for sign in heard:
-            signal.signal(sign, before[sign])
-
-
-@contextlib.contextmanager
 def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop` if the block takes longer (0: never), and raise StoppedError once it has ended."""
     over = threading.Event()

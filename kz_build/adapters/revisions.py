@@ -17,11 +17,22 @@ def fetch_names(repository: Repository) -> None:
     own = refs(repository, "refs/heads")
     said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD", *own).decode()
     rows = [line.split() for line in said.splitlines()]
-    trunks = [words[1] for words in rows if words[0] == "ref:"]
+    trunks = [words[1] for words in rows if words[0] == "ref:"] or _guessed(repository)
     there = {*trunks, *(words[1] for words in rows if words[1] in own)}
     _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(there)), "+refs/tags/*:refs/tags/*"])
     if trunks:
         repository.git("symbolic-ref", "HEAD", trunks[0])
+
+
+def _guessed(repository: Repository) -> list[str]:
+    """Where upstream sends no name with its HEAD (a bundle, a plain web server): a branch at the same commit, as git's clone takes."""
+    rows = [
+        row.split("\t")
+        for row in _asked(repository, "ls-remote", "origin", "HEAD", "refs/heads/*").decode().splitlines()
+    ]
+    head = next((commit for commit, ref in rows if ref == "HEAD"), "")
+    same = [ref for commit, ref in rows if ref != "HEAD" and commit == head]
+    return sorted(same, key=lambda ref: ref not in ("refs/heads/main", "refs/heads/master"))[:1]
 
 
 def trunk(repository: Repository) -> str:

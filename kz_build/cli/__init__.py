@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
 import sys
 import traceback
 
+from kz_build.adapters.signals import stoppable
 from kz_build.cli.parser import parser, words_without
-from kz_build.model.errors import KzError
+from kz_build.model.errors import CommandError, KzError
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -29,7 +31,8 @@ def run(argv: list[str]) -> int:
         arguments = parser().parse_args(argv)
         arguments.words = words_without(argv, "-C", "--engine")
         module, verb = arguments.verb.split(".")
-        code = getattr(importlib.import_module(f"kz_build.cli.{module}"), verb)(arguments) or 0
+        with stoppable():
+            code = getattr(importlib.import_module(f"kz_build.cli.{module}"), verb)(arguments) or 0
         if sys.stdout:
             sys.stdout.flush()
         return code
@@ -42,13 +45,23 @@ def run(argv: list[str]) -> int:
         code, name = 130, "interrupt"
         _say("kz: interrupted; nothing half-made is left, the same command goes on from here")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _hush()
         return 0
-    except Exception:
-        _say(traceback.format_exc())
-        _say("kz: this is a bug of kz; please report it with the text above")
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:  # of a stream
+            code, name = CommandError.exit_code, CommandError.name
+            _say("kz: the disk that its output goes to is full")
+            _hush()
+        else:
+            _say(traceback.format_exc())
+            _say("kz: this is a bug of kz; please report it with the text above")
     _say(f"kz: exit {code} ({name})")
     return code
+
+
+def _hush() -> None:
+    """Nobody gets what is still held back for stdout: Python would try once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:

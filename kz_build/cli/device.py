@@ -170,7 +170,6 @@ def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
 
 def device_emulate(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.emulated import Emulated
-    from kz_build.adapters.process import stoppable
 
     socs: Sequence[str] = arguments.soc or ["SM8750"]
     try:
@@ -179,7 +178,7 @@ def device_emulate(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"kz device emulate: {arguments.logcat}: {error.strerror}") from error
     if min(arguments.storage or 0, arguments.cut_after or 0) < 0:
         raise ConfigError("kz device emulate: --storage and --cut-after are 0 or more")
-    with stoppable(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         root = arguments.root or Path(stack.enter_context(_passing_folder()))
         devices = []
         for index, soc in enumerate(socs):

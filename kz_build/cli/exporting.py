@@ -47,7 +47,6 @@ def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
 def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
     """(what a recipe made, None where the machine is not ready for it; the answers of its preflight)."""
     from kz_build.adapters.commands import Commands
-    from kz_build.adapters.process import stoppable
     from kz_build.cli.common import log_folder
     from kz_build.stages import env, running
     from kz_build.stages.preflight import entry, preflight
@@ -62,17 +61,16 @@ def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
         if check.status == "WARN":
             print(f"WARN  {check.name}: {check.evidence}", file=sys.stderr)
     commands = Commands(log_folder(project))
-    with stoppable():
-        with Live() as live:
-            environment = env.prepare(project, recipe, commands, live.event)
-        key = running.keys(project, recipe, environment)[1]
-        found = None if again else running.done(plan, key)
-        if found is None:
-            ready = replace(ready, checks=(*ready.checks, *entry(recipe, environment)))
-            if any(check.status == "FAIL" for check in ready.checks):
-                return None, ready
-            with Course() as course:
-                found = running.export_recipe(project, plan, environment, commands, course.moment, again_from=again)
+    with Live() as live:
+        environment = env.prepare(project, recipe, commands, live.event)
+    key = running.keys(project, recipe, environment)[1]
+    found = None if again else running.done(plan, key)
+    if found is None:
+        ready = replace(ready, checks=(*ready.checks, *entry(recipe, environment)))
+        if any(check.status == "FAIL" for check in ready.checks):
+            return None, ready
+        with Course() as course:
+            found = running.export_recipe(project, plan, environment, commands, course.moment, again_from=again)
     return found, ready
 
 
@@ -95,7 +93,6 @@ def _answers(arguments: argparse.Namespace, found: Any) -> int:
 
 def env(arguments: argparse.Namespace) -> int:
     from kz_build.adapters.commands import Commands
-    from kz_build.adapters.process import stoppable
     from kz_build.adapters.recipes import named
     from kz_build.cli.common import log_folder
     from kz_build.stages.env import prepare
@@ -104,7 +101,7 @@ def env(arguments: argparse.Namespace) -> int:
 
     found = project(arguments)
     recipe = named(found.root, found.pins, arguments.recipe)
-    with stoppable(), Live() as live:
+    with Live() as live:
         made = prepare(found, recipe, Commands(log_folder(found)), live.event)
     if arguments.shell:
         print(view.shell(made))

@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+MOST_MINUTES = 10_000
+"""A week; what waits takes no number at will."""
+
 
 def any(made: Any) -> None:
     made.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -61,13 +64,27 @@ def build(made: Any) -> None:
     made.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
 
 
+def jobs(text: str) -> int:
+    """How many at once; 0 for as many as there are cores. Raises ValueError, which argparse tells."""
+    if (found := int(text)) < 0:
+        raise ValueError
+    return found
+
+
+def minutes(text: str) -> float:
+    """A time limit; 0 for none. Raises ValueError, which argparse tells."""
+    if not 0 <= (found := float(text)) <= MOST_MINUTES:
+        raise ValueError
+    return found
+
+
 def build_here(made: Any, default: str = "the one pins.yaml names") -> None:
     fetch(made, default)
     _soc(made)
     _sign(made)
-    made.add_argument("--jobs", type=int, default=0, metavar="N", help="parallel compilations (default: one a core)")
+    made.add_argument("--jobs", type=jobs, default=0, metavar="N", help="parallel compilations (default: one a core)")
     made.add_argument(
-        "--timeout", type=float, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
+        "--timeout", type=minutes, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
     )
     made.add_argument(
         "--engine",
@@ -96,7 +113,7 @@ def all(made: Any) -> None:
 def reproduce(made: Any) -> None:
     fetch(made)
     _soc(made)
-    made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
+    made.add_argument("--jobs", type=jobs, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
 
 
 def lock(made: Any) -> None:

@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.cli.device import on_each
+from kz_build.cli.options import MOST_MINUTES
 from kz_build.model.errors import ConfigError
-
-MOST_MINUTES = 10_000
-"""A week; what waits for the device takes no number at will."""
 
 
 def options(made: Any) -> None:

@@ -20,7 +20,6 @@ from kz_build.stages.all import Lack, Row, Step, record, walk
 
 
 def all(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.process import stoppable
     from kz_build.model.checks import Status
     from kz_build.stages.papers import signing_key
     from kz_build.stages.report import write
@@ -29,7 +28,7 @@ def all(arguments: argparse.Namespace) -> int:
 
     project = project_of(arguments)
     arguments.line = arguments.line or _line_of(project, arguments)
-    with stoppable(), contextlib.ExitStack() as stack, Live() as live:
+    with contextlib.ExitStack() as stack, Live() as live:
         chain = Chain(project, arguments, live, arguments.engine)
         whole = Whole(chain, arguments, signing_key(arguments.sign))
         whole.look(stack)

@@ -428,3 +428,18 @@ def test_a_digest_of_another_index_is_not_kept(tmp_path: Path, kz: Kz) -> None:
     done = kz("-C", tmp_path, "lock", "--json")
     assert done.returncode == 0, done.stderr
     assert any("sha256" in change and "0000" in change for change in json.loads(done.stdout)["changes"])
+
+
+@pytest.mark.parametrize("argv", [("--timeout", "nan"), ("--timeout", "-1"), ("--jobs", "-3")])
+def test_a_number_that_means_nothing(sample: Path, kz: Kz, argv: tuple[str, ...]) -> None:
+    done = kz("-C", sample, "build", *argv)
+    assert done.returncode == 2 and f"argument {argv[0]}: invalid" in done.stderr
+    assert not (sample / "out").exists()
+
+
+def test_an_output_on_a_full_disk_is_no_bug(sample: Path, clean_env: dict[str, str]) -> None:
+    with open("/dev/full", "w") as full:
+        argv = [sys.executable, "-m", "kz_build", "-C", str(sample), "schema"]
+        done = subprocess.run(argv, env=clean_env, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 5, done.stderr
+    assert done.stderr == "kz: the disk that its output goes to is full\nkz: exit 5 (command)\n"

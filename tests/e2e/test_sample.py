@@ -144,7 +144,15 @@ def test_overrides_are_reported(sample: Path, kz: Kz) -> None:
     assert json.loads((sample / "out/report/report.json").read_text())["canonical"] is False
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_status_finds_the_branch_of_a_bundle_and_what_landed_there(sample: Path, kz: Kz) -> None:
+    """A bundle says where HEAD is, and not by which name."""
+    done = kz("-C", sample, "status")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("sample-0.1 minirt against main f4b83123b9")
+    assert "! main has what it changes: the next rebase drops it" in done.stdout
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
 def test_a_stopped_build_leaves_nothing_half_made(
     built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, sign: int, code: int
 ) -> None:
@@ -171,7 +179,7 @@ def test_a_stopped_build_leaves_nothing_half_made(
     os.kill(process.pid, sign)
     _, stderr = process.communicate(timeout=20)
     assert process.returncode == code
-    if sign == signal.SIGINT:
+    if sign != signal.SIGKILL:
         assert b"kz: exit 130 (interrupt)" in stderr
         assert str(slow) not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
     else:  # who is killed cannot end what he began
