@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+_PINNED = "the one pins.yaml names"
 MOST_MINUTES = 10_000
 """A week; what waits takes no number at will."""
 
@@ -14,7 +15,7 @@ def any(made: Any) -> None:
     made.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def line(made: Any, default: str = "the one pins.yaml names") -> None:
+def line(made: Any, default: str = _PINNED) -> None:
     any(made)
     made.add_argument("--line", metavar="L", help=f"release line (default: {default})")
 
@@ -39,7 +40,7 @@ def asks(made: Any) -> None:
     made.add_argument("--fetch", action="store_true", help="ask upstream for new commits and tags first")
 
 
-def target(made: Any, default: str = "the one pins.yaml names") -> None:
+def target(made: Any, default: str = _PINNED) -> None:
     line(made, default)
     made.add_argument("--target", metavar="T", help="which target (default: the first of pins.yaml)")
 
@@ -48,7 +49,7 @@ def _soc(made: Any) -> None:
     made.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime goes along, e.g. SM8750")
 
 
-def fetch(made: Any, default: str = "the one pins.yaml names") -> None:
+def fetch(made: Any, default: str = _PINNED) -> None:
     target(made, default)
     made.add_argument(
         "--allow-unpinned",
@@ -78,7 +79,7 @@ def minutes(text: str) -> float:
     return found
 
 
-def build_here(made: Any, default: str = "the one pins.yaml names") -> None:
+def build_here(made: Any, default: str = _PINNED) -> None:
     fetch(made, default)
     _soc(made)
     _sign(made)
