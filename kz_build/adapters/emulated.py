@@ -37,7 +37,8 @@ class Emulated:
                 raise ConfigError(f"{error.filename} is in the way of an emulated device's root") from error
             except (FileNotFoundError, PermissionError) as error:
                 raise ConfigError(
-                    f"{error.filename}: no root of an emulated device can be made: {error.strerror}"
+                    f"{error.filename}: no root of an emulated device can be made: {error.strerror}",
+                    hint="another --root: a folder that you may write to",
                 ) from error
         _require_shells(self.root)
         props = emulated_properties(self.soc, "")

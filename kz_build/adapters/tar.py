@@ -85,7 +85,10 @@ def leaving(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]
     for path, kind in listing(folder, only):
         if kind == tarfile.SYMTYPE:
             target = os.readlink(folder / path)
-            if os.path.isabs(target) or os.path.normpath(os.path.join(os.path.dirname(path), target)).startswith(".."):
+            if (
+                os.path.isabs(target)
+                or os.path.normpath(f"{os.path.dirname(path) or '.'}/{target}").split("/")[0] == ".."
+            ):
                 yield path, target
 
 

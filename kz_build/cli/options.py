@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +113,7 @@ def all(made: Any) -> None:
 def reproduce(made: Any) -> None:
     fetch(made)
     _soc(made)
-    made.add_argument("--jobs", type=jobs, default=os.cpu_count() or 1, metavar="N", help="parallel compilations")
+    made.add_argument("--jobs", type=jobs, default=0, metavar="N", help="parallel compilations (default: one a core)")
 
 
 def lock(made: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from kz_build.cli.chain import names_of
@@ -62,7 +63,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         sources = fetch(project, request)
         sources = with_stacks(sources, apply(project, line, live.event, request.names))
         prove(project, sources)
-        subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs)
+        subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs or os.cpu_count() or 1)
         found = reproduce(subject, Commands(log_folder(project), live.note), live.event)
     show(arguments, {**vars(found), "same": found.same}, reproduced(found))
     if not found.same:

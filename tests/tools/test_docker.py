@@ -178,6 +178,7 @@ def test_a_link_out_of_what_a_container_gets_is_said_so(engine: Container, tmp_p
     """Such an NDK builds on this machine, and in a container its compiler does not start."""
     (tmp_path / "ndk/lib").mkdir(parents=True)
     (tmp_path / "ndk/lib/libc++.so").symlink_to("../lib/libc.so")
+    (tmp_path / "ndk/current").symlink_to("..of-today")  # a name, and no way up
     (tmp_path / "ndk/lib/libc.so").symlink_to(target)
     with pytest.raises(ConfigError, match=f"ndk/lib/libc.so is a link to {target}, and"):
         engine.box.volume(Bring(tmp_path / "ndk", Path("/kz/ndk"), (), ""))
