@@ -146,7 +146,7 @@ def _artifacts(plan: Plan) -> dict[str, dict[str, Any]]:
             "size": path.stat().st_size,
             "profile": "symbols",
         }
-    return found
+    return dict(sorted(found.items()))  # as the manifest gives them back: a report reads the same after either
 
 
 def _publish(plan: Plan) -> None:
