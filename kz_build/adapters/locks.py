@@ -42,10 +42,20 @@ def locked(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]
         lock.release()
 
 
+_held: list[int] = []
+
+
 def hold(store: Path) -> None:
-    """Keep `alone` out until this process ends. In a store that one may only read, nobody removes anything either."""
+    """Keep `alone` out until `release`. In a store that one may only read, nobody removes anything either."""
     with contextlib.suppress(OSError):
-        fcntl.flock(_whole(store), fcntl.LOCK_SH)
+        _held.append(_whole(store))
+        fcntl.flock(_held[-1], fcntl.LOCK_SH)
+
+
+def release() -> None:
+    """End every `hold` of this process, as its end does."""
+    while _held:
+        os.close(_held.pop())
 
 
 @contextlib.contextmanager

@@ -55,6 +55,9 @@ def run(argv: list[str]) -> int:
         else:
             _say(traceback.format_exc())
             _say("kz: this is a bug of kz; please report it with the text above")
+    finally:
+        if locks := sys.modules.get("kz_build.adapters.locks"):  # a caller's process goes on
+            locks.release()
     _say(f"kz: exit {code} ({name})")
     return code
 
