@@ -6,6 +6,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nox
@@ -14,6 +19,40 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "typecheck", "tests"]
 
 WORKS_ANYWHERE = "nox -s build_android -- -C examples/sample"
+
+
+def reaches_github() -> bool:
+    """Whether this network reaches ExecuTorch at GitHub, or git's insteadOf does."""
+    asked = ["git", "ls-remote", "--exit-code", "https://github.com/pytorch/executorch", "HEAD"]
+    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    try:
+        return subprocess.run(asked, capture_output=True, timeout=30, env=environment).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def licence_accepted() -> bool:
+    """Whether the user accepted Qualcomm's licence by `kz accept`."""
+    asked = subprocess.run([sys.executable, "-m", "kz_build", "accept", "--json"], capture_output=True)
+    rows = json.loads(asked.stdout)["licences"] if asked.returncode == 0 else []
+    return any(row["accepted"] is not None for row in rows)
+
+
+def programs(*names: str) -> bool:
+    """Whether all these programs are on PATH."""
+    return None not in map(shutil.which, names)
+
+
+TIERS = {
+    "containers": lambda: os.geteuid() == 0 and programs("apt-get"),
+    "exports": lambda: programs("python3.11"),
+    "rehearsal": lambda: programs("python3.11") and licence_accepted(),
+    "reproduce": lambda: True,
+    "apps": lambda: programs("aapt2", "javac", "npm"),
+    "deep": lambda: True,
+    "upstream": reaches_github,
+}
+"""Tiers of tests beside the default one, and whether this machine can run each: pyproject.toml says what they need."""
 
 
 def install(session: nox.Session, *requirements: str) -> None:
@@ -60,7 +99,7 @@ def all(session: nox.Session) -> None:
 
 
 @nox.session
-def reproduce(session: nox.Session) -> None:
+def reproduce_android(session: nox.Session) -> None:
     """Build twice in other surroundings and compare every byte: `kz reproduce`."""
     install(session, "run")
     kz(session, "reproduce")
@@ -84,40 +123,66 @@ def nightly(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Unit tests, real tools, and the sample end to end."""
+    """The default tier: unit tests, real tools, one build of the sample, an emulated device."""
     install(session, "dev")
     session.run("pytest", *session.posargs)
 
 
-@nox.session
-def differential(session: nox.Session) -> None:
-    """The engine against `git apply` and GNU patch: upstream's whole history, and 20,000 generated examples of each."""
+def tier(session: nox.Session, *options: str) -> None:
+    """Run the tests of one tier: those with the session's name as their marker, which pyproject.toml describes."""
     install(session, "dev")
-    session.run("pytest", "-m", "live", "tests/live/test_differential.py", *session.posargs)
-    session.run(
-        "pytest",
-        "tests/tools",
-        "-k",
-        "are_gits or damaged or gnu_patch",
-        *session.posargs,
-        env={"KZ_EXAMPLES": "20000"},
-    )
+    session.run("pytest", "-m", session.name, *options, *session.posargs)
 
 
 @nox.session
-def fuzz(session: nox.Session) -> None:
-    """The reader of .pte files on 100,000 hostile ones."""
-    install(session, "dev")
-    session.run("pytest", "tests/tools/test_pte.py", "-k", "hostile", *session.posargs, env={"KZ_EXAMPLES": "100000"})
+def containers(session: nox.Session) -> None:
+    """Builds in containers, by a dockerd and a podman that the tests start."""
+    tier(session)
 
 
 @nox.session
-def device_load(session: nox.Session) -> None:
-    """Transfers of gigabytes and 200 generated names, the real adb on an emulated device."""
+def exports(session: nox.Session) -> None:
+    """Real exports: PyPI's ExecuTorch with our patches, and PyTorch."""
+    tier(session)
+
+
+@nox.session
+def rehearsal(session: nox.Session) -> None:
+    """Real QNN contexts, compiled and emulated with Qualcomm's libraries from PyPI."""
+    tier(session)
+
+
+@nox.session
+def reproduce(session: nox.Session) -> None:
+    """`kz reproduce` on the sample and on upstreams that do not reproduce."""
+    tier(session)
+
+
+@nox.session
+def apps(session: nox.Session) -> None:
+    """AARs, APKs and the in-app check with aapt2, javac and npm's apps, and devices by Debian's adb."""
+    tier(session)
+
+
+@nox.session
+def deep(session: nox.Session) -> None:
+    """Every property on 20,000 examples, 100,000 hostile .pte files, gigabytes to a device."""
     install(session, "dev")
-    session.run("pytest", "-s", "-m", "live", "tests/live/test_device_load.py", *session.posargs)
-    big = {"KZ_DEVICE_MB": "1024", "KZ_DEVICE_EXAMPLES": "200"}
-    session.run("pytest", "--durations=5", "tests/tools/test_device.py", *session.posargs, env=big)
+    session.run("pytest", "--hypothesis-profile=deep", "-m", "(deep or hypothesis) and not apps", *session.posargs)
+
+
+@nox.session
+def upstream(session: nox.Session) -> None:
+    """Our stacks and the patch engine on ExecuTorch's whole history."""
+    tier(session)
+
+
+@nox.session
+def everything(session: nox.Session) -> None:
+    """All tiers that this machine can run; the end says which it cannot, and what each needs."""
+    install(session, "dev")
+    left_out = [name for name, possible in TIERS.items() if not possible()]
+    session.run("pytest", "-m", f"not ({' or '.join(left_out)})" if left_out else "", *session.posargs)
 
 
 @nox.session

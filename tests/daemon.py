@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import docker
 import pytest
 
 from tests.conftest import ROOT
+from tests.deadline import patient, until
 
 
 def packages(*names: str, programs: Sequence[str]) -> None:
@@ -61,27 +61,22 @@ class Dockerd:
         for option in ("data-root", "exec-root", "pidfile"):
             argv += [f"--{option}", str(self.folder / option)]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        deadline = time.monotonic() + 30
-        while not answers(self.address):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                pytest.skip(f"dockerd cannot run here: {(self.folder / 'log').read_text()[-300:]}")
-            time.sleep(0.1)
+            process = self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        until(lambda: answers(self.address) or process.poll() is not None, 30)
+        if process.poll() is not None:
+            self.stop()
+            pytest.skip(f"dockerd cannot run here: {(self.folder / 'log').read_text()[-300:]}")
 
     def stop(self, sign: int = signal.SIGTERM) -> None:
         """End it, and the containerd that it started."""
         if self.process:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, sign)
-            self.process.wait(30)
+            self.process.wait(patient(30))
             with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
                 child = int((self.folder / "exec-root" / "containerd" / "containerd.pid").read_text())
                 os.kill(child, signal.SIGTERM)
-                deadline = time.monotonic() + 10
-                while time.monotonic() < deadline:
-                    os.kill(child, 0)
-                    time.sleep(0.05)
+                until(lambda: not Path(f"/proc/{child}").exists(), 10)
             self.process = None
 
 
@@ -160,15 +155,13 @@ def podman() -> Iterator[str]:
             [*argv, "system", "service", "--time", "0", f"unix://{folder}/s"], stdout=log, stderr=log
         )
     try:
-        deadline = time.monotonic() + 20
-        while not answers(f"unix://{folder}/s"):
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.skip(f"podman cannot run here: {(folder / 'log').read_text()[-300:]}")
-            time.sleep(0.1)
+        until(lambda: answers(f"unix://{folder}/s") or process.poll() is not None)
+        if process.poll() is not None:
+            pytest.skip(f"podman cannot run here: {(folder / 'log').read_text()[-300:]}")
         yield f"unix://{folder}/s"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(patient(20))
         subprocess.run([*argv, "system", "reset", "--force"], capture_output=True)
         # The watchers of what ran in containers stay five minutes more, and then write into the folder again.
         for line in Path("/proc").glob("[0-9]*/cmdline"):

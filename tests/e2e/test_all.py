@@ -16,6 +16,7 @@ import pytest
 
 from kz_build.adapters import adb as adapter
 from tests.conftest import Kz
+from tests.deadline import patient
 from tests.ptes import Method, program
 from tests.tools.toys import toy
 
@@ -226,7 +227,7 @@ def test_two_at_once_do_not_disturb_each_other(
         for _ in range(2)
     ]
     for one in running:
-        stdout, stderr = one.communicate(timeout=300)
+        stdout, stderr = one.communicate(timeout=patient(300))
         assert one.returncode == 0, stderr
         assert stages(stdout)["device"]["status"] == "PASS"
     assert os.path.exists(project / "out/report/report.json")

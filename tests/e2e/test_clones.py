@@ -152,7 +152,7 @@ def test_a_bar_on_a_terminal_goes_when_the_result_comes(
     assert "━" not in shown and "commit" in shown, done.stdout
 
 
-def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, tmp_path: Path) -> None:
+def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, kz_process: Kz, tmp_path: Path) -> None:
     env = {"KZ_CACHE": str(tmp_path / "cache")}
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
     clone = next((tmp_path / "cache/git").glob("main-*.git"))
@@ -161,6 +161,6 @@ def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, tmp_path: Path
     ended = threading.Timer(4, other.release)
     ended.start()
     started = time.monotonic()
-    done = kz("-C", project, "fetch", **env)
+    done = kz_process("-C", project, "fetch", **env)
     assert done.returncode == 0 and time.monotonic() - started > 3
     assert f"waiting: another kz is at {clone.name}" in done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kz_build.adapters import adb as adapter
@@ -455,7 +455,7 @@ def probe(built: Path, server: adapter.Server, tmp_path_factory: pytest.TempPath
         server.client.disconnect(made.serial)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=max(25, settings().max_examples // 100))
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=60))
 @example('it\'s "quoted" $(id) `id` \\ %s\n\ttwo lines;  $HOME *')
 @example("--prompt\n")

@@ -13,6 +13,7 @@ import yaml
 
 from tests.conftest import ROOT, Kz, snapshot
 
+pytestmark = [pytest.mark.exports, pytest.mark.xdist_group("real exports")]
 XNNPACK, VULKAN = "tiny-qwen3-xnnpack", "tiny-qwen3-vulkan"
 
 

@@ -24,7 +24,11 @@ from tests.tools.apps import good, written
 
 JAVA = SAMPLE / "upstream/extension/android/src/main/java"
 LIBRARY = "jni/arm64/libminirt.so"
-pytestmark = pytest.mark.skipif(not shutil.which("javac"), reason="needs javac (default-jdk-headless)")
+pytestmark = [
+    pytest.mark.apps,
+    pytest.mark.xdist_group("package"),
+    pytest.mark.skipif(not shutil.which("javac"), reason="needs javac (default-jdk-headless)"),
+]
 
 
 def compiled(folder: Path, sources: Path = JAVA) -> Path:

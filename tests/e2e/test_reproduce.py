@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,9 @@ import pytest
 
 from kz_build.adapters.parts import differences
 from tests.conftest import ROOT, SAMPLE, Kz, snapshot
+from tests.deadline import patient, until
 
+pytestmark = pytest.mark.reproduce
 GIT = {**{f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}}
 PINS = """
 version: 1
@@ -283,11 +284,9 @@ def test_a_stopped_run_is_no_obstacle_to_the_next(
         marker.unlink(missing_ok=True)
         argv = [sys.executable, "-m", "kz_build", "-C", str(project), "reproduce"]
         process = subprocess.Popen(argv, cwd=ROOT, env=clean_env, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while not marker.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(marker.exists, 60)
         process.send_signal(sign)
-        return process.wait(20)
+        return process.wait(patient(20))
 
     assert stopped(signal.SIGINT) == 130
     assert str(project) not in Path("/proc/mounts").read_text()

@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
 
 from tests.conftest import ROOT, Kz, snapshot
+from tests.deadline import patient, until
 
 DIST = Path("dist/sample-0.1/linux-arm64")
 ARM64 = Path("/usr/aarch64-linux-gnu")
@@ -75,11 +75,12 @@ def test_a_second_build_does_nothing(built: Path, kz: Kz) -> None:
     assert snapshot(built) == before
 
 
+@pytest.mark.reproduce
 def test_another_folder_store_and_umask_the_same_bytes(
     built: Path, sample: Path, clean_env: dict[str, str], tmp_path: Path
 ) -> None:
     """Artifacts and papers: another machine as far as one machine can be one."""
-    for kept in ("sha256", "git", "addresses"):
+    for kept in ("sha256", "addresses"):
         shutil.copytree(Path(clean_env["KZ_CACHE"], kept), tmp_path / "store" / kept)
     argv = ["sh", "-c", 'umask 077 && exec "$@"', "sh", sys.executable, "-m", "kz_build", "-C", str(sample), "build"]
     mine = {
@@ -172,12 +173,10 @@ def test_a_stopped_build_leaves_nothing_half_made(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    while not (sample / "started").exists() and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.05)
+    until(lambda: (sample / "started").exists() or process.poll() is not None, 60)
     assert (sample / "started").exists()
     os.kill(process.pid, sign)
-    _, stderr = process.communicate(timeout=20)
+    _, stderr = process.communicate(timeout=patient(20))
     assert process.returncode == code
     if sign != signal.SIGKILL:
         assert b"kz: exit 130 (interrupt)" in stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.adapters import proof
+from kz_build.stages import store as stage
 from tests.conftest import ROOT, Kz, snapshot
 
 LOCK = json.loads((ROOT / "examples/sample/pins.lock").read_text())["lines"]["sample-0.1"]
@@ -224,7 +225,10 @@ def test_gc_waits_for_nobody_and_takes_nothing_from_one_at_work(fetched: Path, c
     assert not old.exists()
 
 
-def test_gc_joins_the_packs_that_many_fetches_left(fetched: Path, cache: Path, kz: Kz) -> None:
+def test_gc_joins_the_packs_that_many_fetches_left(
+    fetched: Path, cache: Path, kz: Kz, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "PACKS", 8)  # fifty take a quarter of a minute to make
     clone = repository(cache)
 
     def git(*words: str, stdin: bytes = b"") -> bytes:
@@ -235,7 +239,7 @@ def test_gc_joins_the_packs_that_many_fetches_left(fetched: Path, cache: Path, k
     def objects() -> list[bytes]:
         return sorted(git("cat-file", "--batch-check", "--batch-all-objects", "--unordered").splitlines())
 
-    for number in range(60):
+    for number in range(10):
         # Nothing refers to these, as nothing refers to the commits of a tree with its stack applied.
         blob = git("hash-object", "-w", "--stdin", stdin=b"%d" % number)
         git("pack-objects", "-q", str(clone / "objects/pack/pack"), stdin=blob)

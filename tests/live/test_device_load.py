@@ -1,4 +1,4 @@
-"""Big transfers with the real adb on an emulated device: `nox -s device_load`. What is compared ran in one run, here."""
+"""Big transfers with the real adb on an emulated device: `nox -s deep`. What is compared ran in one run, here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kz_build.adapters.emulated import Emulated
 from kz_build.stages.push import items, push
 from tests.conftest import Kz
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("device load")]
 MEGABYTES = int(os.environ.get("KZ_LOAD_MB", "3072"))
 FILES = 12
 

@@ -1,4 +1,4 @@
-"""The engine against `git apply`, pair by pair, on upstream's history: `nox -s differential`. Minutes, and a network at first.
+"""The engine against `git apply`, pair by pair, on upstream's history: `nox -s upstream`. Minutes, and a network at first.
 
 Every difference is listed; the counts are printed, for whoever wants to quote them.
 """
@@ -30,7 +30,7 @@ from kz_build.stages.judging import read_blobs
 from tests.conftest import ROOT
 from tests.gitapply import HEAD, Files, git_apply, reader
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.upstream
 TAGS = ("v1.2.0", "v1.3.0", "v1.3.1", "v1.4.0", "v1.4.1")
 OMIT = ("*.mp4",)
 APPLIES, REFUSED = "applies", "refused"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Kz
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.upstream
 
 
 def result(kz: Kz, *argv: str, code: int = 0) -> Any:

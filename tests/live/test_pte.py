@@ -11,7 +11,7 @@ import pytest
 from kz_build.adapters.pte import read_pte
 from tests.conftest import ROOT, Kz
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.upstream
 FILE = "examples/qualcomm/oss_scripts/llama/artifacts/stories260k_hybrid_llama_qnn.pte"
 LINES = sorted(p.parent.name for p in (ROOT / "patches").glob("*/executorch"))
 

@@ -21,7 +21,7 @@ from kz_build.adapters.pte import read_pte
 from kz_build.model.pte import Pte
 from tests.conftest import ROOT, Kz
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("real exports")]
 HYBRID, KV, TWO, X86, QWEN = RECIPES = (
     "tiny-llama-qnn-hybrid",
     "tiny-llama-qnn-kv",

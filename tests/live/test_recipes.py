@@ -14,7 +14,7 @@ from kz_build.adapters.recipes import recipes
 from kz_build.model.recipe import Recipe
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.upstream
 LLAMA = "examples/qualcomm/oss_scripts/llama/llama.py"
 # Where the options stand that upstream's examples share; it moved.
 COMMON = {"et-1.2": "examples/qualcomm/utils.py", "et-1.5": "backends/qualcomm/export_utils.py"}

@@ -15,7 +15,7 @@ from kz_build.model.app import Model
 from tests.conftest import ROOT, Kz
 from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
 
-pytestmark = pytest.mark.live
+pytestmark = pytest.mark.upstream
 LINES = sorted(p.parent.name for p in (ROOT / "patches").glob("*/executorch"))
 
 

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from filelock import FileLock
+
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "examples" / "sample"
 FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")
@@ -24,6 +26,15 @@ TRIPLES = {
     "arm64-v8a": "aarch64-linux-android", "x86_64": "x86_64-linux-android", "armeabi-v7a": "arm-linux-androideabi",
     "hexagon": "hexagon-linux-musl",
 }  # fmt: skip
+
+
+def downloaded(folder: Path, name: str, *argv: str) -> Path:
+    """A file that a registry's client leaves in a folder which tests share; downloaded once."""
+    path = folder / name
+    with FileLock(f"{path}.lock"):
+        if not path.exists():
+            subprocess.run(argv, cwd=folder, check=True, capture_output=True)
+    return path
 
 
 @dataclass(frozen=True)
@@ -41,13 +52,13 @@ class Lib:
 class Linker:
     """clang and lld as PyPI's ziglang has them: what it links in 0.1 s is a real library of each machine, Hexagon too."""
 
-    def __init__(self, env: Mapping[str, str], folder: Path) -> None:
+    def __init__(self, env: Mapping[str, str], folder: Path, cache: Path) -> None:
         self.folder, self.made = folder, dict[Lib, bytes]()
         argv = [sys.executable, "-m", "kz_build", "-C", str(SAMPLE), "fetch", "--json"]
         done = subprocess.run(argv, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         self.zig = next(s["folder"] for s in json.loads(done.stdout) if s["name"] == "ziglang") + "/ziglang/zig"
-        self.env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(folder / "zig")}
+        self.env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache)}
 
     def bytes(self, lib: Lib) -> bytes:
         """The library's content; the same one is linked once."""

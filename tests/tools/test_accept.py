@@ -24,6 +24,7 @@ from kz_build.model.errors import LockError, MissingError
 from kz_build.model.request import Request
 from kz_build.stages.fetch import fetch
 from tests.conftest import ROOT, Kz
+from tests.deadline import patient
 
 TERMS = "TERMS AND CONDITIONS\n" + "you may use this to develop your own applications and nothing else " * 4
 PINS = """\
@@ -101,7 +102,7 @@ class Place:
                 break
             said += piece
         os.close(me)
-        return process.wait(30), said.decode().replace("\r\n", "\n")
+        return process.wait(patient(30)), said.decode().replace("\r\n", "\n")
 
 
 @pytest.fixture

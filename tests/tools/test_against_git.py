@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from kz_build.adapters.fastimport import folder_stream
@@ -113,11 +113,6 @@ def git_apply(repository: Path, diff: bytes, *way: str) -> dict[str, tuple[str, 
     return {path: (mode, oid) for path, (mode, oid, _) in found.items()}
 
 
-@settings(
-    max_examples=int(os.environ.get("KZ_EXAMPLES", "150")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-)
 @given(st.data())
 def test_verdict_and_bytes_are_gits(repository: Path, data: st.DataObject) -> None:
     before = data.draw(trees(), "before")
@@ -159,11 +154,6 @@ def damaged(draw: st.DrawFn, diff: bytes) -> bytes:
     return diff
 
 
-@settings(
-    max_examples=int(os.environ.get("KZ_EXAMPLES", "150")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-)
 @given(st.data())
 def test_of_a_damaged_patch_we_make_what_git_makes_or_nothing(repository: Path, data: st.DataObject) -> None:
     before = data.draw(trees(), "before")

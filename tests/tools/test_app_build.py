@@ -36,7 +36,10 @@ echo built >>'{log}'
 [ -n "$GRADLE_OPTS" ] && {{ echo 'SDK location not found'; exit 1; }}
 mkdir -p app/build/outputs/apk/debug && cp '{apk}' app/build/outputs/apk/debug/app-debug.apk
 """
-pytestmark = pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests")
+pytestmark = [
+    pytest.mark.apps,
+    pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests"),
+]
 
 
 def git(folder: Path, *argv: str | Path) -> None:

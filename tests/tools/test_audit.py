@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import struct
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -23,6 +22,7 @@ from kz_build.model.elf import JavaSide, NativeMethod
 from kz_build.model.errors import AuditError
 from kz_build.model.java import java_side
 from kz_build.stages.audit import Audited, Rules, audit_files
+from tests.tools.apps import downloaded
 
 SYSTEM = frozenset({"libc.so", "libm.so", "libdl.so", "liblog.so", "libandroid.so"})
 WHEEL = "markupsafe-3.0.4-cp313-cp313-android_24_arm64_v8a.whl"
@@ -44,9 +44,7 @@ def answers(path: Path, profile: str = "ours", **changed: object) -> dict[str, C
 
 
 def fetched(folder: Path, name: str, sha256: str, *argv: str) -> Path:
-    path = folder / name
-    if not path.exists():
-        subprocess.run(argv, cwd=folder, check=True, capture_output=True)
+    path = downloaded(folder, name, *argv)
     assert hashlib.sha256(path.read_bytes()).hexdigest() == sha256, name
     return path
 
@@ -91,12 +89,14 @@ def test_what_the_folder_does_not_hold(good: Path) -> None:
     assert found.status is Status.FAIL and "libpython3.13.so" in found.evidence and found.failed
 
 
+@pytest.mark.apps
 def test_4_kb_pages(downloads: Path, tmp_path: Path) -> None:
     library = from_npm(downloads, tmp_path, "hermes-engine", "0.11.0", HERMES_SHA256, "libhermes.so")
     found = answers(library, "vendor")["pages-16k"]
     assert found.status is Status.FAIL and "4 KB" in found.evidence
 
 
+@pytest.mark.apps
 def test_mixed_alignment_every_load_counts(downloads: Path, tmp_path: Path) -> None:
     library = from_npm(downloads, tmp_path, "jsc-android", "294992.0.0", JSC_SHA256, "libjsc.so")
     found = answers(library, "vendor")["pages-16k"]

@@ -17,9 +17,12 @@ from kz_build.model.checks import CheckResult, Status
 from kz_build.model.manifest import manifest_of, read_text
 from kz_build.stages.check_apk import check_apk
 from tests.conftest import Kz
-from tests.tools.apps import AAPT2, NEWER, QNN, Lib, Linker, Spec, apk, good, manifest, written
+from tests.tools.apps import AAPT2, NEWER, QNN, Lib, Linker, Spec, apk, downloaded, good, manifest, written
 
-pytestmark = pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests")
+pytestmark = [
+    pytest.mark.apps,
+    pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests"),
+]
 APPIUM = ("io.appium.settings", "8.0.10", "apks/settings_apk-debug.apk")
 
 
@@ -230,11 +233,7 @@ def test_manifests_of_apps_that_people_run(downloads: Path, tmp_path: Path) -> N
     if not shutil.which("npm"):
         pytest.skip("needs npm to fetch a real APK")
     package, version, inner = APPIUM
-    tgz = downloads / f"{package}-{version}.tgz"
-    if not tgz.exists():
-        subprocess.run(
-            ["npm", "pack", "--silent", f"{package}@{version}"], cwd=downloads, check=True, capture_output=True
-        )
+    tgz = downloaded(downloads, f"{package}-{version}.tgz", "npm", "pack", "--silent", f"{package}@{version}")
     subprocess.run(["tar", "xzf", tgz, "-C", tmp_path, f"package/{inner}"], check=True)
     path = tmp_path / "package" / inner
     with zipfile.ZipFile(path) as zipped:

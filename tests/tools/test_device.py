@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kz_build.adapters import adb as adapter
@@ -31,10 +31,12 @@ from kz_build.model.events import Event
 from kz_build.model.pushing import Pushed
 from kz_build.stages.push import items, push
 from tests.conftest import Kz
+from tests.deadline import patient, until
 from tests.ptes import Qnn, decoder
 
 FOLDER = "/data/local/tmp/kz"
-MEGABYTES = int(os.environ.get("KZ_DEVICE_MB", "50"))
+EXAMPLES = max(10, settings().max_examples // 100)
+"""Each moves files; `nox -s deep` tries 200."""
 Adb = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
@@ -87,14 +89,6 @@ def old(folder: Path) -> Path:
     return folder
 
 
-def until(true: Callable[[], object]) -> None:
-    """Wait for something that happens soon, and must."""
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline, true
-        time.sleep(0.05)
-
-
 def test_exit_codes_arrive_and_stderr_comes_apart(adb: Adb) -> None:
     for code in (0, 1, 7, 255):
         done = adb("shell", f"echo out; echo err >&2; exit {code}")
@@ -127,7 +121,7 @@ def test_a_shell_is_a_plain_user_who_sees_the_device_only(adb: Adb, device: Emul
 
 
 def test_a_file_comes_back_as_it_went_with_mode_and_time(adb: Adb, tmp_path: Path) -> None:
-    big = some_bytes(tmp_path / "big", MEGABYTES)
+    big = some_bytes(tmp_path / "big", 50)
     big.chmod(0o755)
     os.utime(big, (1_700_000_000, 1_700_000_000))
     assert adb("push", big, "/data/local/tmp/deep/er/big").returncode == 0
@@ -154,14 +148,13 @@ def test_eight_shells_at_once_each_get_their_own(adb: Adb) -> None:
 
 def test_what_ends_the_client_ends_the_command(server: adapter.Server, device: Emulated) -> None:
     command = [adapter._adb(), "-P", str(server.port), "-s", device.serial]
-    with subprocess.Popen([*command, "shell", "while sleep 0.05; do date +%N >/data/local/tmp/beat; done"]) as running:
-        beat = device.root.folder / "data/local/tmp/beat"
+    beat = device.root.folder / "data/local/tmp/beat"
+    with subprocess.Popen(
+        [*command, "shell", "while sleep 0.0517; do date +%N >/data/local/tmp/beat; done"]
+    ) as running:
         until(beat.exists)
         running.kill()
-    time.sleep(0.5)
-    then = beat.read_bytes()
-    time.sleep(0.5)
-    assert beat.read_bytes() == then
+    until(lambda: not said_by_processes("0.0517"))
 
 
 def test_arm64_programs_run(adb: Adb) -> None:
@@ -282,13 +275,13 @@ def test_what_is_no_adb_server_is_named(kz: Kz, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_report_survives_what_its_reader_cannot_show(
-    kz_here: Kz, clean_env: dict[str, str], server: adapter.Server, device: Emulated
+    kz_process: Kz, clean_env: dict[str, str], server: adapter.Server, device: Emulated
 ) -> None:
-    argv = ["device", "info", "--serial", device.serial]
-    done = kz_here(*argv, PYTHONIOENCODING="ascii")
+    argv, port = ["device", "info", "--serial", device.serial], {"ANDROID_ADB_SERVER_PORT": str(server.port)}
+    done = kz_process(*argv, PYTHONIOENCODING="ascii", **port)
     assert done.returncode == 0 and r"80 %, 25 \xb0C" in done.stdout, done.stderr
     shut = shlex.join([sys.executable, "-m", "kz_build", *argv]) + " >&-"
-    env = {**clean_env, "ANDROID_ADB_SERVER_PORT": str(server.port)}
+    env = {**clean_env, **port}
     done = subprocess.run(["sh", "-c", shut], env=env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -477,9 +470,7 @@ def lasting(server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) ->
         yield made
 
 
-@settings(
-    max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=EXAMPLES)
 @given(NAMES, NAMES, st.binary(max_size=100))
 @example("a b", "c'd", b"1")
 @example("$(touch x)`id`", '"; exit 9; "', b"2")
@@ -508,9 +499,7 @@ def test_any_name_arrives_as_it_is(
     shutil.rmtree(here)
 
 
-@settings(
-    max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=EXAMPLES)
 @given(NAMES, NAMES)
 @example("a b", "$(touch /data/x)")
 @example("'\"`id`\\", "-rf")
@@ -531,9 +520,7 @@ def test_any_folder_is_taken_as_it_is(
     shutil.rmtree(here)
 
 
-@settings(
-    max_examples=int(os.environ.get("KZ_DEVICE_EXAMPLES", "10")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=200), min_size=1, max_size=5))
 @example(["", " ", "'", '"', "\\"])
 @example(["$(reboot)", "`id`", "a\nb\n", "; exit 3", "!$*?~"])
@@ -545,8 +532,8 @@ def test_any_word_arrives_as_it_is(server: adapter.Server, lasting: Emulated, wo
 def test_a_device_that_goes_takes_a_command_along_that_reads_no_input(server: adapter.Server, device: Emulated) -> None:
     command = [adapter._adb(), "-P", str(server.port), "-s", device.serial, "shell", "sleep 1234.503"]
     with subprocess.Popen(command, stdin=Path("/dev/zero").open("rb")) as running:
-        until(lambda: bool(said_by_processes("1234.503")))
-        time.sleep(0.2)
+        until(lambda: said_by_processes("1234.503"))
+        until(lambda: waits(running.pid))
         running.kill()
         device.close()
     until(lambda: not said_by_processes("1234.503"))
@@ -596,7 +583,7 @@ def test_kz_emulate_is_a_device_until_it_is_told(
             assert adb("logcat", "-d", serial=said["serial"]).stdout == "I said so\n\ufffd\n".encode()
         finally:
             running.terminate()
-        assert running.wait(20) == 0
+        assert running.wait(patient(20)) == 0
     assert not Path(said["root"]).exists()
 
 
@@ -609,7 +596,7 @@ def test_a_terminal_that_goes_ends_an_emulated_device_with_its_folder(
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as running:
         assert running.stdout and running.stdout.readline().startswith(b"EMULATED") and os.listdir(tmp_path / "tmp")
         running.send_signal(signal.SIGHUP)
-        assert running.wait(20) == 130
+        assert running.wait(patient(20)) == 130
     assert os.listdir(tmp_path / "tmp") == []
 
 
@@ -627,7 +614,7 @@ def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None
             with subprocess.Popen(command) as running:
                 until(partial(said_by_processes, seconds))
                 made.close()
-                assert running.wait(20) != 0
+                assert running.wait(patient(20)) != 0
         until(lambda seconds=seconds: not said_by_processes(seconds))  # type: ignore[misc]
         server.client.disconnect(made.serial)
     until(lambda: threading.active_count() <= before)
@@ -641,12 +628,20 @@ def test_commands_that_ended_leave_no_thread(adb: Adb) -> None:
     until(lambda: threading.active_count() <= before + 2)
 
 
+def waits(pid: int) -> bool:
+    """Whether a process reads no more of its input: what takes it is full."""
+    io = Path(f"/proc/{pid}/io")
+    before = io.read_text().split()[1]
+    time.sleep(0.05)
+    return int(before) > 0 and io.read_text().split()[1] == before
+
+
 def said_by_processes(word: str) -> list[str]:
-    """Processes of this machine whose command is `sleep` of so many seconds."""
+    """Processes of this machine that sleep for so many seconds, or do so in a loop."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if path.read_bytes() == f"sleep\0{word}\0".encode():
+            if f"sleep\0{word}\0".encode() in (data := path.read_bytes()) or f"while sleep {word};".encode() in data:
                 found.append(path.parent.name)
     return found
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pytest
 from kz_build.adapters.machine import memory_groups
 from kz_build.adapters.session import members
 from tests.conftest import Kz, snapshot
+from tests.deadline import patient, until
 from tests.tools.toys import EXPORTER, FILES, Toy, toy, wheel
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -69,6 +70,7 @@ def test_an_environment_is_made_once_and_said(toys: Toy, run: Run) -> None:
     assert asked.stdout.splitlines() == [str(folder), "1"], asked.stderr
 
 
+@pytest.mark.exports
 def test_uv_is_asked_before_pip(toys: Toy, run: Run) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where the test's own uv is
     places = {"PIP_FIND_LINKS": "", "UV_FIND_LINKS": str(toys.wheels), "PATH": path}
@@ -79,6 +81,7 @@ def test_uv_is_asked_before_pip(toys: Toy, run: Run) -> None:
     assert refused.returncode == 3 and "toy.txt" in refused.stderr, refused.stderr
 
 
+@pytest.mark.exports
 def test_a_place_with_a_blank_and_a_quote(tmp_path: Path, kz: Kz) -> None:
     odd = toy(tmp_path / "it's a place")
     shell = kz("-C", odd.root, "env", "toy", "--shell", **odd.env)
@@ -89,6 +92,7 @@ def test_a_place_with_a_blank_and_a_quote(tmp_path: Path, kz: Kz) -> None:
     assert said.stdout == str(environments(odd)[0])
 
 
+@pytest.mark.exports
 def test_other_bytes_than_the_hash_says(toys: Toy, run: Run) -> None:
     file = next(toys.wheels.iterdir())
     toys.requirements("toyexport==1.0", file, digest="0" * 64)
@@ -99,6 +103,7 @@ def test_other_bytes_than_the_hash_says(toys: Toy, run: Run) -> None:
     assert run("env", "toy").returncode == 0, "nothing of the other one stands in its way"
 
 
+@pytest.mark.exports
 def test_a_package_that_no_index_has(toys: Toy, run: Run) -> None:
     gone = next(toys.wheels.iterdir())
     toys.requirements("toyexport==1.0", gone)
@@ -107,6 +112,7 @@ def test_a_package_that_no_index_has(toys: Toy, run: Run) -> None:
     assert refused.returncode == 6 and "toyexport==1.0" in refused.stderr and "PIP_INDEX_URL" in refused.stderr
 
 
+@pytest.mark.exports
 def test_a_set_that_is_not_whole_or_does_not_import(toys: Toy, run: Run) -> None:
     lonely = wheel(toys.wheels, "toyexport", "1.0", FILES, ("friend>=2",))
     toys.requirements("toyexport==1.0", lonely)
@@ -118,6 +124,7 @@ def test_a_set_that_is_not_whole_or_does_not_import(toys: Toy, run: Run) -> None
     assert refused.returncode == 5 and "friend: ModuleNotFoundError: No module named 'nothing_of" in refused.stderr
 
 
+@pytest.mark.exports
 def test_a_half_made_environment_counts_for_nothing(toys: Toy, run: Run) -> None:
     assert run("env", "toy").returncode == 0
     (folder,) = environments(toys)
@@ -130,6 +137,7 @@ def test_a_half_made_environment_counts_for_nothing(toys: Toy, run: Run) -> None
     assert "environment of toy: made" in run("env", "toy").stdout
 
 
+@pytest.mark.exports
 def test_killed_while_an_environment_is_made(toys: Toy, run: Run, clean_env: dict[str, str]) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "kz_build", "-C", str(toys.root), "env", "toy"],
@@ -138,7 +146,7 @@ def test_killed_while_an_environment_is_made(toys: Toy, run: Run, clean_env: dic
         stderr=subprocess.DEVNULL,
     )
     folder = toys.root.parent / "cache" / "environments"
-    wait(lambda: folder.is_dir() and any(folder.glob("*/lib")))
+    until(lambda: folder.is_dir() and any(folder.glob("*/lib")))
     process.kill()
     process.wait()
     assert not list(folder.glob("*/kz.json"))
@@ -330,12 +338,13 @@ def group() -> Iterator[Path]:
     if (folder / "memory.swap.max").exists():
         (folder / "memory.swap.max").write_text("0")
     yield folder
-    for _ in range(100):
-        try:
+
+    def removed() -> bool:
+        with contextlib.suppress(OSError):  # busy while a process of it ends
             folder.rmdir()
-            return
-        except OSError:
-            time.sleep(0.05)
+        return not folder.exists()
+
+    until(removed)
 
 
 def test_killed_for_the_limit_of_a_container(ready: Toy, run: Run, clean_env: dict[str, str], group: Path) -> None:
@@ -374,13 +383,6 @@ def test_decode_steps_that_differ(ready: Toy, run: Run, steps: str, says: str) -
     assert not ready.dist.exists()
 
 
-def wait(until: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not until():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def hanging(ready: Toy, clean_env: dict[str, str]) -> tuple[subprocess.Popen[str], int]:
     """`kz export` at a stage that hangs, and that stage's session."""
     process = subprocess.Popen(
@@ -390,7 +392,7 @@ def hanging(ready: Toy, clean_env: dict[str, str]) -> tuple[subprocess.Popen[str
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait(lambda: (ready.out / "1.pte.hangs").exists())
+    until(lambda: (ready.out / "1.pte.hangs").exists())
     session = int(json.loads((ready.out / "running.json").read_bytes())["session"])
     assert len(list(members(session))) == 2
     return process, session
@@ -401,7 +403,7 @@ def test_a_signal_ends_all_of_it(ready: Toy, run: Run, clean_env: dict[str, str]
     ready.recipe("hang")
     process, session = hanging(ready, clean_env)
     process.send_signal(sign)
-    assert process.wait(30) == 130 and process.stderr and "kz: exit 130 (interrupt)" in process.stderr.read()
+    assert process.wait(patient(30)) == 130 and process.stderr and "kz: exit 130 (interrupt)" in process.stderr.read()
     assert not list(members(session)), "also a worker in a process group of its own"
     ready.recipe("ok")
     assert run("export", "toy").returncode == 0

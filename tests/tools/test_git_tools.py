@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kz_build.adapters.git import Repository
@@ -241,9 +241,6 @@ def checks_can_fail(root: Path, line: str, source: str, tree: Path) -> None:
 lines = st.lists(st.sampled_from(["a", "b", "c", "{", "}", ""]), max_size=14)
 
 
-@settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-)
 @given(lines, lines, lines, st.booleans())
 def test_hunks_land_where_git_apply_puts_them(
     tmp_path: Path, old: list[str], new: list[str], onto: list[str], use_old: bool

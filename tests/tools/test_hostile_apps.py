@@ -114,6 +114,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
         read_folder(tmp_path)
 
 
+@pytest.mark.apps
 @pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res")
 def test_a_damaged_app_never_crashes_the_check(tmp_path: Path, linker: Linker) -> None:
     spec = good()
@@ -199,6 +200,7 @@ def test_a_manifest_that_is_none(tmp_path: Path, data: bytes, said: str) -> None
     assert row.failed and (said in row.evidence or not data)
 
 
+@pytest.mark.apps
 @pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res")
 @pytest.mark.parametrize("proto", [False, True])
 def test_a_damaged_manifest_is_an_error_of_its_own(tmp_path: Path, proto: bool) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kz_build.adapters import adb as adapter
@@ -56,6 +56,7 @@ LLM = [
 ]  # fmt: skip
 
 
+@pytest.mark.apps
 @needs_java
 @pytest.mark.parametrize("version", ["1.2", "1.4"])
 def test_the_probe_compiles_with_upstreams_classes_and_says_what_it_saw(version: str, tmp_path: Path) -> None:
@@ -339,7 +340,7 @@ def test_an_emulated_device_runs_no_app(run: Run, player: Player) -> None:
 TEXTS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=60)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=max(10, settings().max_examples // 100))
 @given(TEXTS, TEXTS, TEXTS)
 @example("$(reboot) `id` \"'", "a b\nc", "--es x y")
 @example("", "\\", ";exit 3;#")
@@ -355,6 +356,7 @@ def test_any_prompt_arrives_as_it_is(
         assert (tokenizer in words) and (way is BENCHMARK or f"/data/{model}.pte" in words)
 
 
+@pytest.mark.apps
 @pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests")
 def test_an_app_is_known_by_its_manifest(linker: Linker, tmp_path: Path) -> None:
     plain = replace(good(), package=PACKAGE, activities=(".BenchmarkActivity",))

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kz_build.adapters.pte import parse, read_pte
 from kz_build.model.errors import ConfigError, DeviceError
@@ -25,7 +26,7 @@ from tests.conftest import ROOT, Kz
 from tests.ptes import HEADER, Made, Method, Qnn, decoder, program, vulkan
 
 DATA = ROOT / "tests" / "data" / "pte"
-EXAMPLES = int(os.environ.get("KZ_EXAMPLES", "2000"))
+EXAMPLES = max(2_000, 5 * settings().max_examples)
 
 
 def test_an_xnnpack_file_by_executorch_is_read_whole() -> None:
@@ -119,16 +120,17 @@ def test_no_file_and_a_folder(tmp_path: Path) -> None:
 
 
 def cost(file: Path) -> tuple[subprocess.CompletedProcess[str], float, int]:
-    """`kz pte FILE` in a process of its own: what it said, its seconds, its peak in KB."""
+    """`kz pte FILE` in a process of its own: what it said, its seconds of processor, its peak in KB."""
     code = (
-        "import re, sys; from kz_build.cli import run\n"
+        "import re, sys, time; from kz_build.cli import run\n"
         "code = run(['pte', sys.argv[1], '--soc', 'SM8750', '--json'])\n"
-        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], file=sys.stderr); sys.exit(code)"
+        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1], time.process_time(), file=sys.stderr)\n"
+        "sys.exit(code)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code, str(file)], env=env, capture_output=True, text=True)
-    return done, time.monotonic() - start, int(done.stderr.splitlines()[-1])
+    kilobytes, seconds = done.stderr.splitlines()[-1].split()
+    return done, float(seconds), int(kilobytes)
 
 
 def hostile(at: Callable[[bytes], int], value: int) -> bytes:
@@ -217,7 +219,7 @@ def mutated(original: bytes, chance: random.Random) -> bytes:
 
 
 def test_hostile_neighbours_of_real_files_end_in_the_documented_error_or_in_facts() -> None:
-    """`nox -s fuzz` asks 100,000 of them (KZ_EXAMPLES); each within bounds of time, all within bounds of memory."""
+    """`nox -s deep` asks 100,000 of them; each within bounds of time, all within bounds of memory."""
     originals = [p.read_bytes() for p in sorted(DATA.glob("*.pte"))]
     originals += [
         decoder("hybrid", [Qnn()] * 2),
@@ -229,7 +231,7 @@ def test_hostile_neighbours_of_real_files_end_in_the_documented_error_or_in_fact
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(EXAMPLES):
         data = mutated(chance.choice(originals), chance)
-        start = time.monotonic()
+        start = time.process_time()
         try:
             found = parse(data, "x.pte")
             assert found.size == len(data)
@@ -238,14 +240,14 @@ def test_hostile_neighbours_of_real_files_end_in_the_documented_error_or_in_fact
             hold(found, None, library, "SM8750")
         except DeviceError:
             refused += 1
-        slowest = max(slowest, time.monotonic() - start)
+        slowest = max(slowest, time.process_time() - start)
     assert EXAMPLES * 0.2 < refused < EXAMPLES
     assert slowest < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
 
 
 def test_three_gigabytes_cost_as_little_as_a_small_file(tmp_path: Path) -> None:
-    """Under 0.4 s and 30 MB beyond nothing: a sparse file around a program, as a 4B model's would be."""
+    """No more time, and 30 MB: a sparse file around a program, as a 4B model's would be."""
     size = 3 << 30
     data = decoder("hybrid", [Qnn()])
     head = struct.unpack_from("<Q", data, 16)[0]
@@ -259,14 +261,16 @@ def test_three_gigabytes_cost_as_little_as_a_small_file(tmp_path: Path) -> None:
     with file.open("wb") as out:
         out.write(bytes(small) + blob)
         out.truncate(size)
+    (tmp_path / "small.pte").write_bytes(data)
     found = [cost(file) for _ in range(3)]
+    least = min(seconds for _, seconds, _ in found)
+    assert least < 2 * min(cost(tmp_path / "small.pte")[1] for _ in range(3))
     for done, _, kilobytes in found:
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         assert (told["summary"]["mode"], told["summary"]["contexts"][0]["size"]) == ("hybrid", size - 256 - head)
         assert told["file"]["segments"] == [{"offset": head, "size": size - head}]
         assert kilobytes < 30 << 10
-    assert min(seconds for _, seconds, _ in found) < 0.4
 
 
 def test_nothing_heavy_is_imported(kz: Kz) -> None:

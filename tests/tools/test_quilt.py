@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kz_build.adapters.fastimport import folder_stream
@@ -233,11 +233,6 @@ def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str) ->
         load_stack(tmp_path, "l", "s", FOLDER)
 
 
-@settings(
-    max_examples=int(os.environ.get("KZ_EXAMPLES", "150")),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-)
 @given(st.data())
 def test_hunks_go_where_gnu_patch_puts_them(tmp_path: Path, data: st.DataObject) -> None:
     before = data.draw(texts(), "before")

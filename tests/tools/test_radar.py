@@ -157,11 +157,12 @@ def test_open_ones_are_githubs_with_its_titles(ours: Project, make_api: Callable
     assert ours.json("radar", "--open", **env)[0]["heads"] == 0
 
 
-def test_many_at_once_wait_for_each_other(ours: Project) -> None:
+def test_many_at_once_wait_for_each_other(ours: Project, kz_process: Kz) -> None:
     for number in range(11, 40):
         ours.upstream.pull(number, {"a.txt": put(THEIRS, 1, str(number))})
         ours.upstream.git("tag", f"v1.{number}", f"refs/pull/{number}/head")
     asked = [("radar", "--fetch"), ("verify", "--tags", "v1.*", "--fetch")] * 2
+    ours.run = kz_process
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda argv: ours.kz(*argv), asked))
     assert [d.returncode for d in done] == [0, 4, 0, 4], [d.stderr for d in done]

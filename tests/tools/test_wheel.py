@@ -108,6 +108,7 @@ def test_the_patched_torchtune_is_the_same_on_two_machines(project: Path, kz: Kz
     assert third.returncode == 3 and "git/contents.git" in third.stderr, third.stderr
 
 
+@pytest.mark.exports
 def test_pip_installs_it_and_sees_the_version(project: Path, kz: Kz, tmp_path: Path) -> None:
     made = json.loads(kz("-C", project, "wheel", "torchtune", "--json").stdout)
     venv.create(tmp_path / "venv", with_pip=True)

@@ -29,8 +29,8 @@ PAGES = [
 # Verbs that share the page of another.
 PAGE_OF = {"refresh": "edit", "nightly": "health", "schema": "pins"}
 EVERYWHERE = {"--json", "--help"}
-# Options of git, Guix and Docker that stand alone.
-OF_OTHERS = {"--filter", "--check", "--internal"}
+# Options of git, Guix, Docker and pytest that stand alone.
+OF_OTHERS = {"--filter", "--check", "--internal", "--hypothesis-profile"}
 FENCED = re.compile(r"^```.*?^```", re.M | re.S)
 
 
