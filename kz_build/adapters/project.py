@@ -45,17 +45,15 @@ def load_project(root: Path, *, local: bool = True) -> Project:
         write_atomic(cached, json.dumps(plain).encode())
     overrides = tuple(Override(**o) for o in plain["overrides"])
     lock_file = root / LOCK
-    lock = parse_lock(lock_file.read_text(), LOCK) if lock_file.is_file() else Lock({})
+    lock = parse_lock(lock_file.read_bytes(), LOCK) if lock_file.is_file() else Lock({})
     return Project(root, store, Pins(plain["pins"], overrides, digest), lock)
 
 
 def _rules() -> bytes:
-    """What a validation stands on beside the file: the schema and this code, to the byte."""
-    return (
-        Path(__file__).read_bytes()
-        + Path(__file__).with_name("yamlfile.py").read_bytes()
-        + (Path(__file__).parents[1] / "model" / "schema.py").read_bytes()
-    )
+    """What a validation depends on besides the file: the schema, its rules and this code, to the byte."""
+    model = Path(__file__).parents[1] / "model"
+    code = (Path(__file__), Path(__file__).with_name("yamlfile.py"), model / "schema.py", model / "rules.py")
+    return b"".join(path.read_bytes() for path in code)
 
 
 def _validate(root: Path, local: bool) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from typing import Any
 
 from kz_build.adapters.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.adapters.locks import locked
-from kz_build.model.diff import unsafe_path
 from kz_build.model.errors import ConfigError, LockError
 from kz_build.model.exclude import excluded
+from kz_build.model.rules import unsafe_path
 from kz_build.model.stack import Blob
 
 

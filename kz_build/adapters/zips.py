@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kz_build.model.diff import unsafe_path
 from kz_build.model.errors import AuditError
+from kz_build.model.rules import unsafe_path
 
 PIECE = 1 << 20
 MOST = 1 << 30

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.objects import FILE, LINK
 from kz_build.model.patch import FileChange, Hunk
+from kz_build.model.rules import unsafe_path
 
 if TYPE_CHECKING:
     from kz_build.model.binary import Binary
@@ -27,18 +28,6 @@ _INDEX = re.compile(rb"[0-9a-f]+\.\.[0-9a-f]+(?: ([0-7]{6}))?")
 _TOGETHER = (
     *((b"old mode", b"new mode"), (b"rename from", b"rename to"), (b"copy from", b"copy to"), (b"---", b"+++")),
 )
-
-
-def unsafe_path(path: str) -> str:
-    """Why a path must not be written ('' where it may): it leaves its folder or reaches into `.git`."""
-    parts = path.split("/")
-    if not path or path.startswith("/") or "\0" in path or "\\" in path:
-        return "is not a relative path"
-    if any(part in ("", ".", "..") for part in parts):
-        return "climbs out of its folder"
-    if any(part.lower().rstrip(" .") in (".git", "git~1") for part in parts):
-        return "reaches into .git"
-    return ""
 
 
 class DiffReader:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kz_build.model.errors import LockError
+from kz_build.model.errors import LockError, Problem
+from kz_build.model.lock_form import Fault, Place, faults, key_lines, shown_place
 
 VERSION = 1
 
@@ -31,16 +32,42 @@ def as_text(data: Mapping[str, Any]) -> str:
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
-def parse_lock(text: str, name: str) -> Lock:
-    """Read pins.lock. Raises LockError when it is not one."""
-    hint = "restore it from version control, or make it anew: kz lock --write"
+def parse_lock(data: bytes, name: str) -> Lock:
+    """Read pins.lock. Raises LockError with everything that is wrong with it."""
+    hint = "nothing of it was used: restore it from version control, or remove it and make a new one: kz lock --write"
+    twice = False
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal twice
+        found = dict(pairs)
+        twice = twice or len(found) != len(pairs)
+        return found
+
     try:
-        data = json.loads(text)
-    except ValueError as error:
+        text = data.decode()
+        plain = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
         raise LockError(f"{name} is not JSON: {error}", hint=hint) from error
-    if not isinstance(data, dict) or data.get("version") != VERSION or not isinstance(data.get("lines"), dict):
+    if not isinstance(plain, dict) or plain.get("version") != VERSION or "lines" not in plain:
         raise LockError(f"{name} is not a lock of version {VERSION}", hint=hint)
-    return Lock(data["lines"])
+    found = list(faults(plain["lines"]))
+    if found or twice:
+        problems = _problems(text, name, found)
+        raise LockError("\n".join([f"{name} is wrong:", *(f"  {problem}" for problem in problems)]), hint=hint)
+    return Lock(plain["lines"])
+
+
+def _problems(text: str, name: str, found: list[Fault]) -> list[Problem]:
+    lines: dict[Place, int] = {}
+    problems = []
+    for place, line in key_lines(text):
+        if place in lines:
+            problems.append(Problem(name, line, f"{shown_place(place)}: stands here a second time"))
+        lines.setdefault(place, line)
+    for place, wrong in found:
+        known = next((place[:at] for at in range(len(place), 0, -1) if place[:at] in lines), ())
+        problems.append(Problem(name, lines.get(known, 0), f"{shown_place(place)}: {wrong}"))
+    return sorted(problems, key=lambda problem: (problem.line, problem.text))
 
 
 def count_nulls(data: object) -> int:

@@ -51,12 +51,12 @@ class Project(NamedTuple):
                 f"line {line} has no {source}",
                 hint=f"lines that have it: {', '.join(having)}" if having else "add it under `lines` in pins.yaml",
             )
-        entry = self.lock.entry(line, source)
+        entry, kind = self.lock.entry(line, source), self.pins.source(source).kind
+        hint = f"kz lock --write --line {line}"
         if entry is None:
-            raise LockError(f"{source} of line {line} is not in pins.lock", hint=f"kz lock --write --line {line}")
+            raise LockError(f"{source} of line {line} is not in pins.lock", hint=hint)
+        if entry["kind"] != kind:
+            raise LockError(f"pins.lock has {source} as {entry['kind']}, pins.yaml as {kind}", hint=hint)
         if entry["version"] != version:
-            raise LockError(
-                f"pins.lock has {source} {entry['version']}, pins.yaml asks for {version}",
-                hint=f"kz lock --write --line {line}",
-            )
+            raise LockError(f"pins.lock has {source} {entry['version']}, pins.yaml asks for {version}", hint=hint)
         return dict(entry)

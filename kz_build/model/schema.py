@@ -6,14 +6,30 @@ Imported only when a file has changed since it was last validated (pydantic cost
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from kz_build.model.pins import NAME
+from kz_build.model.rules import bad_address, bad_id, bad_url, bad_version
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+def _held_to(rule: Callable[[str], str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text and (wrong := rule(text)):
+            raise ValueError(wrong)
+        return text
+
+    return AfterValidator(check)
+
+
+Version = Annotated[str, StringConstraints(min_length=1), _held_to(bad_version)]
+Address = Annotated[str, _held_to(bad_address)]
+Url = Annotated[str, _held_to(bad_url)]
 HostPath = Annotated[str, Field(description="a path; {source} stands for the folder of that source")]
 
 
@@ -37,7 +53,9 @@ class Published(Strict):
 
 
 class GitSource(Strict):
-    git: Text = Field(description="URL, or a path relative to the project (a bundle, say)")
+    git: Annotated[Text, _held_to(bad_address)] = Field(
+        description="URL, or a path relative to the project (a bundle, say)"
+    )
     submodules: list[Text] = Field(
         default=[], description="paths of the submodules that a build needs; nested ones follow"
     )
@@ -49,7 +67,7 @@ class GitSource(Strict):
 
 class WheelSource(Strict):
     wheel: Text = Field(description="name of the project on the package index")
-    index: str = Field(default="", description="index to use instead of PIP_INDEX_URL or PyPI")
+    index: Url = Field(default="", description="index to use instead of PIP_INDEX_URL or PyPI")
     tag: str = Field(default="*-none-any", description="pattern on python-abi-platform that one file must match")
     only: list[Text] = Field(default=[], description="folders or files of it to unpack; all where empty")
     patches: str = Field(
@@ -64,7 +82,7 @@ class WheelSource(Strict):
 
 
 class ArchiveSource(Strict):
-    archive: Text = Field(description="URL of a zip or tar with {version}")
+    archive: Annotated[Text, _held_to(bad_url)] = Field(description="URL of a zip or tar with {version}")
     root: str = Field(default="", description="top folder inside it, with {version}")
     only: list[Text] = Field(default=[], description="folders or files below root to unpack; all where empty")
     installed: Installed | None = None
@@ -225,8 +243,8 @@ class SubmoduleOverride(Strict):
     """pins.local.yaml: another place or commit for one submodule."""
 
     folder: str = ""
-    git: str = ""
-    commit: str = ""
+    git: Address = ""
+    commit: Annotated[str, _held_to(bad_id)] = ""
 
 
 class Pins(Strict):
@@ -235,7 +253,7 @@ class Pins(Strict):
     version: Literal[1]
     default: Name
     sources: dict[Name, Source]
-    lines: dict[Name, dict[Name, str]]
+    lines: dict[Name, dict[Name, Version]]
     targets: dict[Name, Target]
     submodules: dict[Name, dict[str, SubmoduleOverride]] = Field(default={}, description="pins.local.yaml only")
 
@@ -301,5 +319,5 @@ def sentence(item: Any) -> str:
         if isinstance(value, bool):
             return f'must be text: quote it ("{"ON" if value else "OFF"}"), YAML reads the bare word as a boolean'
         return f"must be text: quote it, YAML reads {value!r} as {type(value).__name__}"
-    text = re.sub(r"^Input should be", "must be", item["msg"])
+    text = re.sub(r"^Input should be", "must be", item["msg"].removeprefix("Value error, "))
     return text[:1].lower() + text[1:]

@@ -16,9 +16,9 @@ from kz_build.adapters.commands import Commands
 from kz_build.adapters.container import Container
 from kz_build.adapters.project import LOCAL, LOCK, PINS
 from kz_build.adapters.series import stack_sources
-from kz_build.model.diff import unsafe_path
 from kz_build.model.errors import ConfigError, Missing, MissingError
 from kz_build.model.project import Project
+from kz_build.model.rules import unsafe_path
 from kz_build.stages.engines import choose
 from kz_build.stages.verify import verify
 

@@ -1,0 +1,72 @@
+"""Rules for text that reaches git, the disk or the network. Each function returns what is wrong, '' where nothing is."""
+
+from __future__ import annotations
+
+import re
+
+_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
+_NOT_IN_VERSIONS = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{")
+
+
+def bad_id(text: str) -> str:
+    """Check the full id of a commit or a tree."""
+    return "" if _ID.fullmatch(text) else "must be 40 or 64 hexadecimal digits in lower case"
+
+
+def bad_digest(text: str) -> str:
+    """Check a sha256."""
+    return "" if _DIGEST.fullmatch(text) else "must be 64 hexadecimal digits in lower case"
+
+
+def bad_version(text: str) -> str:
+    """Check a version: a tag, a branch, a commit id, or the version of a wheel, an archive or an image."""
+    if _NOT_IN_VERSIONS.search(text):
+        return "must not have spaces, `..`, `@{` or any of ~ ^ : ? * [ \\"
+    return _bad_word(text)
+
+
+def bad_address(text: str) -> str:
+    """Check the address of a git repository: a URL, or a path. `ext::COMMAND` is a command that git would run."""
+    if _HELPER.match(text):
+        return "must be a URL or a path: `NAME::` names a program for git to run"
+    return _bad_word(text)
+
+
+def bad_url(text: str) -> str:
+    """Check the URL of a download or a package index."""
+    return "must not have spaces" if " " in text else _bad_word(text)
+
+
+def bad_file_name(text: str) -> str:
+    """Check the name of a file without a folder."""
+    if "/" in text or "\\" in text or text in (".", ".."):
+        return "must be a file name without a folder"
+    return _bad_word(text)
+
+
+def bad_folder(text: str) -> str:
+    """Check the path of a folder in a tree, such as that of a submodule."""
+    return unsafe_path(text) or _bad_word(text)
+
+
+def unsafe_path(path: str) -> str:
+    """Why a path must not be written ('' where it may): it leaves its folder or reaches into `.git`."""
+    parts = path.split("/")
+    if not path or path.startswith("/") or "\0" in path or "\\" in path:
+        return "is not a relative path"
+    if any(part in ("", ".", "..") for part in parts):
+        return "climbs out of its folder"
+    if any(part.lower().rstrip(" .") in (".git", "git~1") for part in parts):
+        return "reaches into .git"
+    return ""
+
+
+def _bad_word(text: str) -> str:
+    """Check what every word on a command line needs."""
+    if not text:
+        return "must not be empty"
+    if text.startswith("-"):
+        return "must not begin with `-`"
+    return "" if text.isprintable() else "must not have control characters"
