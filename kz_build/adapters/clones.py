@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import configparser
+import os
 import posixpath
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -10,10 +10,12 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.adapters import fastimport, git, locks, store, trees
 from kz_build.adapters.objects import ObjectsMissing
-from kz_build.model.errors import KzError
+from kz_build.adapters.process import run
+from kz_build.model.errors import ConfigError
 from kz_build.model.events import Watch
 from kz_build.model.exclude import excluded
 from kz_build.model.pins import Source, digest_of
+from kz_build.model.rules import bad_address, bad_folder
 from kz_build.model.sources import TreeAt
 from kz_build.model.stack import Blob
 
@@ -61,7 +63,7 @@ def import_files(root: Path, path: str, files: dict[str, Blob], message: str) ->
     with locks.locked(root, repo.path.name, repo.watch):
         repo.create()
         commit = repo.fast_import(fastimport.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
-        repo.git("update-ref", f"refs/kz/{commit}", commit)
+        repo.git("update-ref", "--end-of-options", f"refs/kz/{commit}", commit)
     return TreeAt(path, repo.path, commit, repo.tree_id(commit))
 
 
@@ -98,15 +100,26 @@ def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = (
     except ObjectsMissing:
         fill(root, repo, commit, (), frozenset({".gitmodules"}))
         blob = _gitmodules(repo, commit)
-    parser = configparser.RawConfigParser(strict=False)
-    parser.read_string("\n".join(line.strip() for line in (blob.data if blob else b"").decode().splitlines()))
-    urls = {
-        parser[s]["path"]: _absolute(repo, parser[s]["url"]) for s in parser.sections() if parser.has_option(s, "path")
-    }
-    unknown = sorted(set(gitlinks) - set(urls))
-    if unknown:
-        raise KzError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
+    urls = _addresses(repo, blob.data if blob else b"")
+    if unknown := sorted(set(gitlinks) - set(urls)):
+        raise ConfigError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
+    for path in sorted(gitlinks):
+        for what, wrong in ((path, bad_folder(path)), (urls[path], bad_address(urls[path]))):
+            if wrong:
+                said = f"{repo.path.name} {commit}: .gitmodules has {what!r}, which kz refuses: it {wrong}"
+                raise ConfigError(said, hint="pin another version of this source")
     return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]
+
+
+def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
+    """Path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
+    argv = repo.argv("config", "--file=-", "-z", "--get-regexp", r"^submodule\..*\.(path|url)$")
+    found: dict[str, dict[str, str]] = {}
+    for row in run(argv, env=git.local_environment(), stdin=gitmodules).stdout.split(b"\0"):
+        key, _, value = os.fsdecode(row).partition("\n")
+        name, _, field = key.rpartition(".")
+        found.setdefault(name, {})[field] = value
+    return {own["path"]: _absolute(repo, own["url"]) for own in found.values() if own.keys() >= {"path", "url"}}
 
 
 def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:

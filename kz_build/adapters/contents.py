@@ -15,22 +15,19 @@ MERGES = 16
 
 def diff_blobs(repository: Repository, before: str, after: str) -> bytes:
     """git's diff between two blobs of the repository, without context."""
-    return repository.git("diff", "--no-ext-diff", "--no-color", "-U0", before, after)
+    return repository.git("diff", "--no-ext-diff", "--no-color", "-U0", "--end-of-options", before, after)
 
 
 def changed_blobs(repository: Repository, base: str, tip: str, paths: Sequence[str]) -> set[str]:
     """Ids of all blobs that base..tip has before or after a change, each commit's and all of it as one."""
     form = ("--raw", "--no-abbrev", "--no-renames", "-z")
-    words = (
-        ("log", "-m", "--format=", *form, f"{base}..{tip}", "--", *paths),
-        ("diff-tree", "-r", *form, base, tip, "--", *paths),
-    )
+    each = repository.git("log", "-m", "--format=", *form, "--end-of-options", f"{base}..{tip}", "--", *paths)
+    whole = repository.git("diff-tree", "-r", *form, "--end-of-options", base, tip, "--", *paths)
     found: set[str] = set()
-    for word in words:
-        for field in repository.git(*word).split(b"\0"):
-            if field.lstrip(b"\n").startswith(b":"):
-                _, new, before, after, _ = field.decode().strip().lstrip(":").split(" ")
-                found |= {before, after} if new != "160000" else set()
+    for field in (*each.split(b"\0"), *whole.split(b"\0")):
+        if field.lstrip(b"\n").startswith(b":"):
+            _, new, before, after, _ = field.decode().strip().lstrip(":").split(" ")
+            found |= {before, after} if new != "160000" else set()
     return {oid for oid in found if oid.strip("0")}
 
 
@@ -49,7 +46,7 @@ def merge_files(asked: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | Non
                 files = [Path(folder, f"{number}-{name}") for name in ("ours", "base", "theirs")]
                 for file, data in zip(files, parts, strict=True):
                     file.write_bytes(data)
-                argvs.append(["git", "merge-file", "-p", "-q", *map(str, files)])
+                argvs.append(["git", "merge-file", "-p", "-q", "--end-of-options", *map(str, files)])
             done = side_by_side(argvs, env=local_environment())
         found += [one.stdout if one.code == 0 else None for one in done]
     return found

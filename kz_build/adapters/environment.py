@@ -31,6 +31,7 @@ _NETWORK = (
     "GIT_CONFIG_NOSYSTEM",
     "GIT_CONFIG_COUNT",
     "GIT_ASKPASS",
+    "GIT_ALLOW_PROTOCOL",
 )
 _PIP = (
     "PIP_INDEX_URL",
@@ -94,8 +95,12 @@ def plain() -> dict[str, str]:
 
 
 def networked() -> dict[str, str]:
-    """Environment for tools that reach upstream: the plain one, and how this machine reaches the network."""
-    found = {name: os.environ[name] for name in _NETWORK if name in os.environ}
+    """Environment for tools that reach upstream: the plain one, and how this machine reaches the network.
+
+    Git uses its own protocols alone, so that no address of a file or of upstream names a program to run.
+    """
+    found = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+    found |= {name: os.environ[name] for name in _NETWORK if name in os.environ}
     found.update(
         {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
     )

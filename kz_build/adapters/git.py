@@ -16,6 +16,7 @@ from kz_build.adapters.objects import Objects
 from kz_build.adapters.process import Output, checked, conversation, followed, required, run
 from kz_build.model.errors import CommandError
 from kz_build.model.exclude import excluded
+from kz_build.model.rules import bad_id
 
 if TYPE_CHECKING:
     from kz_build.model.events import Watch
@@ -45,6 +46,16 @@ def local_environment() -> dict[str, str]:
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
     }
+
+
+def commit_id(text: str) -> str:
+    """Return a commit id as it is, or raise CommandError where it is none.
+
+    For checkout, cherry-pick and range-diff: git before 2.44 does not take `--end-of-options` there.
+    """
+    if wrong := bad_id(text):
+        raise CommandError(f"git was not started: a commit id {wrong}, and this is {text!r}")
+    return text
 
 
 def repository_path(store: Path, name: str, url: str) -> Path:
@@ -83,7 +94,7 @@ class Repository(NamedTuple):
             return
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-            checked(["git", "init", "--quiet", "--bare", str(self.path)], env=local_environment())
+            checked(["git", "init", "--quiet", "--bare", "--end-of-options", str(self.path)], env=local_environment())
         if url:
             lines = [
                 "[core]",
@@ -103,18 +114,17 @@ class Repository(NamedTuple):
 
     def has(self, commit: str) -> bool:
         """Whether a commit is here, with its trees."""
-        return (
-            self.exists() and run(self.argv("cat-file", "-e", f"{commit}^{{tree}}"), env=local_environment()).code == 0
-        )
+        argv = self.argv("cat-file", "-e", "--end-of-options", f"{commit}^{{tree}}")
+        return self.exists() and run(argv, env=local_environment()).code == 0
 
     def tree_id(self, revision: str) -> str:
         """Tree id of a commit."""
-        return self.git("rev-parse", "--verify", f"{revision}^{{tree}}").decode().strip()
+        return self.git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}").decode().strip()
 
     def entries(self, revision: str, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> tuple[Entry, ...]:
         """Files and submodules of a tree, or those among `only`, without the excluded ones, in git's order."""
         found = []
-        for row in self.git("ls-tree", "-r", "-z", "--full-tree", revision, "--", *only).split(b"\0"):
+        for row in self.git("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", revision, *only).split(b"\0"):
             if row:
                 facts, path = row.split(b"\t", 1)
                 mode, _, oid = facts.decode().split(" ")
@@ -125,27 +135,27 @@ class Repository(NamedTuple):
 
     def absent(self, revision: str) -> set[str]:
         """Ids of the objects of a tree that the partial clone does not hold."""
-        said = self.git("rev-list", "--objects", "--no-object-names", "--missing=print", f"{revision}^{{tree}}")
+        words = ("--objects", "--no-object-names", "--missing=print")
+        said = self.git("rev-list", *words, "--end-of-options", f"{revision}^{{tree}}")
         return {line[1:].decode() for line in said.splitlines() if line.startswith(b"?")}
 
     def fetch_blobs(self, ids: Iterable[str]) -> None:
         """Ask upstream once for all these blobs."""
         wanted = "".join(f"{oid}\n" for oid in sorted(ids)).encode()
         if wanted:
-            required(*self.fetch(["--stdin", "origin"], stdin=wanted, config=["-c", "fetch.negotiationAlgorithm=noop"]))
+            required(*self.fetch(["--stdin"], stdin=wanted, config=["-c", "fetch.negotiationAlgorithm=noop"]))
             self.index_packs()
 
     def fetch(
-        self, words: Sequence[str], *, stdin: bytes = b"", config: Sequence[str] = ()
+        self, options: Sequence[str], *refspecs: str, stdin: bytes = b"", config: Sequence[str] = ()
     ) -> tuple[list[str], Output]:
-        """Bring commits and trees from upstream, and only those blobs that are asked for; gives the command and its end."""
+        """Fetch commits and trees from upstream, and only those blobs that are asked for; return the command and its end."""
         argv = self.argv(*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+        argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
         if self.watch is None:
-            argv += words
             return argv, run(argv, env=networked(), stdin=stdin)
         from kz_build.adapters.progress import Told
 
-        argv += ["--progress", *words]
         told = Told(self.path.stem.rpartition("-")[0], self.watch)
         code = followed(argv, told.line, env=networked(), stdin=stdin)
         return argv, Output(code, b"", told.said.encode())
@@ -170,12 +180,12 @@ class Repository(NamedTuple):
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
         """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
         depth = [] if history else ["--depth=1"]
-        _, first = self.fetch([*depth, "origin", commit])
+        _, first = self.fetch(depth, commit)
         if first.code == 0 and self.has(commit):
             return
         said = first.stderr.decode("utf-8", "replace").strip()
         if version != commit:
-            _, named = self.fetch([*depth, "origin", f"+refs/tags/{version}:refs/tags/{version}"])
+            _, named = self.fetch(depth, f"+refs/tags/{version}:refs/tags/{version}")
             said = named.stderr.decode("utf-8", "replace").strip() or said
         if not self.has(commit):
             raise CommandError(
@@ -231,4 +241,4 @@ class Repository(NamedTuple):
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -20,7 +20,7 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
     )
     parents = {words[0]: words[1:] for words in (line.split(" ") for line in said.decode().splitlines())}
     # Children before parents: the first of several in this order is nobody's ancestor among them.
-    order = repository.git("rev-list", "--topo-order", tip).decode().split()
+    order = repository.git("rev-list", "--topo-order", "--end-of-options", tip).decode().split()
     place = {commit: i for i, commit in enumerate(order)}
     found = {}
     for head in heads:
@@ -39,7 +39,7 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
 
 def merge_base(repository: Repository, a: str, b: str) -> str:
     """Where two commits parted, '' where they have nothing in common."""
-    done = run(repository.argv("merge-base", a, b), env=local_environment())
+    done = run(repository.argv("merge-base", "--end-of-options", a, b), env=local_environment())
     return done.stdout.decode().split("\n", 1)[0]
 
 
@@ -48,7 +48,8 @@ def forked(repository: Repository, head: str, tip: str) -> str:
     base = merge_base(repository, head, tip)
     if base != head:
         return base
-    merges = repository.git("rev-list", "--first-parent", "--ancestry-path", f"{head}..{tip}").decode().split()
+    words = ("--first-parent", "--ancestry-path", "--end-of-options", f"{head}..{tip}")
+    merges = repository.git("rev-list", *words).decode().split()
     return merge_base(repository, head, f"{merges[-1]}^1") if merges else base
 
 
@@ -62,6 +63,7 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
         "--extended-regexp",
         f"--grep=\\(#({'|'.join(map(str, sorted(numbers)))})\\)",
         "--format=%H%x00%cI%x00%s",
+        "--end-of-options",
         tip,
     )
     rows = (row.split("\0", 2) for row in said.decode("utf-8", "replace").splitlines())
@@ -71,7 +73,7 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
 
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
     """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
-    return _commits(repository.git(*_log(f"{base}..{tip}" if base else tip, paths)))
+    return _commits(repository.git(*_LOG, f"{base}..{tip}" if base else tip, "--", *_specs(paths)))
 
 
 class Walk(NamedTuple):
@@ -91,8 +93,8 @@ class Walk(NamedTuple):
 def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> Walk:
     """All that a history asks of git, at the same time."""
     span = f"{base}..{tip}"
-    count = repository.argv("rev-list", "--count", "--first-parent", span)
-    words = [*_above(repository, base), count, repository.argv(*_log(span, paths))]
+    count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
+    words = [*_above(repository, base), count, repository.argv(*_LOG, span, "--", *_specs(paths))]
     above, tags, total, said = all_checked(words, env=local_environment())
     return Walk(int(total), _commits(said), above, tags)
 
@@ -103,16 +105,22 @@ def first_tags(repository: Repository, commits: Collection[str], since: str) -> 
     return _first_tags(above, tags, commits)
 
 
-def _log(span: str, paths: Iterable[str]) -> tuple[str, ...]:
-    form = (
-        "--diff-merges=first-parent",
-        "--raw",
-        "--no-abbrev",
-        "--no-renames",
-        "-z",
-        "--format=%x01%H%x00%cI%x00%s%x00",
-    )
-    return ("log", "--first-parent", "--reverse", *form, span, "--", *(f":(literal){path}" for path in sorted(paths)))
+_LOG = (
+    "log",
+    "--first-parent",
+    "--reverse",
+    "--diff-merges=first-parent",
+    "--raw",
+    "--no-abbrev",
+    "--no-renames",
+    "-z",
+    "--format=%x01%H%x00%cI%x00%s%x00",
+    "--end-of-options",
+)
+
+
+def _specs(paths: Iterable[str]) -> Iterable[str]:
+    return (f":(literal){path}" for path in sorted(paths))
 
 
 def _commits(said: bytes) -> tuple[Commit, ...]:
@@ -131,7 +139,9 @@ def _commits(said: bytes) -> tuple[Commit, ...]:
 def _above(repository: Repository, since: str) -> list[list[str]]:
     """Every commit that a tag has and `since` has not, with its parents; then the tags in git's order of versions."""
     return [
-        repository.argv("rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", f"^{since}"),
+        repository.argv(
+            "rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", "--end-of-options", f"^{since}"
+        ),
         repository.argv(*LIST, "refs/tags/*"),
     ]
 
@@ -170,7 +180,8 @@ def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Com
 
 def _went(repository: Repository, commit: str, path: str) -> str:
     """Where a commit moved a file to, by git's own measure of likeness."""
-    rows = repository.git("diff-tree", "-r", "--raw", "--no-abbrev", "--no-commit-id", "--no-renames", "-z", commit)
+    words = ("-r", "--no-commit-id", "-z")
+    rows = repository.git("diff-tree", *words, "--raw", "--no-abbrev", "--no-renames", "--end-of-options", commit)
     fields = rows.split(b"\0")
     old, added = "", []
     for facts, name in zip(fields[::2], fields[1::2], strict=False):
@@ -186,7 +197,7 @@ def _went(repository: Repository, commit: str, path: str) -> str:
         return exact
     repository.fetch_blobs({old, *(oid for _, oid in added)})
     names = [f":(literal){name}" for name in (path, *(name for name, _ in added))]
-    said = repository.git("diff-tree", "-r", "-M", "--name-status", "--no-commit-id", "-z", commit, "--", *names)
+    said = repository.git("diff-tree", *words, "-M", "--name-status", "--end-of-options", commit, "--", *names)
     fields = said.split(b"\0")
     for at, field in enumerate(fields):
         if field.startswith(b"R") and os.fsdecode(fields[at + 1]) == path:

@@ -25,6 +25,7 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
             "--no-numbered",
             "--diff-algorithm=myers",
             f"--output-directory={folder}",
+            "--end-of-options",
             f"{base}..{tip}",
             "--",
             *paths,
@@ -35,10 +36,11 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
 
 def one_mail(repository: Repository, base: str, tip: str, said: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
     """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit, with the message of commit `said`."""
-    head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", tip)
-    subject, _, body = repository.git("log", "-1", "--format=%s%n%b", said).decode("utf-8", "replace").partition("\n")
+    head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", "--end-of-options", tip)
+    message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", said).decode("utf-8", "replace")
+    subject, _, body = message.partition("\n")
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
-    diff = repository.git("diff", *words, base, tip, "--", *paths)
+    diff = repository.git("diff", *words, "--end-of-options", base, tip, "--", *paths)
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject)[:52].strip("-.")
     # A line of the body that would end the message for a reader of mails is indented.
     text = re.sub(r"^(---|diff --git |Index: )", r" \1", body.strip(), flags=re.MULTILINE)

@@ -77,7 +77,8 @@ def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
     # A pack is judged by its index, and an index with its pack.
     packs = sorted({name.rpartition(".")[0] for name in changed if name.endswith((".pack", ".idx"))})
     for start in range(0, len(packs), 200):
-        _prove_git(store, path, ["verify-pack", *(str(objects / f"{pack}.idx") for pack in packs[start : start + 200])])
+        indexes = (str(objects / f"{pack}.idx") for pack in packs[start : start + 200])
+        _prove_git(store, path, ["verify-pack", "--end-of-options", *indexes])
     if any(name.endswith("multi-pack-index") for name in changed):
         _prove_git(store, path, ["multi-pack-index", "verify", "--no-progress"])
     if changed or before.keys() != now.keys():

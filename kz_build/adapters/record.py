@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kz_build.adapters.files import disk_errors, write_atomic
 from kz_build.model.errors import ConfigError, Problem
+from kz_build.model.rules import unsafe_path
 
 NAME = ".kz-commit"
 Changes = Mapping[str, bytes | None]
@@ -18,6 +19,7 @@ Changes = Mapping[str, bytes | None]
 
 def change_all(root: Path, changes: Changes) -> None:
     """Write and remove files so that all of it happens, however often it is killed: the next command finishes it."""
+    _refuse_outside(root, changes)
     kept = {path: (_read(root / path), data) for path, data in changes.items() if _read(root / path) != data}
     if not kept:
         return
@@ -33,10 +35,15 @@ def roll_forward(root: Path) -> None:
     Raises ConfigError, and leaves all as it is, where a file was changed by hand since.
     """
     try:
-        plain = json.loads((root / NAME).read_bytes())
+        data = (root / NAME).read_bytes()
     except FileNotFoundError:
         return
-    changes = {path: (_unpacked(before), _unpacked(after)) for path, (before, after) in plain.items()}
+    try:
+        plain = json.loads(data).items()
+        changes = {path: (_unpacked(before), _unpacked(after)) for path, (before, after) in plain}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{NAME} was not written by kz: {error}", hint=f"remove {root / NAME}") from error
+    _refuse_outside(root, changes)
     odd = [path for path, versions in changes.items() if _read(root / path) not in versions]
     if odd:
         raise ConfigError(
@@ -55,6 +62,19 @@ def roll_forward(root: Path) -> None:
             write_atomic(root / path, after)
         _sync((root / path).parent)
     (root / NAME).unlink(missing_ok=True)
+
+
+def _refuse_outside(root: Path, paths: Iterable[str]) -> None:
+    """Raise ConfigError for paths that leave the project or reach into .git: a record can come with a pull request."""
+    problems = []
+    for path in paths:
+        place = (root / path.replace("\0", "")).parent.resolve() / Path(path).name
+        inside = place.relative_to(root.resolve()).as_posix() if place.is_relative_to(root.resolve()) else ".."
+        if wrong := unsafe_path(inside):
+            problems.append(Problem(path if path.isprintable() else ascii(path), 0, wrong))
+    if problems:
+        hint = f"nothing was written; if {root / NAME} is there and no kz of yours was killed, remove it"
+        raise ConfigError("kz must not write these files:", tuple(problems), hint=hint)
 
 
 def _read(path: Path) -> bytes | None:

@@ -14,7 +14,8 @@ def resolve(url: str, version: str) -> str:
     if len(version) == 40 and set(version) <= set("0123456789abcdef"):
         return version
     # One question for all tags and branches: a wrong name is answered with the near ones.
-    said = checked(["git", "ls-remote", "--tags", "--heads", "--", url], env=networked()).decode("utf-8", "replace")
+    argv = ("git", "ls-remote", "--tags", "--heads", "--end-of-options", url)
+    said = checked(argv, env=networked()).decode("utf-8", "replace")
     refs = {ref: oid for oid, ref in (line.split("\t") for line in said.splitlines())}
     for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
         if ref in refs:
@@ -30,7 +31,8 @@ def resolve(url: str, version: str) -> str:
 
 def reachable(url: str, seconds: float) -> str:
     """'' when a git server answers, else what was said."""
-    done = run(["git", "ls-remote", "--quiet", "--exit-code", "--", url, "HEAD"], env=networked(), timeout=seconds)
+    argv = ("git", "ls-remote", "--quiet", "--exit-code", "--end-of-options", url, "HEAD")
+    done = run(argv, env=networked(), timeout=seconds)
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
     said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[

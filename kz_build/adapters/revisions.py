@@ -15,21 +15,19 @@ from kz_build.model.errors import CommandError, ConfigError, Missing, MissingErr
 def fetch_names(repository: Repository) -> None:
     """Bring upstream's branch of the same name as its HEAD, the branches that were brought by name, and all tags."""
     own = refs(repository, "refs/heads")
-    said = _asked(repository, "ls-remote", "--symref", "origin", "HEAD", *own).decode()
+    said = _asked(repository, "HEAD", *own, options=("--symref",)).decode()
     rows = [line.split() for line in said.splitlines()]
-    trunks = [words[1] for words in rows if words[0] == "ref:"] or _guessed(repository)
+    heads = [words[1] for words in rows if words[0] == "ref:"]
+    trunks = [ref for ref in heads if ref.startswith("refs/heads/")] or _guessed(repository)
     there = {*trunks, *(words[1] for words in rows if words[1] in own)}
     _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(there)), "+refs/tags/*:refs/tags/*"])
     if trunks:
-        repository.git("symbolic-ref", "HEAD", trunks[0])
+        repository.git("symbolic-ref", "--end-of-options", "HEAD", trunks[0])
 
 
 def _guessed(repository: Repository) -> list[str]:
     """Where upstream sends no name with its HEAD (a bundle, a plain web server): a branch at the same commit, as git's clone takes."""
-    rows = [
-        row.split("\t")
-        for row in _asked(repository, "ls-remote", "origin", "HEAD", "refs/heads/*").decode().splitlines()
-    ]
+    rows = [row.split("\t") for row in _asked(repository, "HEAD", "refs/heads/*").decode().splitlines()]
     head = next((commit for commit, ref in rows if ref == "HEAD"), "")
     same = [ref for commit, ref in rows if ref != "HEAD" and commit == head]
     return sorted(same, key=lambda ref: ref not in ("refs/heads/main", "refs/heads/master"))[:1]
@@ -59,7 +57,7 @@ def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> tuple[
     wanted = {f"refs/pull/{n}/head": n for n in sorted(numbers)}
     if not wanted:
         return ()
-    there = {row.split("\t")[1] for row in _asked(repository, "ls-remote", "origin", *wanted).decode().splitlines()}
+    there = {row.split("\t")[1] for row in _asked(repository, *wanted).decode().splitlines()}
     if there:
         _fetch(repository, [f"+{ref}:{ref}" for ref in wanted if ref in there])
     return tuple(n for ref, n in wanted.items() if ref not in there)
@@ -100,12 +98,13 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
 
     with locks.locked(repository.path.parent.parent, repository.path.name, repository.watch):
         specs = "".join(f"{spec}\n" for spec in refspecs).encode()
-        _reached(repository, *repository.fetch(["--stdin", "origin"], stdin=specs))
+        _reached(repository, *repository.fetch(["--stdin"], stdin=specs))
         # All only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
         # known without its trees. Where a killed git has left its lock behind, it is slower.
         repository.index_packs()
-        for words in (("pack-refs", "--all"), ("commit-graph", "write", "--reachable", "--changed-paths")):
-            run(repository.argv(*words), env=local_environment())
+        graph = repository.argv("commit-graph", "write", "--reachable", "--changed-paths")
+        for argv in (repository.argv("pack-refs", "--all"), graph):
+            run(argv, env=local_environment())
 
 
 LIST = (
@@ -117,9 +116,9 @@ LIST = (
 )
 
 
-def _asked(repository: Repository, *words: str) -> bytes:
-    """What git says of upstream. Raises MissingError where it does not get there, CommandError where it is refused."""
-    argv = repository.argv(*words)
+def _asked(repository: Repository, *refs: str, options: Sequence[str] = ()) -> bytes:
+    """What upstream says of its refs. Raises MissingError where git does not reach it, CommandError where it is refused."""
+    argv = repository.argv("ls-remote", *options, "--end-of-options", "origin", *refs)
     done = run(argv, env=networked())
     _reached(repository, argv, done)
     return done.stdout
@@ -138,7 +137,7 @@ def _reached(repository: Repository, argv: Sequence[str], done: Output) -> None:
 
 def refs(repository: Repository, *patterns: str) -> dict[str, str]:
     """Name -> commit of the references under `patterns` (refs/tags, say), in git's order of versions."""
-    return listed(repository.git(*LIST, *patterns))
+    return listed(repository.git(*LIST, "--end-of-options", *patterns))
 
 
 def listed(said: bytes) -> dict[str, str]:
@@ -149,7 +148,7 @@ def listed(said: bytes) -> dict[str, str]:
 
 def is_tag(repository: Repository, name: str) -> bool:
     """Whether the clone has a tag of that name."""
-    words = ("show-ref", "--verify", "--quiet", f"refs/tags/{name}")
+    words = ("show-ref", "--verify", "--quiet", "--end-of-options", f"refs/tags/{name}")
     return run(repository.argv(*words), env=local_environment()).code == 0
 
 

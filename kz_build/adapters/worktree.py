@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kz_build.adapters.environment import networked
 from kz_build.adapters.files import remove
-from kz_build.adapters.git import Repository, local_environment
+from kz_build.adapters.git import Repository, commit_id, local_environment
 from kz_build.adapters.process import Output, checked, run
 from kz_build.model.errors import CommandError
 
@@ -40,10 +40,8 @@ class Worktree:
         # Resolutions are remembered for the next line, and conflicts show what both sides came from.
         repo.git("config", "rerere.enabled", "true")
         repo.git("config", "merge.conflictStyle", "zdiff3")
-        checked(
-            repo.argv("worktree", "add", "--quiet", "--force", "--detach", "--no-checkout", str(self.path), commit),
-            env=local_environment(),
-        )
+        words = ("--quiet", "--force", "--detach", "--no-checkout", "--end-of-options", str(self.path), commit)
+        checked(repo.argv("worktree", "add", *words), env=local_environment())
         folders = sorted({path.rpartition("/")[0] for path in paths})
         patterns = [f"/{folder}/" if folder else "/*\n!/*/" for folder in folders]
         patterns += [f"!{pattern}" for pattern in exclude]
@@ -53,7 +51,7 @@ class Worktree:
             cwd=self.path,
             stdin="".join(f"{pattern}\n" for pattern in patterns).encode(),
         )
-        self.said("checkout", "--quiet", "--detach", commit)
+        self.said("checkout", "--quiet", "--detach", commit_id(commit))
 
     def head(self) -> str:
         """Commit that HEAD is at."""
@@ -62,7 +60,7 @@ class Worktree:
     def at(self, commit: str) -> None:
         """Move it to a commit; uncommitted changes are lost."""
         self.said("reset", "--quiet", "--hard")
-        self.said("checkout", "--quiet", "--detach", commit)
+        self.said("checkout", "--quiet", "--detach", commit_id(commit))
 
     def picking(self) -> bool:
         """Whether a cherry-pick is under way."""
@@ -100,7 +98,8 @@ class Worktree:
     def remove(self) -> None:
         """Throw it away."""
         if self.exists():
-            done = run(self.repository.argv("worktree", "remove", "--force", str(self.path)), env=local_environment())
+            argv = self.repository.argv("worktree", "remove", "--force", "--end-of-options", str(self.path))
+            done = run(argv, env=local_environment())
             if done.code:
                 remove(self.path)
             self.repository.git("worktree", "prune")
@@ -114,8 +113,9 @@ def _environment() -> dict[str, str]:
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:
     """git's own comparison of two series, each as (base, tip); blobs that it needs are fetched."""
-    words = ("range-diff", "--no-color", "--creation-factor=80", f"{old[0]}..{old[1]}", f"{new[0]}..{new[1]}")
+    ranges = (f"{commit_id(old[0])}..{commit_id(old[1])}", f"{commit_id(new[0])}..{commit_id(new[1])}")
+    argv = repository.argv("range-diff", "--no-color", "--creation-factor=80", *ranges)
     try:
-        return checked(repository.argv(*words), env=networked()).decode("utf-8", "replace")
+        return checked(argv, env=networked()).decode("utf-8", "replace")
     except CommandError as error:
         return f"(no range-diff: {str(error).splitlines()[-1]})\n"

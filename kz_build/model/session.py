@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from kz_build.model.errors import ConfigError
+from kz_build.model.pins import NAME
+from kz_build.model.rules import bad_id, bad_version
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,32 @@ class Session:
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
 
-def parse_session(data: bytes) -> Session:
-    """Read what `text` wrote."""
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(data).items()}
-    fields: dict[str, Any] = plain
-    return Session(**fields)
+def parse_session(data: bytes, name: str) -> Session:
+    """Read what `text` wrote, from the file `name`. Raises ConfigError where it cannot be that."""
+    try:
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(data).items()
+        }
+        session = Session(**fields)
+        wrong = _wrong(session)
+    except (ValueError, TypeError, AttributeError) as error:
+        wrong = str(error)
+    if wrong:
+        raise ConfigError(f"{name} was not written by kz: {wrong}", hint="remove its folder, and begin again")
+    return session
+
+
+def _wrong(session: Session) -> str:
+    """What is wrong with a session, '' where nothing is: what it names goes to git, and into pins and lock."""
+    for name in ("line", "source", "into"):
+        if not re.fullmatch(NAME, getattr(session, name)):
+            return f"`{name}` is not a name"
+    for name in ("base", "old_base", "old_tip", "stack_tip", "tip"):
+        if wrong := bad_id(getattr(session, name)):
+            return f"`{name}` {wrong}"
+    for commit in (*session.todo, session.picking, session.before):
+        if commit and (wrong := bad_id(commit)):
+            return f"a commit {wrong}"
+    if session.verb == "rebase" and (wrong := bad_version(session.version)):
+        return f"`version` {wrong}"
+    return ""

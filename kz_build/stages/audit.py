@@ -16,7 +16,7 @@ from kz_build.model.java import java_side
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
 from kz_build.model.sources import Fetched
-from kz_build.stages.build import Built, java_sources
+from kz_build.stages.build import Built, java_sources, recorded_files
 
 PAGE = 16384
 # What each profile is asked, in the order of the table.
@@ -111,7 +111,7 @@ def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...
     if not build.is_file() or not manifest.is_file():
         raise LockError(f"{target} of {line} was not built", hint=f"kz build --line {line} --target {target}")
     folder = project.root / "dist" / line / target
-    for name, facts in json.loads(build.read_bytes())["files"].items():
+    for name, facts in recorded_files(build).items():
         if not (folder / name).is_file() or files.sha256_file(folder / name) != facts["sha256"]:
             raise LockError(
                 f"{folder / name} is not what was built and audited", hint=f"kz build --line {line} --target {target}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from kz_build.adapters.commands import Commands
 from kz_build.adapters.engine import Engine
 from kz_build.adapters.missing import missing_sources
 from kz_build.adapters.process import find
-from kz_build.model.errors import CommandError, Missing, MissingError
+from kz_build.model.errors import CommandError, LockError, Missing, MissingError
 from kz_build.model.events import Event, Watch
 from kz_build.model.pins import Override
 from kz_build.model.plan import Command, Plan
 from kz_build.model.project import Project
 from kz_build.model.request import Request
+from kz_build.model.rules import unsafe_path
 from kz_build.model.sources import Fetched, Tree
 
 _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
@@ -64,9 +66,26 @@ def done(plan: Plan) -> Built | None:
         return None
     for name, facts in manifest["files"].items():
         path = plan.dist / name
-        if not path.is_file() or path.stat().st_size != facts["size"] or files.sha256_file(path) != facts["sha256"]:
+        if (
+            unsafe_path(name)
+            or not path.is_file()
+            or path.stat().st_size != facts["size"]
+            or files.sha256_file(path) != facts["sha256"]
+        ):
             return None
     return Built(plan, manifest["files"], manifest, False)
+
+
+def recorded_files(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Files of dist by the manifest of a build. Raises LockError where no build wrote that manifest."""
+    try:
+        found: dict[str, dict[str, Any]] = json.loads(manifest.read_bytes())["files"]
+        right = all(not unsafe_path(name) and facts.keys() >= {"sha256", "profile"} for name, facts in found.items())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        right = False
+    if not right:
+        raise LockError(f"{manifest} was not written by kz", hint="remove it and build again: kz build")
+    return found
 
 
 def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:

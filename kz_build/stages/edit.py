@@ -82,7 +82,7 @@ def _untouched(held: Carried, opened: sessions.Open) -> bool:
 def _shown(held: Carried, opened: sessions.Open, *, fresh: bool) -> Editing:
     session = opened.session
     tree = opened.worktree(held.repository)
-    rows = tree.said("log", "--reverse", "--format=%h %s", f"{session.base}..HEAD").splitlines()
+    rows = tree.said("log", "--reverse", "--format=%h %s", "--end-of-options", f"{session.base}..HEAD").splitlines()
     return Editing(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh)
 
 

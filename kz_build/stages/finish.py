@@ -160,7 +160,8 @@ def _same(old: Old, commit: Commit, patch: Patch) -> bool:
 
 def _series(repository: git.Repository, session: Session) -> tuple[Commit, ...]:
     """The session's commits. Raises ConfigError where they are not one line on its base."""
-    rows = repository.git("rev-list", "--reverse", "--parents", f"{session.base}..{session.tip}").decode().splitlines()
+    words = ("--reverse", "--parents", "--end-of-options", f"{session.base}..{session.tip}")
+    rows = repository.git("rev-list", *words).decode().splitlines()
     below = session.base
     for row in rows:
         commit, *parents = row.split(" ")

@@ -87,14 +87,15 @@ def _patches(held: Carried, base: str, head: str, paths: Sequence[str], landed: 
     """The request's commits as patches; all of it as one where they are no single line, with the message that it landed with,
     or that of its first commit."""
     repo = held.repository
-    rows = repo.git("rev-list", "--parents", f"{base}..{head}").decode().splitlines()
+    rows = repo.git("rev-list", "--parents", "--end-of-options", f"{base}..{head}").decode().splitlines()
     specs = [f":(literal){path}" for path in paths]
     with repo.objects() as objects:
         read_blobs(repo, objects, contents.changed_blobs(repo, base, head, specs))
     if all(len(row.split(" ")) == 2 for row in rows):
         made = mails.format_mails(repo, base, head, specs)
     else:
-        first = repo.git("rev-list", "--reverse", "--no-merges", "--topo-order", f"{base}..{head}").decode().split()[0]
+        words = ("--reverse", "--no-merges", "--topo-order", "--end-of-options", f"{base}..{head}")
+        first = repo.git("rev-list", *words).decode().split()[0]
         made = [mails.one_mail(repo, base, head, landed.id if landed else first, specs)]
     return [parse_patch(f"{slug}.patch", mail) for slug, mail in made if b"\ndiff --git " in mail]
 

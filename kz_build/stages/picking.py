@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from kz_build.adapters import fastimport, history, locks, mails, trees
+from kz_build.adapters.git import commit_id
 from kz_build.adapters.worktree import Worktree
 from kz_build.model.errors import ConfigError, ConflictError
 from kz_build.model.judgement import Verdict
@@ -53,7 +54,7 @@ def _patches(held: Carried, session: Session) -> dict[str, Patch]:
         # The last ones of the stack; what was dropped or resolved comes before them.
         return dict(zip(session.todo, held.stack.patches[-len(session.todo) :], strict=True))
     base, tip = session.old_base, session.old_tip
-    commits = held.repository.git("rev-list", "--reverse", f"{base}..{tip}").decode().split()
+    commits = held.repository.git("rev-list", "--reverse", "--end-of-options", f"{base}..{tip}").decode().split()
     made = mails.format_mails(held.repository, base, tip)
     return {commit: parse_patch(slug, mail) for commit, (slug, mail) in zip(commits, made, strict=True)}
 
@@ -101,7 +102,7 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
     session = opened.session
     tree = opened.worktree(held.repository)
     lay(held, tree, session.tip, patch.reads)
-    picked = tree.git("cherry-pick", "--allow-empty", session.todo[0])
+    picked = tree.git("cherry-pick", "--allow-empty", commit_id(session.todo[0]))
     opened = save(
         opened,
         replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
@@ -211,7 +212,8 @@ def skipped(held: Carried, opened: Open) -> Open:
     if session.picking in ("", session.tip):
         raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} --status")
     opened.worktree(held.repository).at(session.before)
-    subject = held.repository.git("log", "-1", "--format=%s", session.picking).decode().strip()
+    words = ("-1", "--format=%s", "--end-of-options", session.picking)
+    subject = held.repository.git("log", *words).decode().strip()
     return save(
         opened,
         replace(session, tip=session.before, picking="", before="", notes=(*session.notes, f"{subject}: skipped")),

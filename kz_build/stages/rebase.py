@@ -64,7 +64,8 @@ def _begun(project: Project, held: Carried, onto: str, into: str) -> Finished:
     tree, _ = apply_source(project, line, name, held.repository.watch)
     # A branch moves: the pin is then the commit.
     version = onto if revisions.is_tag(held.repository, onto) else base
-    commits = held.repository.git("rev-list", "--reverse", f"{held.base}..{tree.commit}").decode().split()
+    words = ("--reverse", "--end-of-options", f"{held.base}..{tree.commit}")
+    commits = held.repository.git("rev-list", *words).decode().split()
     session = Session(
         "rebase",
         line,

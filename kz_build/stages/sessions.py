@@ -40,7 +40,11 @@ def folder_of(project: Project, verb: str, line: str, source: str) -> Path:
 def under_way(project: Project, verb: str = "*") -> tuple[Open, ...]:
     """All sessions of a verb, or of every verb."""
     files = sorted((project.root / "out").glob(f"{verb}/*/*/{FILE}"))
-    return tuple(Open(parse_session(file.read_bytes()), file.parent) for file in files)
+    return tuple(Open(_read(project, file.parent), file.parent) for file in files)
+
+
+def _read(project: Project, folder: Path) -> Session:
+    return parse_session((folder / FILE).read_bytes(), f"{folder.relative_to(project.root)}/{FILE}")
 
 
 def the_one(project: Project, verb: str, line: str, source: str) -> Open:
@@ -70,7 +74,7 @@ def begin(project: Project, session: Session) -> Open:
     One that was killed before anything was put before its user has nothing to lose: the new one takes its place.
     """
     folder = folder_of(project, session.verb, session.line, session.source)
-    if (folder / FILE).exists() and (session.verb == "edit" or parse_session((folder / FILE).read_bytes()).picking):
+    if (folder / FILE).exists() and (session.verb == "edit" or _read(project, folder).picking):
         raise ConfigError(
             f"kz {session.verb} of {session.source} on {session.line} is under way",
             hint=f"kz {session.verb} --continue, --skip or --abort; it stands in {folder}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from kz_build.model.recipe import PLACEHOLDER, Recipe
 from kz_build.model.soc import arch_of
 from kz_build.model.trial import PROGRAM, Trial, Wish
 from kz_build.stages import export
+from kz_build.stages.build import recorded_files
 
 _MODES = {"kv": "0", "hybrid": "1"}
 """What upstream's qnn_llama_runner calls them (--eval_mode)."""
@@ -94,7 +94,7 @@ def _dist(project: Project, line: str, target: str, given: tuple[Given, ...]) ->
         raise MissingError((Missing(f"{target} of {line}", "it was not built", brings), *more))
     folder = project.root / "dist" / line / target
     found = {}
-    for name, facts in json.loads(manifest.read_bytes())["files"].items():
+    for name, facts in recorded_files(manifest).items():
         path = folder / name
         if not path.is_file() or remembered_sha256(project.store, path) != facts["sha256"]:
             raise LockError(f"{path} is not what was built", hint=brings)

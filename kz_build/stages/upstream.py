@@ -69,7 +69,8 @@ def _begun(project: Project, held: Carried, chosen: int, onto: str) -> Ready:
     line, name = held.stack.line, held.stack.source
     base = revisions.known_or_fetched(repo, onto)
     tip = apply_source(project, line, name, held.repository.watch)[0].commit
-    commits = [held.base, *repo.git("rev-list", "--reverse", f"{held.base}..{tip}").decode().split()]
+    words = ("--reverse", "--end-of-options", f"{held.base}..{tip}")
+    commits = [held.base, *repo.git("rev-list", *words).decode().split()]
     tree = Worktree(repo, sessions.folder_of(project, "upstream", line, name) / "tree")
     if tree.exists() and (files := tree.dirty()):
         raise ConflictError(
@@ -123,11 +124,13 @@ def _ready(project: Project, held: Carried, opened: sessions.Open) -> Ready:
     if session.tip == session.base:
         sessions.end(opened, repo)
         raise ConfigError(f"upstream has it already at {session.version} {session.base[:10]}", hint="drop the patch")
-    message = repo.git("log", "-1", "--format=%B", session.tip).decode("utf-8", "replace").rstrip("\n") + "\n"
-    files = repo.git("diff", "--name-only", "-z", session.base, session.tip).decode("utf-8", "surrogateescape")
+    said = repo.git("log", "-1", "--format=%B", "--end-of-options", session.tip)
+    message = said.decode("utf-8", "replace").rstrip("\n") + "\n"
+    words = ("--name-only", "-z", "--end-of-options", session.base, session.tip)
+    files = repo.git("diff", *words).decode("utf-8", "surrogateescape")
     tree = opened.worktree(repo)
     lay(held, tree, session.tip, {".lintrunner.toml", *files.split("\0")[:-1]})
-    branch = "kz/" + re.sub(r"^\d+-|\.patch$", "", session.patch)
+    branch = f"kz/{re.sub(r'^[0-9]+-|[.]patch$', '', session.patch)}"
     tree.said("checkout", "--quiet", "-B", branch)
     text = opened.folder / "pull-request.md"
     subject, _, body = message.partition("\n")
@@ -153,7 +156,7 @@ def _ready(project: Project, held: Carried, opened: sessions.Open) -> Ready:
 
 def _linted(tree: Worktree, base: str, files: tuple[str, ...]) -> tuple[CheckResult, ...]:
     """git's own look at whitespace, and upstream's linters where they are installed."""
-    spaces = tree.git("diff", "--check", base, "HEAD")
+    spaces = tree.git("diff", "--check", "--end-of-options", base, "HEAD")
     said = spaces.stdout.decode("utf-8", "replace").strip()
     found = [CheckResult("", "whitespace", Status.FAIL if spaces.code else Status.PASS, said, False)]
     if not (tree.path / ".lintrunner.toml").is_file():
