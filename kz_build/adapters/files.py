@@ -25,7 +25,7 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise StorageError(
                 f"the disk of {path} is full", hint="free space there, or move the store: KZ_CACHE=/other/disk"
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV):
             raise StorageError(
                 f"cannot write {path}: {error.strerror}", hint="make it writable, or choose another folder"
             ) from error
@@ -53,24 +53,90 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears at `path` only when the block ends well; what was there before stays until then."""
-    import tempfile
+def new_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
+    """A folder that appears at `path` only when the block ends well; what was there before stays until then.
 
+    A reader sees the old folder or the new one. It is made in `staging`, or beside `path`. The caller holds a lock: what
+    a dead run left there is removed first.
+    """
+    made = _staged(path, staging)
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-        os.chmod(made, 0o755)
+        recover(path, staging)
+        made.mkdir(parents=True)
+        made.chmod(0o755)
         try:
             yield made
-            old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(path, old / "x")
-            os.rename(made, path)
-            remove(old)
-        except BaseException:
-            remove(made)
-            raise
+            _publish(made, path)
+        finally:
+            recover(path, staging)
+
+
+def recover(path: Path, staging: Path | None = None) -> None:
+    """Clean up after a `new_folder` that failed or was killed: an old folder that was moved away comes back."""
+    for place in _places(_staged(path, staging), path):
+        old = _aside(place)
+        if os.path.lexists(old) and not os.path.lexists(path):
+            os.rename(old, path)
+        remove(old)
+        remove(place)
+
+
+def _publish(made: Path, path: Path) -> None:
+    """Put a folder in the place of another, by a copy where they lie on different disks. An error leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for place in (places := _places(made, path)):
+        try:
+            if place != made:
+                link_tree(made, place)
+            _exchange(place, path)
+            return
+        except (OSError, StorageError) as error:
+            elsewhere = place != made or isinstance(error, OSError) and error.errno == errno.EXDEV
+            if not elsewhere or place == places[-1]:
+                raise
+
+
+def _staged(path: Path, staging: Path | None) -> Path:
+    return (staging or path.parent) / f".{path.name}.new"
+
+
+def _places(made: Path, path: Path) -> tuple[Path, ...]:
+    """Where a folder may wait to become `path`: where it is made; where that is another disk, beside the top folder on
+    the way to `path`, so that nobody who reads that one meets it; and beside `path` where the top folder is a mount."""
+    root = Path(os.path.commonpath((made, path)))
+    top, *rest = path.relative_to(root).parts
+    top_folder = (root / top).resolve()
+    hidden = "-".join((f".{top_folder.name}", *rest)) + ".new"
+    return tuple(dict.fromkeys((made, top_folder.with_name(hidden) if rest else made, _staged(path, None))))
+
+
+def _exchange(made: Path, path: Path) -> None:
+    """Rename `made` to `path`; what was there is at `made` or beside it afterwards. `recover` undoes half of it."""
+    if not os.path.lexists(path):
+        os.rename(made, path)
+    elif not _exchanged_at_once(made, path):
+        os.rename(path, _aside(made))
+        os.rename(made, path)
+
+
+def _exchanged_at_once(made: Path, path: Path) -> bool:
+    """Exchange two names by renameat2(2); False where the C library, the kernel or the file system cannot."""
+    import ctypes
+
+    at_cwd, rename_exchange = -100, 2
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(at_cwd, os.fsencode(made), at_cwd, os.fsencode(path), rename_exchange) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):  # EPERM: a container's answer to unknown calls
+        return False
+    raise OSError(code, os.strerror(code), str(made), None, str(path))
+
+
+def _aside(made: Path) -> Path:
+    return made.with_name(f"{made.name}.old")
 
 
 def remove(path: Path) -> None:
@@ -128,7 +194,8 @@ def link_tree(folder: Path, to: Path) -> None:
         try:
             os.link(source, target, follow_symlinks=False)
         except OSError:
-            shutil.copy2(source, target, follow_symlinks=False)
+            with disk_errors(to):  # copytree goes on after an OSError, and loses its number
+                shutil.copy2(source, target, follow_symlinks=False)
         return target
 
     with disk_errors(to):

@@ -96,6 +96,7 @@ def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, An
 
 def _build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:
     started = time.monotonic()
+    files.recover(plan.dist, plan.build)
     with files.removing((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
         _steps(plan, engine, commands, watch)
     _file_symbols(plan)
@@ -169,10 +170,10 @@ def _artifacts(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _publish(plan: Plan) -> None:
-    """Exchange dist for the new folder. The old manifest goes first: it must never vouch for other files."""
+    """Exchange dist for the new folder. The old manifest is gone already: it must never vouch for other files."""
     if not any((plan.stage / "symbols").iterdir()):
         (plan.stage / "symbols").rmdir()
-    with files.new_folder(plan.dist) as made:
+    with files.new_folder(plan.dist, plan.build) as made:
         for child in plan.stage.iterdir():
             child.rename(made / child.name)
 

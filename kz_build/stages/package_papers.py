@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build import __version__
-from kz_build.adapters import files
+from kz_build.adapters import files, locks
 from kz_build.model import papers
 from kz_build.model.checks import CheckResult
 from kz_build.model.errors import LockError
@@ -56,7 +56,10 @@ def publish(
     if not (own / papers.SUMS).is_file():
         hint = f"kz build --line {made.line} --target {made.target}"
         raise LockError(f"{made.target} of {made.line} has no papers in {own}", hint=hint)
-    with files.new_folder(path.parent) as folder:
+    with (
+        locks.locked(project.out("build", made.line), made.target),
+        files.new_folder(path.parent, project.out("package", made.line)) as folder,
+    ):
         files.put(folder / path.name, data)
         files.put(folder / path.with_suffix(".gradle.kts").name, snippet.encode())
         subjects = {p.name: files.sha256_file(p) for p in folder.iterdir()}

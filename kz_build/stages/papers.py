@@ -220,7 +220,7 @@ def _write(
     from kz_build.adapters import sbom
     from kz_build.model.lock import as_text
 
-    with files.new_folder(plan.dist) as made:
+    with files.new_folder(plan.dist, plan.build) as made:
         for name in built.files:
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             files.second_name(plan.dist / name, made / name)

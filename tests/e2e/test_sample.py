@@ -190,6 +190,44 @@ def test_a_stopped_build_leaves_nothing_half_made(
     assert snapshot(sample / DIST) == snapshot(built / DIST)
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from kz_build.adapters import files
+from kz_build.cli import main
+dist, at_once, exchanged, rename = Path(sys.argv[1]), sys.argv[2] == "at once", files._exchanged_at_once, os.rename
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+files._exchanged_at_once = lambda made, path: at_once and exchanged(made, path) and killed()
+os.rename = lambda source, target: (rename(source, target), Path(source) == dist and killed())
+main(sys.argv[3:])
+"""
+"""kz, killed as soon as the old dist is not in its place any more."""
+
+
+@pytest.mark.parametrize("how", ["at once", "by two renames"])
+def test_a_kill_while_dist_is_exchanged_loses_nothing(
+    built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, how: str
+) -> None:
+    shutil.copytree(built / "dist", sample / "dist")
+    (sample / DIST / "old").touch()
+    old = snapshot(sample / "dist")
+    killed = [sys.executable, "-c", KILLED, str(sample / DIST), how, "-C", str(sample), "build"]
+    assert subprocess.run(killed, cwd=ROOT, env=clean_env).returncode == -signal.SIGKILL
+    assert (sample / DIST).exists() == (how == "at once") and not list((sample / "dist").rglob(".*"))
+    if how == "by two renames":
+        (sample / "pins.local.yaml").write_text("targets: {linux-arm64: {tools: {ninja: [/bin/false]}}}\n")
+        assert kz("-C", sample, "build").returncode == 5
+        assert snapshot(sample / "dist") == old
+        (sample / "pins.local.yaml").unlink()
+    done = kz("-C", sample, "build")
+    assert done.returncode == 0, done.stderr
+    assert snapshot(sample / DIST) == snapshot(built / DIST)
+    assert not [path for path in sample.rglob("*") if path.name.endswith((".new", ".old"))]
+
+
 def test_an_engine_that_is_not_the_wanted_one_is_said_in_a_line(built: Path, kz: Kz) -> None:
     said = kz("-C", built, "build", DOCKER_HOST="unix:///nowhere/s").stderr.splitlines()
     assert [row for row in said if row.startswith("engine ")] == [
