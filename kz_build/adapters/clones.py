@@ -44,9 +44,8 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
     if only is None and marker.exists():
         return
     with locks.locked(root, repo.path.name, repo.watch):
-        absent = repo.absent(commit)
-        entries = repo.entries(commit, exclude) if absent else ()
-        repo.fetch_blobs({e.id for e in entries if e.id in absent and (only is None or e.path in only)})
+        files = [e for e in repo.entries(commit, exclude) if not e.submodule]
+        repo.fetch_blobs({e.id for e in files if only is None or e.path in only})
         if only is None:
             marker.parent.mkdir(exist_ok=True)
             marker.touch()

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -133,18 +133,19 @@ class Repository(NamedTuple):
                     found.append(Entry(mode, oid, name))
         return tuple(found)
 
-    def absent(self, revision: str) -> set[str]:
-        """Ids of the objects of a tree that the partial clone does not hold."""
-        words = ("--objects", "--no-object-names", "--missing=print")
-        said = self.git("rev-list", *words, "--end-of-options", f"{revision}^{{tree}}")
-        return {line[1:].decode() for line in said.splitlines() if line.startswith(b"?")}
-
     def fetch_blobs(self, ids: Iterable[str]) -> None:
-        """Ask upstream once for all these blobs."""
-        wanted = "".join(f"{oid}\n" for oid in sorted(ids)).encode()
-        if wanted:
-            required(*self.fetch(["--stdin"], stdin=wanted, config=["-c", "fetch.negotiationAlgorithm=noop"]))
+        """Ask upstream once for those of these blobs that the clone lacks: it refuses a whole request for one that only we have."""
+        wanted = set(ids)
+        listing = "".join(f"{oid}\n" for oid in sorted(wanted - self._present(wanted))).encode()
+        if listing:
+            required(*self.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"]))
             self.index_packs()
+
+    def _present(self, blobs: Collection[str]) -> set[str]:
+        """Those of these blobs that the clone has."""
+        words = ("--objects", "--no-object-names", "--no-walk", "--ignore-missing", "--missing=allow-any", "--stdin")
+        said = self.git("rev-list", *words, stdin="".join(f"{oid}\n" for oid in blobs).encode()) if blobs else b""
+        return set(said.decode().split())
 
     def fetch(
         self, options: Sequence[str], *refspecs: str, stdin: bytes = b"", config: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Commits as patch mails, in the one form that the stacks keep."""
+"""Commits as patch mails, in the one form that the stacks keep. Files that the clone lacks are fetched first."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from kz_build.adapters.contents import changed_blobs
 from kz_build.adapters.git import Repository
 
 
 def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[str] = ()) -> list[tuple[str, bytes]]:
     """(slug, mail) of each commit of base..tip, oldest first; the slug is git's own name for it, without number."""
+    repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
     with tempfile.TemporaryDirectory(prefix="kz-mails-") as folder:
         repository.git(
             "format-patch",
@@ -36,6 +38,7 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
 
 def one_mail(repository: Repository, base: str, tip: str, said: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
     """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit, with the message of commit `said`."""
+    repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
     head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", "--end-of-options", tip)
     message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", said).decode("utf-8", "replace")
     subject, _, body = message.partition("\n")

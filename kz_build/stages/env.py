@@ -160,8 +160,7 @@ def _lay(project: Project, line: str, name: str, tree: str, packages: Path) -> N
     exclude = project.pins.source(name).list("exclude")
     touched = sorted(p for p in parse_stack(stack).touched if p.endswith(".py")) if stack else ()
     entries = repository.entries(tree, exclude, ("examples", *touched))
-    absent = repository.absent(applied.commit)
-    repository.fetch_blobs({entry.id for entry in entries if entry.id in absent})
+    repository.fetch_blobs({entry.id for entry in entries if not entry.submodule})
     with TemporaryDirectory(dir=packages) as folder:
         repository.checkout(entries, Path(folder))
         shutil.copytree(folder, packages / name, dirs_exist_ok=True, symlinks=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kz_build.adapters import contents, fastimport, history, locks, mails, revisions, trees
+from kz_build.adapters import fastimport, history, locks, mails, revisions, trees
 from kz_build.adapters.objects import ObjectsMissing
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import pull_url, slug_of
@@ -89,8 +89,6 @@ def _patches(held: Carried, base: str, head: str, paths: Sequence[str], landed: 
     repo = held.repository
     rows = repo.git("rev-list", "--parents", "--end-of-options", f"{base}..{head}").decode().splitlines()
     specs = [f":(literal){path}" for path in paths]
-    with repo.objects() as objects:
-        read_blobs(repo, objects, contents.changed_blobs(repo, base, head, specs))
     if all(len(row.split(" ")) == 2 for row in rows):
         made = mails.format_mails(repo, base, head, specs)
     else:

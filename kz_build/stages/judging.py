@@ -97,7 +97,7 @@ def _key(state: State) -> str:
 
 
 def read_blobs(repository: git.Repository, objects: Objects, ids: Collection[str]) -> dict[str, bytes]:
-    """Contents of blobs; where one is absent, all are fetched in one request."""
+    """Contents of blobs; those that the clone lacks are fetched in one request."""
     wanted = sorted(ids)
     try:
         return {oid: objects.content(oid) for oid in wanted}

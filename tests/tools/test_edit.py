@@ -159,3 +159,18 @@ def test_the_first_patch_of_a_source(ours: Project) -> None:
     assert done.returncode == 0, done.stderr
     assert (stack / "series").read_text() == "0001-A-first.patch\n"
     assert ours.kz("apply").returncode == 0 and ours.kz("verify").returncode == 0
+
+
+def test_a_file_that_the_worktree_never_had_is_removed(tmp_path: Path, kz: Kz) -> None:
+    """Its content is part of the patch, and only upstream has it."""
+    upstream = started(tmp_path)
+    upstream.commit("Add a folder", {"far/away.txt": "far away\n"}, tag="v2")
+    ours = project(tmp_path, kz, upstream, [("first", {"a.txt": OURS})], pin="v2")
+    tree = edited(ours)
+    assert not (tree / "far").exists()
+    git(tree, "rm", "-q", "--sparse", "far/away.txt")
+    git(tree, "commit", "-q", "-m", "Remove it")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    assert "-far away" in (ours.root / "patches/l/up/0002-Remove-it.patch").read_text()
+    assert ours.kz("apply").returncode == 0

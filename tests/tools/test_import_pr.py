@@ -73,6 +73,24 @@ def test_each_commit_becomes_a_patch_that_says_where_it_is_from(ours: Project) -
     assert again.returncode == 2 and "the stack has #7 already" in again.stderr
 
 
+def test_one_that_changes_a_file_of_the_stack_and_another_that_the_clone_lacks(tmp_path: Path, kz: Kz) -> None:
+    """Upstream refuses a request that names a patched file: it has only its own."""
+    upstream = started(tmp_path)
+    b = before(text(), 20, "of the pin")
+    upstream.commit("Change b", {"b.txt": b}, tag="v2")
+    ours = project(tmp_path, kz, upstream, [("first", {"a.txt": OURS})], pin="v2")
+    upstream.commit("Change the end of b", {"b.txt": put(b, 20, "of main")})
+    branch(ours, 7, ("Better a and b", {"a.txt": put(text(), 3, "better"), "b.txt": put(put(b, 20, "of main"), 3, "better")}))  # fmt: skip
+    (clone,) = (tmp_path / "store" / "git").glob("up-*.git")
+    here = sh("git", "cat-file", "--batch-all-objects", "--batch-check=%(objectname)", cwd=clone)
+    assert upstream.git("rev-parse", "v2:b.txt") not in here, "else there is nothing to fetch"
+    done = ours.kz("import-pr", "7")
+    assert done.returncode == 0, done.stderr
+    mail = (ours.root / "patches/l/up/0002-Better-a-and-b.patch").read_text()
+    assert "+++ b/a.txt" in mail and "+++ b/b.txt" in mail and mail.count("\n+better\n") == 2
+    assert ours.kz("apply").returncode == 0
+
+
 def test_some_files_of_it(ours: Project) -> None:
     branch(
         ours,

@@ -115,6 +115,9 @@ def project(
         upstream.commit(subject, files)
     upstream.git("format-patch", "-q", *FORM, "-o", str(stack), f"{pin}..HEAD")
     upstream.git("checkout", "-q", "main")
+    # A real upstream has none of our objects.
+    upstream.git("reflog", "expire", "--expire=now", "--all")
+    upstream.git("prune", "--expire=now")
     upstream.day = day
     (stack / "series").write_text("".join(f"{p.name}\n" for p in sorted(stack.glob("*.patch"))))
     if checks:
