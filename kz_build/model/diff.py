@@ -250,7 +250,7 @@ class DiffReader:
                 raise self.fail("the hunk ends before the lines its header counts")
             body = text[1:]
             self.at += 1
-            if self.peek().startswith(b"\\ ") and len(self.peek()) > 12:  # in any language
+            if self.peek().startswith(b"\\ ") and len(self.peek()) >= 12:  # in any language
                 body = body.rstrip(b"\n")
                 self.at += 1
             if kind != b"+":

@@ -103,6 +103,12 @@ def test_data_for_the_way_back_may_be_left_out() -> None:
     assert change.reverse().apply(SMALL[1]) == "the patch names a binary change, but does not hold it"
 
 
+def test_a_change_may_name_no_blobs_but_then_gives_nothing() -> None:
+    change = binary(LITERAL.replace(LITERAL.splitlines(keepends=True)[1], b""))
+    assert (change.old, change.new) == ("", "")
+    assert change.apply(SMALL[0]) == SHORT_IDS
+
+
 @pytest.mark.parametrize("words", [b"Binary files a/f and b/f differ\n", b"Files a/f and b/f differ\n"])
 def test_a_change_without_data_names_its_blobs(words: bytes) -> None:
     header = b"".join(LITERAL.splitlines(keepends=True)[:2])
@@ -230,6 +236,12 @@ SIZE = "the binary data cannot be unpacked to the size that it names"
 )
 def test_damaged_data_is_named_with_the_line_where_it_begins(data: bytes, at: int, said: str) -> None:
     assert fault(lambda: read(HEADER + data)) == (at, said)
+
+
+@pytest.mark.parametrize(("name", "size"), [("[", 27), ("`", 26), ("{", 53), ("@", 1)])
+def test_only_letters_count_the_bytes_of_a_line(name: str, size: int) -> None:
+    """Not even those beside them in ASCII, with the size that they would stand for."""
+    assert fault(lambda: read(HEADER + b"literal 4\n" + line(bytes(size), name) + b"\n")) == (4, DAMAGED)
 
 
 def test_the_error_says_how_to_make_the_patch() -> None:

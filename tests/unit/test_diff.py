@@ -49,6 +49,8 @@ def test_text_around_the_diffs_is_passed_over_before_them_and_ends_them_after() 
     for signature in (b"-- \n2.43.0\n\n", b"--\n2.43.0\n"):
         assert read(stat + GOOD + signature) == (first,)
     assert read(b"nothing\n") == ()
+    mode = one(b"", b"old mode 100644", b"new mode 100755")
+    assert [c.line for c in read(mode + b"\n" + mode)] == [1, 5]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,7 @@ def test_a_fault_names_the_file_and_how_patches_are_made() -> None:
             FileChange("f", (Hunk(0, 1, (), (b"x\n",), 0, 0, 6),), "100755", creates=True),
         ),
         (one(b"", b"new file mode 100644", b"index 0..1"), FileChange("f", (), "100644", creates=True)),
+        (one(b"", b"deleted file mode 100644", b"index 1..0"), FileChange("f", (), deletes=True, old_mode="100644")),
         (
             one(b"@@ -1 +0,0 @@\n-x\n", b"deleted file mode 100755", b"index 1..0", b"--- a/f\t", b"+++ /dev/null\t"),
             FileChange("f", (Hunk(1, 0, (b"x\n",), (), 0, 0, 6),), deletes=True, old_mode="100755"),
@@ -117,6 +120,8 @@ def test_a_fault_names_the_file_and_how_patches_are_made() -> None:
                 path=rb'"a/t\tab\303\274\"" "b/t\tab\303\274\""'),
             FileChange('t\tab\u00fc"', (hunk(4),)),
         ),
+        (one(HUNK, b"--- a/dX", b"+++ b/dX", path=b"a/dX b/dX"), FileChange("dX", (hunk(4),))),
+        (one(HUNK, b"--- a/f \t", b"+++ b/f \t", path=b"a/f  b/f "), FileChange("f ", (hunk(4),))),
         (one(HUNK, b"--- a/\xff", b"+++ b/\xff", path=b"a/\xff b/\xff"), FileChange("\udcff", (hunk(4),))),
         (one(HUNK, b"--- a/a/f", b"+++ b/a/f", path=b"a/a/f b/a/f"), FileChange("a/f", (hunk(4),))),
     ],
@@ -151,7 +156,8 @@ def test_modes_are_gits_two_and_the_link(raw: bytes, mode: str) -> None:
         (b"@@ -1 +1 @@\n-a\n+b\n" + NO_END, (b"a\n",), (b"b",), 0, 0),
         (b"@@ -1,2 +1,2 @@\n-a\n+b\n c\n" + NO_END, (b"a\n", b"c"), (b"b\n", b"c"), 0, 1),
         (b"@@ -1 +1 @@\n-a\n\\ Kein Zeilenumbruch am Dateiende.\n+b\n", (b"a",), (b"b\n",), 0, 0),
-        (b"@@ -1 +1 @@\n-a\n\\ 3456789012\n+b\n", (b"a",), (b"b\n",), 0, 0),
+        (b"@@ -1 +1 @@\n-a \n" + NO_END + b"+aX\n" + NO_END, (b"a ",), (b"aX",), 0, 0),
+        (b"@@ -1 +1 @@\n-a\n\\ 345678901\n+b\n", (b"a",), (b"b\n",), 0, 0),
         (b"@@ -1,2 +1,2 @@\n--- a\n+++ b\n c\r\n", (b"-- a\n", b"c\r\n"), (b"++ b\n", b"c\r\n"), 0, 1),
         (b"@@ -1 +1,2 @@\n a\n+  \n", (b"a\n",), (b"a\n", b"  \n"), 1, 0),
     ],
@@ -192,6 +198,8 @@ def test_a_hunk_must_be_what_its_header_counts(body: bytes, line: int, text: str
     assert fault(lambda: read(GOOD + one(body, *NAMES))) == (line, text)
 
 
+ADDS = b"@@ -0,0 +1 @@\n+x\n"
+PREFIXES = "paths must have git's a/ and b/ prefixes"
 CONTRADICTION = "its header contradicts itself"
 OTHER_PATHS = "its first line names other paths"
 
@@ -220,6 +228,8 @@ OTHER_PATHS = "its first line names other paths"
         (one(HUNK, *NAMES, path=b"a/g b/g"), OTHER_PATHS),
         (one(HUNK, *NAMES, path=b"a/f b/g"), OTHER_PATHS),
         (one(HUNK, *NAMES, path=b"a/f a/f"), OTHER_PATHS),
+        (one(HUNK, b"--- a/f\tx", b"+++ b/f\tx"), OTHER_PATHS),
+        (one(HUNK, b"--- a/f\r", b"+++ b/f\r", path=b"a/f b/f\r"), OTHER_PATHS),
         (one(HUNK), "its hunks have no header with --- and +++"),
         (one(b""), "it changes nothing"),
         (one(b"", *NAMES), "it changes nothing"),
@@ -237,7 +247,16 @@ OTHER_PATHS = "its first line names other paths"
         (one(b"", b"new file mode 100644 ", b"index 0..1"), "mode 100644  is not taken"),
         (one(HUNK, b'--- "a/f', b"+++ b/f"), "the quoting of a path is damaged"),
         (one(HUNK, b"--- a/f", b'+++ "b/f\\x"'), "the quoting of a path is damaged"),
-        (one(HUNK, b"--- f", b"+++ f"), "paths must have git's a/ and b/ prefixes"),
+        (one(HUNK, b"--- f", b"+++ f"), PREFIXES),
+        (one(HUNK, *NAMES, path=b"x/f x/f"), PREFIXES),
+        (one(b"", b"old mode 100644", b"new mode 100755", path=b"x/f x/f"), PREFIXES),
+        (one(ADDS, b"new file mode 100644", b"--- /dev/null ", b"+++ b/f"), PREFIXES),
+        (one(ADDS, b"new file mode 100644", b"--- /dev/nullX", b"+++ b/f"), PREFIXES),
+        (one(b"", b"rename to g", path=b"a/f b/g"), "the path '' is not a relative path"),
+        (
+            one(ADDS, b"rename from f", b"rename to g", b"--- /dev/null", b"+++ b/f", path=b"a/f b/g"),
+            "it names 'f' and 'f', but is no rename of these",
+        ),
         (one(HUNK, b"--- a/../f", b"+++ b/../f"), "the path '../f' climbs out of its folder"),
         (one(b"", b"rename from .git/f", b"rename to g"), "the path '.git/f' reaches into .git"),
     ],

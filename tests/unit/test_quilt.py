@@ -74,6 +74,7 @@ def test_text_between_the_diffs_is_passed_over() -> None:
         (b"\n--- a/f\n+++ b/f\ntext\n", 2, "there are no hunks in it"),
         (b"\n--- /dev/null\n+++ /dev/null\n" + HUNK, 2, "it names no file"),
         (b"\n--- f\n+++ f\n" + HUNK, 2, "the path 'f' has less than 1 folders"),
+        (b"\n--- \xff\n+++ \xff\n" + HUNK, 2, "the path '\ufffd' has less than 1 folders"),
         (b"\n--- a/../f\n+++ b/../f\n" + HUNK, 2, "the path '../f' climbs out of its folder"),
         (b"\n" + PLAIN[:-4], 7, "the hunk ends before the lines its header counts"),
     ],
@@ -106,6 +107,9 @@ def test_lines_that_only_look_like_a_diff(data: bytes) -> None:
         (b"a/f", b"b/g", 1, "f"),
         (b"a/d/g", b"b/longer.c", 1, "longer.c"),
         (b"a/f\t2024-05-06 07:08:09", b"b/f\t2024-05-06 07:08:09", 1, "f"),
+        (b"a/f\tx\ty", b"b/f\tx\ty", 1, "f"),
+        (b"a/f \t", b"b/f \t", 1, "f "),
+        (b"a/dX", b"b/dX", 1, "dX"),
         (b"a/sp ace\t2024-05-06", b"b/sp ace\t2024-05-06", 1, "sp ace"),
         (b"a/f 2024-05-06 07:08:09", b"b/f 2024-05-06 07:08:09", 1, "f"),
         (b'"a/\\303\\274"', b'"b/\\303\\274"', 1, "\u00fc"),
@@ -177,6 +181,13 @@ def test_windows_line_ends_of_the_header_count_for_its_hunks() -> None:
     assert parse(mixed).files[0].hunks[0].before == (b"a\r\n", b"b\r\n", b"c\r\n")
     git = b"diff --git a/f b/f\r\n--- a/f\r\n+++ b/f\r\n" + HUNK.replace(b"\n", b"\r\n")
     assert parse(git).files == (FileChange("f", (hunk(4),), line=1),)
+    long = b"--- a/f\r\n+++ b/f\r\n@@ -1 +1 @@\r\n-longer\r\n+words\r\n"
+    assert (parse(long).files[0].hunks[0].before, parse(long).files[0].hunks[0].after) == (
+        (b"longer\n",),
+        (b"words\n",),
+    )
+    nothing = b"diff --git a/f b/f\n" + HUNK.replace(b"\n", b"\r\n")
+    assert parse(nothing).files[0].hunks[0].before == (b"a\r\n", b"b\r\n", b"c\r\n")
     bare = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n" + HUNK.replace(b"\n", b"\r\n")
     assert parse(bare).files[0].hunks[0].after == (b"a\r\n", b"B\r\n", b"c\r\n")
 
@@ -192,6 +203,8 @@ def test_windows_line_ends_of_the_header_count_for_its_hunks() -> None:
         (one(HUNK, b"--- a/f\tyesterday", b"+++ b/f\ttoday"), 1, FileChange("f", (hunk(4),), line=1)),
         (one(HUNK, b"--- a/f", b"+++ b/f", b"--- a/f"), 1, FileChange("f", (hunk(5),), line=1)),
         (one(HUNK), 1, FileChange("f", (hunk(2),), line=1)),
+        (one(HUNK, b"--- a/dX", b"+++ b/dX"), 1, FileChange("dX", (hunk(4),), line=1)),
+        (one(b"text\n", b"rename from f", b"rename to g"), 1, FileChange("g", (), source="f", line=1)),
         (one(b"", b"rename from f", b"rename to g"), 1, FileChange("g", (), source="f", line=1)),
         (one(b"", b"rename from d/f", b"rename to d/g"), 2, FileChange("g", (), source="f", line=1)),
         (one(b"", b"rename from f", b"rename to g"), 0, FileChange("g", (), source="f", line=1)),
@@ -205,6 +218,9 @@ def test_gits_diffs_are_taken_as_gnu_patch_takes_them(data: bytes, strip: int, c
 def test_a_binary_change_that_git_left_out_is_passed_over() -> None:
     left_out = b"diff --git a/g b/g\nindex 1..2\nBinary files a/g and b/g differ\n"
     assert [f.path for f in parse(left_out + PLAIN).files] == ["f"]
+    damaged = b"diff --git a/g b/g\nindex \xffabc\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n"
+    binary = parse(damaged).files[0].binary
+    assert binary and (binary.old, binary.new) == ("\ufffdabc", "")
     there = b"diff --git a/g b/g\nindex 1..2\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n"
     assert [f.path for f in parse(there + PLAIN).files] == ["g", "f"]
 
