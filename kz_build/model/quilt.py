@@ -119,7 +119,7 @@ def _message(entry: Entry, fields: dict[str, str], free: list[str]) -> str:
     text = "\n".join(free).strip("\n")
     told = decoded(fields.get("description") or fields.get("subject") or "").strip()
     if not told:
-        told, _, text = text.partition("\n")
+        told, text = text, ""
     title, _, rest = told.partition("\n")
     title = re.sub(r"^(\[[^\]]*\]\s*)+", "", title).strip() or re.sub(r"\.\w+$", "", entry.name)
     trailers = [f"{key.title()}: {value}" for key, value in fields.items() if key not in _HEADER]

@@ -34,6 +34,9 @@ def test_a_mail_of_format_patch() -> None:
     assert not patch.gnu
     assert parse(data.replace(b"\n", b"\r\n", 4)).message == patch.message
     assert parse(data.removeprefix(TOP)).author == "A B <a@b>"
+    assert parse(b"From somewhere\n" + data.removeprefix(TOP)).author == "A B <a@b>"
+    others = parse(b"X-One: 1\n" + FROM + b"X-Two: 2\n" + DATE + b"X-Three: 3\n" + SUBJECT + BODY)
+    assert (others.author, others.date, others.message) == (patch.author, patch.date, patch.message)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,7 @@ def test_a_mail_of_format_patch() -> None:
         (b"Subject: plain\n", "plain"),
         (b"Subject: [PATCH] one\n two\n", "one two"),
         (b"Subject: [PATCH] one\n\ttwo\n three\n", "one two three"),
+        (b"Subject: [PATCH] Support MLX\n", "Support MLX"),
         (b"subject: [PATCH v2 3/4][RFC] [et-1.2] one [two]\n", "one [two]"),
         (b"SUBJECT :   wide  \n", "wide"),
         (b"Subject: kernel: fix: it\n", "kernel: fix: it"),
@@ -65,6 +69,8 @@ def test_the_title_is_the_subject_without_its_tags(subject: bytes, title: str) -
         (b"\nText.  \n  indented\n" + GOOD, "T\n\nText.\n  indented\n"),
         (b"\nText.\n----\nmore\r\n--- \nnot this\n" + GOOD, "T\n\nText.\n----\nmore\n"),
         (b"\n\xc3\xbc \xff\n---\n" + GOOD, "T\n\n\u00fc \ufffd\n"),
+        (b"\n  indented\nText for MLX\n---\n" + GOOD, "T\n\n  indented\nText for MLX\n"),
+        (b"\nXNNPACK too.\n---\n" + GOOD, "T\n\nXNNPACK too.\n"),
         (b"\nText.\n---\nA note for the list.\n" + GOOD, "T\n\nText.\n"),
     ],
 )

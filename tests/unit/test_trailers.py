@@ -54,6 +54,15 @@ def test_trailers_are_taken_away_in_any_case_and_the_rest_stays() -> None:
     assert without_trailers("T\n\n\n\nA: b\n", ["A"]) == "T\n"
 
 
+def test_what_stays_stays_to_the_letter() -> None:
+    assert with_trailers("Support MLX\n", {"A": "b"}) == "Support MLX\n\nA: b\n"
+    assert with_trailers("T\n\nA: MLX\n", {"B": "c"}) == "T\n\nA: MLX\nB: c\n"
+    assert with_trailers("T\n\nA: b  \n", {"B": "c"}) == "T\n\nA: b  \nB: c\n"
+    assert with_trailers("T\n\ntext  \n", {"B": "c"}) == "T\n\ntext  \n\nB: c\n"
+    assert without_trailers("T\n\nfor MLX  \n\nA: b\n", ["A"]) == "T\n\nfor MLX  \n"
+    assert without_trailers("T\n\nfor MLX\n\nA: b\n", ["A"]) == "T\n\nfor MLX\n"
+
+
 @pytest.mark.parametrize(
     ("value", "number"),
     [
