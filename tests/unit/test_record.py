@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +106,77 @@ def test_a_build_that_names_files_outside_dist_is_none(tmp_path: Path, files: An
     manifest.write_text(json.dumps({"files": files}))
     with pytest.raises(LockError, match="was not written by kz"):
         recorded_files(manifest)
+
+
+@pytest.mark.parametrize("changes", [{}, {"same": b"same"}, {"not-there": None}])
+def test_what_changes_nothing_writes_nothing(
+    root: Path, changes: record.Changes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = snapshot(root)
+    monkeypatch.setattr(record, "write_atomic", None)
+    record.change_all(root, changes)
+    assert snapshot(root) == before
+
+
+def test_the_record_holds_all_that_changes_before_and_after(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing more: a file that stays as it is may change in between."""
+    monkeypatch.setattr(record, "roll_forward", lambda root: None)
+    record.change_all(root, {**CHANGES, "binary": b"\0\xff"})
+    monkeypatch.undo()
+    kept = json.loads((root / ".kz-commit").read_bytes())
+    assert kept == {
+        "a": ["YQ==", "bmV3IGE="],
+        "deep/b": [None, "bmV3IGI="],
+        "gone": ["Z29uZQ==", None],
+        "binary": [None, "AP8="],
+    }
+    (root / "same").write_bytes(b"changed meanwhile")
+    record.roll_forward(root)
+    assert snapshot(root) == {**DONE, "binary": b"\0\xff", "same": b"changed meanwhile"}
+
+
+def test_a_folder_goes_with_its_last_file(root: Path) -> None:
+    record.change_all(root, {"one/x": b"x", "two/x": b"x", "two/y": b"y"})
+    record.change_all(root, {"one/x": None, "two/x": None})
+    assert not (root / "one").exists() and (root / "two" / "y").exists()
+
+
+def test_files_that_were_changed_by_hand_are_named_with_the_way_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "roll_forward", lambda root: None)
+    record.change_all(root, CHANGES)
+    monkeypatch.undo()
+    (root / "gone").write_bytes(b"by hand")
+    (root / "deep").mkdir()
+    (root / "deep" / "b").write_bytes(b"by hand")
+    (root / "a").write_bytes(b"new a")
+    with pytest.raises(ConfigError) as caught:
+        record.roll_forward(root)
+    said = "is neither as it was before nor as that command would have left it"
+    assert str(caught.value).splitlines() == [
+        "a command was killed while it wrote these files, and they were changed since:",
+        f"  deep/b: {said}",
+        f"  gone: {said}",
+    ]
+    assert (
+        caught.value.hint
+        == f"put them back (git checkout) to let it finish, or remove {root / '.kz-commit'} to keep what is there"
+    )
+
+
+def test_each_name_is_on_the_disk_before_the_record_goes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut after the last step must find either the record or all files."""
+    synced: list[tuple[str, bool]] = []
+    real = os.fsync
+
+    def fsync(handle: int) -> None:
+        real(handle)
+        place = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if place.is_dir():
+            synced.append((place.name, (root / ".kz-commit").exists()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    record.change_all(root, {"a": b"1", "deep/b": b"2", "gone": None})
+    assert synced == [(root.name, True), (root.name, True), ("deep", True), (root.name, True)]
+    synced.clear()
+    record.change_all(root, {"deep/b": None})
+    assert synced == [(root.name, True)] and not (root / "deep").exists()
