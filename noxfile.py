@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import nox
@@ -132,6 +133,55 @@ def tier(session: nox.Session, *options: str) -> None:
     """Run the tests of one tier: those with the session's name as their marker, which pyproject.toml describes."""
     install(session, "dev")
     session.run("pytest", "-m", session.name, *options, *session.posargs)
+
+
+MUTATED = {
+    "patch engine": (
+        90,
+        "model/patch model/diff model/binary model/gnu model/mail model/quilt model/stack model/intent model/verdict"
+        " model/judgement model/why model/trailers model/objects",
+    ),
+    "audit rules": (85, "model/checks model/elf model/java model/library adapters/elf stages/audit"),
+    "lock and records": (85, "model/lock stages/lock adapters/record adapters/files"),
+}
+"""Each group's lowest score in percent, and its files."""
+MUTATION_TESTS = (
+    "patch hunks diff binary mail quilt trailers stack verdict why intent audit_rules elf java lock record files"
+)
+"""The tests of these files: tests/unit/test_NAME.py. They start no process, for they run some thousand times."""
+
+
+@nox.session
+def mutation(session: nox.Session) -> None:
+    """How many faults in the patch engine, the audit's rules, the lock and the records do the unit tests find? Half an hour."""
+    install(session, "mutation")
+    work = Path(session.create_tmp()).absolute()
+    shutil.rmtree(work / "mutants", ignore_errors=True)  # it would keep what older tests found
+    for name in ("kz_build", "tests", "pyproject.toml"):
+        (work / name).unlink(missing_ok=True)
+        (work / name).symlink_to(Path(name).absolute())
+    paths = [f"kz_build/{name}.py" for _, names in MUTATED.values() for name in names.split()]
+    tests = [f"tests/unit/test_{name}.py" for name in MUTATION_TESTS.split()]
+    settings = {"only_mutate": paths, "pytest_add_cli_args_test_selection": tests}
+    rows = [f"{key} =\n  " + "\n  ".join(values) for key, values in settings.items()]
+    (work / "setup.cfg").write_text("[mutmut]\nsource_paths = kz_build\ntimeout_multiplier = 3\n" + "\n".join(rows))
+    with session.chdir(work):
+        session.run("mutmut", "run", silent=not sys.stdout.isatty())
+        results = session.run("mutmut", "results", "--all", "true", silent=True)
+    _hold_scores(session, [row.split(": ") for row in str(results).split("\n") if ": " in row])
+
+
+def _hold_scores(session: nox.Session, results: list[list[str]]) -> None:
+    """Show each group's score (a mutant that never ends counts as found), and fail where one is too low."""
+    low = []
+    for group, (least, names) in MUTATED.items():
+        modules = tuple(f"kz_build.{name.replace('/', '.')}." for name in names.split())
+        found = Counter(status for name, status in results if name.strip().startswith(modules))
+        killed, every = found["killed"] + found["timeout"], found.total()
+        session.log(f"{group}: {killed} of {every} mutants found, {killed / every:.1%} (at least {least} %)")
+        low += [group] if killed * 100 < least * every else []
+    if low:
+        session.error(f"too low: {', '.join(low)}. See `mutmut results` and `mutmut show NAME` in .nox/mutation/tmp")
 
 
 @nox.session
