@@ -30,9 +30,9 @@ class Check:
     fields: tuple[tuple[str, object], ...]
     where: str
 
-    def field(self, name: str, default: object = None) -> object:
-        """Value of a field of checks.yaml."""
-        return dict(self.fields).get(name, default)
+    def field(self, name: str) -> object:
+        """Return the value of a field of checks.yaml, None where it is not given."""
+        return dict(self.fields).get(name)
 
 
 def evaluate(check: Check, data: bytes | None) -> str:
