@@ -142,6 +142,8 @@ def rows(*lines: bytes) -> Lines:
         (b"a\nb\nc \t\n", b"a\nB\nc"),
         (b"a\nb\nc\r\n", b"a\nB\nc"),
         (b"a\nb\nc d\n", None),
+        (b"a\nb\nc\f\n", None),
+        (b"a\nb\ncX\n", None),
         (b"a\nb\ncd\n", None),
         (b"a\nb\n c\n", None),
     ],
@@ -161,6 +163,7 @@ def test_in_git_a_last_line_alone_may_be_anywhere() -> None:
 def test_in_git_a_hunk_of_line_zero_counts_from_the_first() -> None:
     nearest = hunk(5, "ab", "Ab", new=0)
     assert patch.apply_hunks("f", text("zabzzab"), (nearest,)) == (text("zAbzzab"), (1,))
+    assert patch.apply_hunks("f", text("abab"), (nearest,)) == (text("Abab"), (0,))
 
 
 def test_in_gnu_patch_the_offset_of_one_hunk_is_expected_of_the_next() -> None:
@@ -216,6 +219,9 @@ def test_a_change_is_taken_back() -> None:
     assert (moved.reverse().path, moved.reverse().source, moved.origin, moved.leaves) == ("f", "d/g", "f", True)
     (new,) = read(one(b"", b"new file mode 100755", b"index 0..1"))
     assert new.reverse() == FileChange("f", (), deletes=True, old_mode="100755", line=1)
+    (gone,) = read(one(b"@@ -1 +0,0 @@\n-x\n", b"deleted file mode 100755", b"--- a/f", b"+++ /dev/null"))
+    again = gone.reverse()
+    assert (again.creates, again.deletes, again.mode, again.hunks[0].after) == (True, False, "100755", (b"x\n",))
     (mode,) = read(one(b"", b"old mode 100644", b"new mode 100755"))
     assert mode.reverse() == FileChange("f", (), "100644", old_mode="100755", line=1)
     (kept,) = read(one(HUNK, b"index 1..2 100755", *NAMES))

@@ -12,6 +12,8 @@ PY = """VERSIONS = {"a": "one", "b": make("two")}
 OTHER: dict[str, str] = {"k": "v"}
 LATER = dict(VERSIONS, z=1)
 FIRST = SECOND = {**OTHER, "s": 1}
+LATE = None
+LATE = {"l": 1}
 
 
 class Model:
@@ -57,6 +59,7 @@ FILES = {
     "broken.yaml": "a: [",
     "broken.yml": "a: [",
     "broken.cmake": "a b",
+    "latin1.py": "# \udcfc\nlayers = 36\n",
     "zero.py": "\0",
     "ok.json": "{}",
     "ok.yaml": "a: 1",
@@ -66,7 +69,7 @@ FILES = {
 
 def ask(kind: str, file: str, **fields: object) -> str:
     check = Check("slug", kind, file, tuple(fields.items()), "checks.yaml:1")
-    return evaluate(check, FILES[check.file].encode() if check.file in FILES else None)
+    return evaluate(check, FILES[check.file].encode("utf-8", "surrogateescape") if check.file in FILES else None)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,9 @@ def ask(kind: str, file: str, **fields: object) -> str:
         ("contains", "m.py", {"text": "VERSIONS", "count": 2}),
         ("contains", "m.py", {"text": "gone", "count": 0}),
         ("absent", "m.py", {"text": "gone"}),
+        ("dict_key", "m.py", {"dict": "LATE", "key": "l"}),
+        ("contains", "latin1.py", {"text": "layers = 36"}),
+        ("absent", "latin1.py", {"text": "heads"}),
         ("parses", "m.py", {}),
         ("parses", "ok.json", {}),
         ("parses", "ok.yaml", {}),
@@ -183,6 +189,7 @@ def test_the_commands_of_a_cmake_file() -> None:
         ("set", ["A", '"b c"', "[=[d ]] )]=]", "(", "f", ")"], []),
         ("last", [], []),
     ]
+    assert cmake_commands("if(A)\nelse(A)\nx()\nendif(A)\n") == [("x", [], [""])]
     assert cmake_commands("if(A)\nif(B)\nx()\nelse()\ny()\nendif()\nz()\nelseif(C D)\nw(1)\nendif()\n") == [
         ("x", [], ["A", "B"]),
         ("y", [], ["A", ""]),
@@ -200,6 +207,7 @@ def test_the_commands_of_a_cmake_file() -> None:
         ("ELSEIF(A)\n", "elseif() without if()"),
         ("Add(x\n", "add( is never closed"),
         ("add(x (y)\n", "add( is never closed"),
+        ("Add(", "add( is never closed"),
         ("a b\n", "`(` expected after 'a'"),
         ("a() B", "`(` expected after 'B'"),
     ],

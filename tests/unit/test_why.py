@@ -55,6 +55,18 @@ def test_a_hunk_beside_them_is_not(hunk: str) -> None:
     assert asked(hunk.encode()) == ""
 
 
+def test_a_patch_of_the_first_lines() -> None:
+    first = patch(changing("f", ("abc", "aBc")))
+    assert asked(b"@@ -1 +1 @@\n-a\n+A\n", first) == "--- f\n@@ -1 +1 @@\n-a\n+A"
+    drifted = patch(changing("f", ("abx", "ABx")))
+    assert asked(b"@@ -1 +1 @@\n-a\n+A\n", drifted) == "--- f\n@@ -1 +1 @@\n-a\n+A"
+
+
+@pytest.mark.parametrize("line", ["spaces  ", "\ttab\t", "MLX", "X"])
+def test_the_lines_of_a_hunk_are_shown_to_the_letter(line: str) -> None:
+    assert asked(f"@@ -3 +3 @@\n-c\n+{line}\n".encode()) == f"--- f\n@@ -3 +3 @@\n-c\n+{line}"
+
+
 def test_only_the_hunks_that_matter_are_shown_in_their_order() -> None:
     hunks = b"@@ -1 +1 @@\n-a\n+A\n@@ -4 +4 @@\n-d\n+\xff\n@@ -6 +6 @@\n-f\n+@@ F\n@@ -9 +9 @@\n-i\n+I\n"
     assert asked(hunks) == "--- f\n@@ -4 +4 @@\n-d\n+\ufffd\n@@ -6 +6 @@\n-f\n+@@ F"
