@@ -40,7 +40,6 @@ CALLS: dict[str, Call] = {
     "tree_id": lambda repo, good, bad: repo.tree_id(bad),
     "entries": lambda repo, good, bad: repo.entries(bad),
     "entries of a path": lambda repo, good, bad: repo.entries(good, only=[bad]),
-    "absent": lambda repo, good, bad: repo.absent(bad),
     "fetch_blobs": lambda repo, good, bad: repo.fetch_blobs([bad]),
     "fetch_commit": lambda repo, good, bad: repo.fetch_commit(bad, "v1", history=True),
     "fetch_commit of a version": lambda repo, good, bad: repo.fetch_commit("0" * 40, bad, history=True),

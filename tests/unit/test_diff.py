@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kz_build.model.diff import DiffReader, unsafe_path
+from kz_build.model.diff import DiffReader
 from kz_build.model.errors import ConfigError
 from kz_build.model.patch import FileChange, Hunk, split_lines
+from kz_build.model.rules import unsafe_path
 
 HUNK = b"@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 GOOD = b"diff --git a/f b/f\nindex 1111111..2222222 100644\n--- a/f\n+++ b/f\n" + HUNK

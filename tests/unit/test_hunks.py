@@ -233,6 +233,6 @@ def test_a_change_is_taken_back() -> None:
 def test_a_patch_knows_its_name_and_what_it_reads_and_is_taken_back_last_file_first() -> None:
     files = read(one(HUNK, *NAMES) + one(b"", b"rename from x", b"rename to y", path=b"a/x b/y"))
     whole = Patch("0012-fix-2.patch", "A <a@b>", "today", "Fix it\n\nMore.\n", files)
-    assert (whole.slug, whole.subject, whole.reads) == ("fix-2", "Fix it", {"f", "x", "y"})
+    assert (whole.slug, whole.subject, set(whole.reads)) == ("fix-2", "Fix it", {"f", "x", "y"})
     assert [f.path for f in whole.reverse().files] == ["x", "f"]
     assert whole.reverse().reverse() == whole and whole.reverse().message == whole.message
