@@ -12,6 +12,9 @@ from kz_build.adapters.git import Repository, commit_id, local_environment
 from kz_build.adapters.process import Output, checked, run
 from kz_build.model.errors import CommandError
 
+_UNFINISHED = "kz has not finished it"
+"""The reason of git's lock on a worktree that is being made."""
+
 
 @dataclass(frozen=True)
 class Worktree:
@@ -21,8 +24,13 @@ class Worktree:
     path: Path
 
     def exists(self) -> bool:
-        """Whether it was made and not thrown away since."""
-        return (self.path / ".git").is_file()
+        """Whether it was made to its end and not thrown away since."""
+        pointer = self.path / ".git"
+        if not pointer.is_file():
+            return False
+        place = self.path / pointer.read_text().removeprefix("gitdir: ").strip()
+        lock = place / "locked"
+        return (place / "HEAD").is_file() and not (lock.is_file() and lock.read_text().strip() == _UNFINISHED)
 
     def git(self, *words: str) -> Output:
         """Run git in it as its user would, but without an editor; whatever its exit code."""
@@ -33,15 +41,20 @@ class Worktree:
         return checked(["git", *words], env=_environment(), cwd=self.path).decode("utf-8", "replace")
 
     def add(self, commit: str, paths: Iterable[str], exclude: Sequence[str]) -> None:
-        """Make it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` brings more."""
+        """Make it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` adds more.
+
+        What was left of one that was not finished is removed.
+        """
+        remove(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         repo = self.repository
         repo.git("worktree", "prune")
         # Resolutions are remembered for the next line, and conflicts show what both sides came from.
         repo.git("config", "rerere.enabled", "true")
         repo.git("config", "merge.conflictStyle", "zdiff3")
-        words = ("--quiet", "--force", "--detach", "--no-checkout", "--end-of-options", str(self.path), commit)
-        checked(repo.argv("worktree", "add", *words), env=local_environment())
+        locked = ("--force", "--force", "--lock", "--reason", _UNFINISHED)
+        words = ("--quiet", *locked, "--detach", "--no-checkout", "--end-of-options", str(self.path), commit)
+        repo.git("worktree", "add", *words)
         folders = sorted({path.rpartition("/")[0] for path in paths})
         patterns = [f"/{folder}/" if folder else "/*\n!/*/" for folder in folders]
         patterns += [f"!{pattern}" for pattern in exclude]
@@ -52,6 +65,7 @@ class Worktree:
             stdin="".join(f"{pattern}\n" for pattern in patterns).encode(),
         )
         self.said("checkout", "--quiet", "--detach", commit_id(commit))
+        repo.git("worktree", "unlock", "--end-of-options", str(self.path))
 
     def head(self) -> str:
         """Commit that HEAD is at."""
@@ -96,11 +110,10 @@ class Worktree:
         return tuple(row[3:] for row in rows if row)
 
     def remove(self) -> None:
-        """Throw it away."""
-        if self.exists():
-            argv = self.repository.argv("worktree", "remove", "--force", "--end-of-options", str(self.path))
-            done = run(argv, env=local_environment())
-            if done.code:
+        """Throw it away, or what there is of it."""
+        if self.path.exists():
+            words = ("worktree", "remove", "--force", "--force", "--end-of-options", str(self.path))
+            if run(self.repository.argv(*words), env=local_environment()).code:
                 remove(self.path)
             self.repository.git("worktree", "prune")
 

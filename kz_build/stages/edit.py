@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Editing:
-    """A stack laid out: `commits` are `id subject`, oldest first; `fresh` unless it lay there already."""
+    """A stack laid out: `commits` are `id subject`, oldest first; `fresh` unless it lay there already,
+    `again` where one that did not finish was thrown away for it."""
 
     line: str
     source: str
@@ -32,6 +33,7 @@ class Editing:
     base: str
     commits: tuple[str, ...]
     fresh: bool
+    again: bool
 
 
 def edit(project: Project, line: str, source: str, watch: Watch | None = None) -> Editing:
@@ -46,7 +48,7 @@ def _edit(project: Project, held: Carried) -> Editing:
         raise ObjectsMissing(f"{name} is not fetched yet")
     found = [o for o in sessions.under_way(project, "edit") if (o.session.line, o.session.source) == (line, name)]
     if found and not _untouched(held, found[0]):
-        return _shown(held, found[0], fresh=False)
+        return _shown(held, found[0], fresh=False, again=False)
     if found:
         sessions.end(found[0], held.repository)
     tip = apply_source(project, line, name, held.repository.watch)[0].commit if held.stack.patches else held.base
@@ -63,31 +65,51 @@ def _edit(project: Project, held: Carried) -> Editing:
         digest=held.stack.digest,
         tip=tip,
     )
-    opened = sessions.begin(project, session)
+    again = sessions.unfinished(project, "edit", line, name)
+    opened = sessions.new(project, session)
+    if again:
+        _unworked(opened, held)
+    sessions.end(opened, held.repository)
     # Without patches nothing says which folders: the top of the tree is a beginning.
     lay(held, opened.worktree(held.repository), tip, set() if held.stack.patches else {""})
     sessions.keep_checks(project, held.stack.folder, opened)
-    return _shown(held, opened, fresh=True)
+    return _shown(held, sessions.save(opened, session), fresh=True, again=again)
+
+
+def _unworked(opened: sessions.Open, held: Carried) -> None:
+    """Raise ConflictError where somebody worked in the worktree of an edit that did not finish."""
+    tree = opened.worktree(held.repository)
+    if tree.exists() and (tree.head() != opened.session.tip or tree.dirty()):
+        raise ConflictError(
+            f"the last kz edit did not finish, and there is work in {tree.path}",
+            hint=f"keep it (git branch NAME there, or copy it), then rm -r {opened.folder} and kz edit again",
+        )
 
 
 def _untouched(held: Carried, opened: sessions.Open) -> bool:
     """Whether nothing was done in the worktree since the stack was laid out or refreshed, while the stack's files changed."""
     tree = opened.worktree(held.repository)
-    if not tree.exists():
+    if not tree.path.exists():
         return True
+    _there(tree)
     stale = opened.session.digest != held.stack.digest or opened.session.base != held.base
     return stale and tree.head() == opened.session.tip and not tree.dirty() and not tree.busy()
 
 
-def _shown(held: Carried, opened: sessions.Open, *, fresh: bool) -> Editing:
+def _shown(held: Carried, opened: sessions.Open, *, fresh: bool, again: bool) -> Editing:
     session = opened.session
     tree = opened.worktree(held.repository)
     rows = tree.said("log", "--reverse", "--format=%h %s", "--end-of-options", f"{session.base}..HEAD").splitlines()
-    return Editing(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh)
+    return Editing(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh, again)
 
 
 def refresh(project: Project, line: str, source: str) -> Finished:
     """Write the worktree's commits as the stack's files. Raises ConflictError where it holds what is no commit yet."""
+    if sessions.unfinished(project, "edit", line, source):
+        raise ConfigError(
+            f"there is no complete edit of {source} on {line}: the last kz edit did not finish",
+            hint=f"kz edit {source} --line {line} makes it anew",
+        )
     opened = sessions.the_one(project, "edit", line, source)
     held = carried(project, opened.session.line, opened.session.source, new=True)
     unchanged(held, opened.session)
@@ -102,8 +124,7 @@ def _refresh(project: Project, held: Carried, opened: sessions.Open) -> Finished
 
 
 def _settled(tree: Worktree) -> None:
-    if not tree.exists():
-        raise ConfigError(f"the worktree {tree.path} is gone", hint="kz edit --abort, and begin again")
+    _there(tree)
     if busy := tree.busy():
         raise ConflictError(
             f"a {busy} is under way in {tree.path}", hint=f"git {busy} --continue or --abort there first"
@@ -112,4 +133,12 @@ def _settled(tree: Worktree) -> None:
         raise ConflictError(
             "\n".join(["the worktree has changes that are not committed:", *(f"  {name}" for name in files)]),
             hint=f"commit them in {tree.path} (git commit --amend, --fixup), then kz refresh",
+        )
+
+
+def _there(tree: Worktree) -> None:
+    if not tree.exists():
+        raise ConfigError(
+            f"the worktree {tree.path} is gone, or its repository in the store",
+            hint="keep what you need of its files, then kz edit --abort, and begin again",
         )

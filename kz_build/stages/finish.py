@@ -24,7 +24,7 @@ from kz_build.model.session import Session
 from kz_build.stages.apply import apply_to
 from kz_build.stages.carried import Carried
 from kz_build.stages.judging import judged
-from kz_build.stages.sessions import Open, end, save
+from kz_build.stages.sessions import FILE, Open, end, save
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,11 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     compared = worktree.range_diff(held.repository, (held.base, session.stack_tip), (session.base, session.tip))
     changes = _changes(project, held, session, folder, files, _entry(project, held, session, tree.commit, tree.tree))
     written = tuple(sorted(path for path, data in changes.items() if _differs(project.root / path, data)))
+    # The session is a part of the one change: it knows the files as they are, however often this is killed.
+    kept = replace(session, stack_tip=tree.commit, digest=stack.digest).text() if keep else None
+    changes[(opened.folder / FILE).relative_to(project.root).as_posix()] = kept
     record.change_all(project.root, changes)
-    if keep:
-        save(opened, replace(session, stack_tip=tree.commit, digest=stack.digest))
-    else:
+    if not keep:
         end(opened, held.repository)
     notes = (*session.notes, *(f"checks.yaml: what it asked of {slug} went with the patch" for slug in dropped))
     return Finished(session.into, session.source, session.version, folder, tree.tree, written, compared, rows, notes)
@@ -95,8 +96,6 @@ def _files(project: Project, held: Carried, opened: Open) -> tuple[dict[str, byt
     """
     session = opened.session
     commits = _series(held.repository, session)
-    if not commits:
-        return {}, []
     made = mails.format_mails(held.repository, session.base, session.tip)
     old = _old(project, held, session)
     files: dict[str, bytes] = {}
@@ -114,13 +113,28 @@ def _files(project: Project, held: Carried, opened: Open) -> tuple[dict[str, byt
         if alike:
             was[name] = alike
     series = project.root / held.stack.folder / "series"
-    files["series"] = _series_text(series.read_text() if series.is_file() else "", files, was)
+    slugs = {_slug(name) for name in files}
+    if files:
+        files["series"] = _series_text(series.read_text() if series.is_file() else "", files, was)
     dropped: list[str] = []
-    if opened.checks.is_file():
-        text, dropped = without_keys(opened.checks.read_text(), {_slug(name) for name in files})
+    if checks := _checks(project, held, opened):
+        text, dropped = without_keys(checks, slugs)
         if any(row.strip() and not row.startswith("#") for row in text.splitlines()):
             files["checks.yaml"] = text.encode()
     return files, dropped
+
+
+def _checks(project: Project, held: Carried, opened: Open) -> str:
+    """The stack's checks as they were left. Raises ConfigError where their file is gone."""
+    if opened.checks.is_file():
+        return opened.checks.read_text()
+    before = project.root / held.stack.folder / "checks.yaml"
+    if before.is_file():
+        raise ConfigError(
+            f"{opened.checks} is gone, and the checks of the stack would go with it",
+            hint=f"to keep them: cp {before} {opened.checks}. To remove them all: leave that file there, empty",
+        )
+    return ""
 
 
 def _slug(name: str) -> str:

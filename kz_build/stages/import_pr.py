@@ -80,7 +80,7 @@ def _begun(project: Project, held: Carried, slug: str, number: int, paths: Seque
         tip=tip,
         todo=tuple(commits),
     )
-    return carry_on(project, held, sessions.begin(project, session))
+    return carry_on(project, held, sessions.begin(project, session, held.repository))
 
 
 def _patches(held: Carried, base: str, head: str, paths: Sequence[str], landed: Commit | None) -> list[Patch]:

@@ -40,7 +40,8 @@ def proceed(project: Project, held: Carried, opened: Open) -> Open:
         session = opened.session
     patches = _patches(held, session)
     picked = _pick(project, held, session, patches)
-    opened = save(opened, replace(session, tip=picked.tip, todo=picked.left, notes=(*session.notes, *picked.notes)))
+    notes = (*session.notes, *picked.notes)
+    opened = Open(replace(session, tip=picked.tip, todo=picked.left, notes=notes), opened.folder)
     if picked.stopped is None:
         return opened
     raise _stop(held, opened, picked.stopped)

@@ -80,7 +80,7 @@ def _begun(project: Project, held: Carried, onto: str, into: str) -> Finished:
         tip=base,
         todo=tuple(commits),
     )
-    return carry_on(project, held, sessions.begin(project, session))
+    return carry_on(project, held, sessions.begin(project, session, held.repository))
 
 
 def carry_on(project: Project, held: Carried, opened: sessions.Open) -> Finished:

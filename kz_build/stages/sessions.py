@@ -68,18 +68,32 @@ def save(opened: Open, session: Session) -> Open:
     return Open(session, opened.folder)
 
 
-def begin(project: Project, session: Session) -> Open:
+def new(project: Project, session: Session) -> Open:
     """A new session. Raises ConfigError where one of the same verb is under way on that stack.
 
-    One that was killed before anything was put before its user has nothing to lose: the new one takes its place.
+    Nothing is written: the caller saves it last, when its worktree and checks are complete, so that a file of a session
+    always has them beside it.
     """
     folder = folder_of(project, session.verb, session.line, session.source)
-    if (folder / FILE).exists() and (session.verb == "edit" or _read(project, folder).picking):
+    if (folder / FILE).exists():
         raise ConfigError(
             f"kz {session.verb} of {session.source} on {session.line} is under way",
             hint=f"kz {session.verb} --continue, --skip or --abort; it stands in {folder}",
         )
-    return save(Open(session, folder), session)
+    return Open(session, folder)
+
+
+def begin(project: Project, session: Session, repository: Repository) -> Open:
+    """As `new`, in an empty folder: what one that was killed before its end left there is thrown away."""
+    opened = new(project, session)
+    end(opened, repository)
+    return opened
+
+
+def unfinished(project: Project, verb: str, line: str, source: str) -> bool:
+    """Whether one was killed, or failed, before there was a session."""
+    folder = folder_of(project, verb, line, source)
+    return folder.exists() and not (folder / FILE).exists()
 
 
 def keep_checks(project: Project, folder: str, opened: Open) -> None:
@@ -90,6 +104,7 @@ def keep_checks(project: Project, folder: str, opened: Open) -> None:
 
 
 def end(opened: Open, repository: Repository) -> None:
-    """Throw a session away, worktree and all."""
+    """Throw a session away, worktree and all; its file first, for it says that the others are complete."""
+    remove(opened.folder / FILE)
     opened.worktree(repository).remove()
     remove(opened.folder)

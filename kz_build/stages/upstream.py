@@ -93,7 +93,7 @@ def _begun(project: Project, held: Carried, chosen: int, onto: str) -> Ready:
         todo=(commit,),
         patch=held.stack.patches[chosen].name,
     )
-    return _ready(project, held, proceed(project, held, sessions.begin(project, session)))
+    return _ready(project, held, proceed(project, held, sessions.new(project, session)))
 
 
 def _bare(project: Project, held: Carried, patch: Patch, parent: str, commit: str) -> str:

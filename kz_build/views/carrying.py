@@ -50,6 +50,8 @@ class Editing(Protocol):
     def commits(self) -> tuple[str, ...]: ...
     @property
     def fresh(self) -> bool: ...
+    @property
+    def again(self) -> bool: ...
 
 
 class Ready(Protocol):
@@ -110,6 +112,8 @@ def finished(found: Finished) -> str:
 def editing(found: Editing) -> str:
     """Where the worktree is and what to do there."""
     rows = [f"{found.line} {found.source}: {'laid out in' if found.fresh else 'lies in'} {found.worktree}"]
+    if found.again:
+        rows.insert(0, "The last kz edit did not finish: this one is made anew.")
     rows += [f"  {commit}" for commit in found.commits] or ["  (no patches yet)"]
     rows += [
         "Commit there as you like: amend, git rebase -i, git am;",
