@@ -64,7 +64,7 @@ class Worktree:
             cwd=self.path,
             stdin="".join(f"{pattern}\n" for pattern in patterns).encode(),
         )
-        self.said("checkout", "--quiet", "--detach", commit_id(commit))
+        self.said("reset", "--quiet", "--hard", commit_id(commit))
         repo.git("worktree", "unlock", "--end-of-options", str(self.path))
 
     def head(self) -> str:
@@ -74,7 +74,9 @@ class Worktree:
     def at(self, commit: str) -> None:
         """Move it to a commit; uncommitted changes are lost."""
         self.said("reset", "--quiet", "--hard")
-        self.said("checkout", "--quiet", "--detach", commit_id(commit))
+        self.said("checkout", "--quiet", "--detach")
+        # `git checkout` of another commit would end with 0 where the disk is full.
+        self.said("reset", "--quiet", "--hard", commit_id(commit))
 
     def picking(self) -> bool:
         """Whether a cherry-pick is under way."""

@@ -21,7 +21,7 @@ from tests.tools.upstreams import Project, before, project, put, started, text
 ADDED, LISTED, CHECKED_OUT, FINISHED = (
     "worktree add",
     "sparse-checkout set",
-    "checkout --quiet --detach",
+    "reset --quiet --hard",
     "worktree unlock",
 )
 """What kz asks of git to make a worktree, in this order."""
@@ -46,14 +46,18 @@ def left(ours: Project, verb: str) -> dict[str, bytes | str]:
 
 def killed(ours: Project, at: str, verb: str, *words: str, then: str = "") -> None:
     """Run a verb that SIGKILL ends when git has done what it was asked `at`, or did `then` in its place."""
-    real = shutil.which("git")
-    folder = ours.root.parent / "killing"
-    folder.mkdir(exist_ok=True)
-    program = folder / "git"
-    asked = then or f'{real} "$@"'
-    program.write_text(f'#!/bin/sh\ncase "$*" in *"{at}"*) {asked}; kill -9 $PPID; exit 1;; esac\nexec {real} "$@"\n')
+    asked = then or f'{shutil.which("git")} "$@"'
+    path = first_of_all(ours, f'case "$*" in *"{at}"*) {asked}; kill -9 $PPID; exit 1;; esac')
+    assert ours.kz(verb, *words, PATH=path).returncode == -9, f"{at} was never asked for"
+
+
+def first_of_all(ours: Project, script: str) -> str:
+    """A PATH with a git that begins with a script."""
+    program = ours.root.parent / "bin" / "git"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\n{script}\nexec {shutil.which("git")} "$@"\n')
     program.chmod(0o755)
-    assert ours.kz(verb, *words, PATH=f"{folder}:{os.environ['PATH']}").returncode == -9, f"{at} was never asked for"
+    return f"{program.parent}:{os.environ['PATH']}"
 
 
 @contextlib.contextmanager
@@ -117,8 +121,10 @@ def test_a_disk_without_room_leaves_no_edit(ours: Project) -> None:
     assert ours.kz("edit", "up").returncode == 0
     undisturbed = left(ours, "edit")
     assert ours.kz("edit", "up", "--abort").returncode == 0
+    path = first_of_all(ours, "trap '' XFSZ")  # a write that fails, as on a full disk, and no signal
     with files_up_to(50_000):
-        assert ours.kz("edit", "up").returncode == 5
+        done = ours.kz("edit", "up", PATH=path)
+    assert done.returncode == 5 and "unable to write file big" in done.stderr, done.stderr
     refused(ours)
     edited_again(ours, undisturbed)
 
