@@ -260,7 +260,7 @@ def test_a_stopped_build_leaves_no_container(
     _, stderr = process.communicate(timeout=patient(20))
     assert process.returncode == code
     assert sign == signal.SIGKILL or b"kz: exit 130 (interrupt)" in stderr
-    until(lambda: not client.containers.list(all=True, filters=own))
+    until(lambda: not client.api.containers(all=True, filters=own))
     assert not client.containers.list(all=True, filters=own)
     assert snapshot(sample / "dist") == before
 
