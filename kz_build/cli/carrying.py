@@ -44,6 +44,8 @@ def rebase(arguments: argparse.Namespace) -> int:
     from kz_build.views.carrying import finished
 
     with changing(arguments) as project, watching() as watch:
+        if arguments.keep and arguments.step:
+            raise ConfigError(f"kz rebase: --keep goes with --onto, not with --{arguments.step}")
         if _stepped(arguments, project, "rebase"):
             return 0
         if not arguments.onto:
@@ -51,7 +53,7 @@ def rebase(arguments: argparse.Namespace) -> int:
         if arguments.engine == "docker":
             return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default
-        done = rebase(project, line, arguments.source, arguments.onto, arguments.into, watch)
+        done = rebase(project, line, arguments.source, arguments.onto, arguments.into, arguments.keep, watch)
     show(arguments, done, finished(done))
     return 0
 

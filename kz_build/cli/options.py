@@ -182,6 +182,13 @@ def rebase(made: Any) -> None:
     which = steps(made, **DROPS)
     which.add_argument("--onto", metavar="REV", default="", help="tag, branch or commit of upstream")
     made.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
+    made.add_argument(
+        "--keep",
+        metavar="PATCH",
+        action="append",
+        default=[],
+        help="apply this patch even if upstream has what it changes (its file name, number or subject; can be repeated)",
+    )
     engine(made)
 
 

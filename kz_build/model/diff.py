@@ -24,7 +24,7 @@ _END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
 _EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
-_INDEX = re.compile(rb"[0-9a-f]+\.\.[0-9a-f]+(?: ([0-7]{6}))?")
+_INDEX = re.compile(rb"([0-9a-f]+)\.\.[0-9a-f]+(?: ([0-7]{6}))?")
 _TOGETHER = (
     *((b"old mode", b"new mode"), (b"rename from", b"rename to"), (b"copy from", b"copy to"), (b"---", b"+++")),
 )
@@ -147,11 +147,12 @@ class DiffReader:
         index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
         if not index and not self.gnu:
             raise self.fail("its index line is damaged", line)
-        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[1] if index else None))
+        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[2] if index else None))
         after = facts.get(b"new file mode", facts.get(b"new mode"))
         mode, old_mode = self._mode(after, line), self._mode(before, line)
-        source_path = old if old != new else ""
-        return FileChange(new, (), mode, creates, deletes, source_path, b"copy from" in facts, old_mode, line=line)
+        source_path, copies = (old if old != new else ""), b"copy from" in facts
+        made_for = index[1].decode() if index and len(index[1]) == 40 else ""
+        return FileChange(new, (), mode, creates, deletes, source_path, copies, old_mode, line=line, made_for=made_for)
 
     def _mode(self, text: bytes | None, line: int) -> str:
         if text is None:
@@ -266,7 +267,8 @@ class DiffReader:
             raise self.fail("the hunk changes nothing", line)
         leading = len(kinds) - len(kinds.lstrip(b" "))
         trailing = len(kinds) - len(kinds.rstrip(b" "))
-        return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line)
+        section = self.lines[line - 1][match.end() :].strip()
+        return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line, section)
 
 
 def _likely(paths: list[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kz_build.model.patch import NOT_THERE, Hunk, HunkFailure, split_lines
+from kz_build.model.patch import NOT_THERE, Hunk, HunkFailure, positions, split_lines
 
 
 def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
@@ -35,18 +35,29 @@ def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, t
     return b"".join([*ended, *out[-1:]]), tuple(offsets)
 
 
+def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
+    """Where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
+    return [hunk.old_start - bool(hunk.before) + offset for hunk, offset in zip(hunks, offsets, strict=True)]
+
+
 def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None:
     """Where the hunk fits (from 0), nearest to `guess`, later lines first at equal distance; nothing before `frozen`."""
-    before = list(hunk.before)
-    size, last = len(before), len(lines) - len(before)
-    if not before:
+    if not hunk.before:
         return guess if frozen <= guess else None
+    free = (place for place in fits(lines, hunk) if place >= frozen)
+    return min(free, key=lambda place: (abs(place - guess), place < guess), default=None)
 
-    def fits(place: int) -> bool:
-        return frozen <= place <= last and lines[place : place + size] == before
 
+def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
+    """Every place, from 0, where the lines before the hunk stand as GNU patch asks for them; none for no lines."""
+    before = list(hunk.before)
+    if not before:
+        return []
+    size, last = len(before), len(lines) - len(before)
     if hunk.leading < hunk.trailing and hunk.old_start <= 1:
-        return 0 if fits(0) else None
-    if hunk.trailing < hunk.leading:
-        return last if fits(last) else None
-    return min((p for p in range(frozen, last + 1) if fits(p)), key=lambda p: (abs(p - guess), p < guess), default=None)
+        places = [0]
+    elif hunk.trailing < hunk.leading:
+        places = [max(last, 0)]
+    else:
+        places = positions(lines, before[0])
+    return [place for place in places if lines[place : place + size] == before]

@@ -76,6 +76,16 @@ class Story:
         return self.steps[len(held) - 1 - held[::-1].index(True)]
 
     @property
+    def upstreamed(self) -> Step | None:
+        """The commit since which upstream has had what the patch changes, to the end of the walk; None where it has not."""
+        found = None
+        for step in reversed(self.steps):
+            if step.judgement.verdict is not Verdict.UPSTREAMED:
+                break
+            found = step
+        return found
+
+    @property
     def flaps(self) -> int:
         """How often the patch held again after it had not."""
         held = [self.start.holds, *(s.judgement.holds for s in self.steps)]

@@ -33,7 +33,8 @@ class Judgement(NamedTuple):
 
     `without` names earlier patches that failed and change the same files: this one was judged without them.
     `intents` has a sentence for each intent check that does not hold on the patched result. `merged` is what a three-way
-    merge would change there, as a diff, where that is the verdict.
+    merge would change there, as a diff, where that is the verdict. `there` are the lines, `path:first-last` of the version's
+    files, that have what the patch changes, or part of it; of an upstreamed patch those of every hunk.
     """
 
     patch: str
@@ -45,6 +46,7 @@ class Judgement(NamedTuple):
     without: tuple[str, ...] = ()
     intents: tuple[str, ...] = ()
     merged: str = ""
+    there: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:

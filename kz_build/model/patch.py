@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # few patches have binaries
@@ -19,7 +20,10 @@ NOT_THERE = "its lines are not there"
 
 @dataclass(frozen=True)
 class Hunk:
-    """One change. `before` and `after` are lines with their newlines; `line` is where the hunk stands in its patch file."""
+    """One change. `before` and `after` are lines with their newlines; `line` is where the hunk stands in its patch file.
+
+    `section` is what the header names after its second @@: the line of the function that the hunk is in, b'' for none.
+    """
 
     old_start: int
     new_start: int
@@ -28,10 +32,19 @@ class Hunk:
     leading: int
     trailing: int
     line: int
+    section: bytes = b""
 
     def reverse(self) -> Hunk:
         """The hunk that takes this change back."""
-        return Hunk(self.new_start, self.old_start, self.after, self.before, self.leading, self.trailing, self.line)
+        sides = (self.new_start, self.old_start, self.after, self.before)
+        return Hunk(*sides, self.leading, self.trailing, self.line, self.section)
+
+    @cached_property
+    def again(self) -> tuple[int, ...]:
+        """How far into the lines after it the lines before it stand whole: where they do, it applies a second time."""
+        size = len(self.before)
+        shifts = range(len(self.after) - size + 1)
+        return tuple(shift for shift in shifts if self.after[shift : shift + size] == self.before)
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,7 @@ class FileChange:
 
     `mode` is the mode afterwards ('' where it stays), `old_mode` the one that the patch names before ('' for none).
     `source` is the path read from in a rename or, with `copies`, a copy ('': the path itself). `line` is where it
-    begins in its patch file.
+    begins in its patch file, `made_for` the id of the blob that it changes there ('' where git's index line has it not in full).
     """
 
     path: str
@@ -53,6 +66,7 @@ class FileChange:
     old_mode: str = ""
     binary: Binary | None = None
     line: int = 0
+    made_for: str = ""
 
     @property
     def origin(self) -> str:
@@ -77,6 +91,7 @@ class FileChange:
             old_mode=self.mode or self.old_mode,
             creates=self.deletes,
             deletes=self.creates,
+            made_for="",
         )
 
 
@@ -148,38 +163,54 @@ def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, t
     return b"".join(lines), tuple(offsets)
 
 
+def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
+    """Where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
+    found = []
+    earlier: list[tuple[int, int, int]] = []
+    for hunk, offset in zip(hunks, offsets, strict=True):
+        at = offset + max(hunk.new_start - 1, 0)
+        found.append(at - sum(growth for _, end, growth in earlier if end <= at))
+        growth = len(hunk.after) - len(hunk.before)
+        earlier = [(start + growth, end + growth, g) if start > at else (start, end, g) for start, end, g in earlier]
+        earlier.append((at, at + len(hunk.after), growth))
+    return found
+
+
 def _find(lines: list[bytes], written: bytearray, hunk: Hunk) -> int | None:
     """Where the hunk fits, nearest to where it says, later lines first at equal distance; None where it does not."""
+    size, wanted = len(hunk.before), max(hunk.new_start - 1, 0)
+    free = (place for place in fits(lines, hunk) if 1 not in written[place : place + size])
+    return min(free, key=lambda place: (abs(place - wanted), place < wanted), default=None)
+
+
+def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
+    """Every place, from 0, where the lines before the hunk stand as git asks for them."""
     before = list(hunk.before)
     size, total = len(before), len(lines)
     at_start = hunk.old_start <= 1
     if hunk.trailing == 0:
         # Without context on one side the hunk belongs to that end of the file, and nowhere else.
         place = total - size
-        fits = place >= 0 and not (at_start and place) and lines[place:] == before and 1 not in written[place:]
-        return place if fits else None
+        return [place] if place >= 0 and not (at_start and place) and lines[place:] == before else []
     *body, last = before
     # git compares a last line without newline as the beginning of one: white space may follow, and goes.
     loose = not last.endswith(b"\n")
 
     def fits_at(place: int) -> bool:
         end = place + size
-        if end > total or 1 in written[place:end] or lines[place : end - 1] != body:
+        if end > total or lines[place : end - 1] != body:
             return False
         there = lines[end - 1]
         return there == last or (loose and there.startswith(last) and not there[len(last) :].strip(b" \t\r\n"))
 
     if at_start:
-        return 0 if fits_at(0) else None
-    wanted = max(hunk.new_start - 1, 0)
-    if body or not loose:
-        places = _positions(lines, before[0])
-    else:
-        places = list(range(total))
-    return min((p for p in places if fits_at(p)), key=lambda p: (abs(p - wanted), p < wanted), default=None)
+        return [0] if fits_at(0) else []
+    places = positions(lines, before[0]) if body or not loose else range(total)
+    return [place for place in places if fits_at(place)]
 
 
-def _positions(lines: list[bytes], line: bytes) -> list[int]:
+def positions(lines: list[bytes], line: bytes) -> list[int]:
+    """Where a line stands, from 0."""
     found, at = [], -1
     try:
         while True:

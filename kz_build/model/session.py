@@ -5,11 +5,23 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kz_build.model.errors import ConfigError
 from kz_build.model.pins import NAME
 from kz_build.model.rules import bad_id, bad_version
+
+
+class Dropped(NamedTuple):
+    """A patch that was left out because upstream has it: in which lines, `path:first-last`, and since which commit.
+
+    `commit` is its id and `title` how it is shown; '' where it is not known.
+    """
+
+    patch: str
+    there: tuple[str, ...]
+    commit: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -19,7 +31,8 @@ class Session:
     `into` is the line that is written at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is
     the stack as it was when this began, by the `digest` of its files. `old_base` and `old_tip` hold the commits to pick,
     `todo` those that are left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit when it was begun.
-    `tip` is how far it came. `patch` is the one that `upstream` prepares. `notes` say what happened on the way.
+    `tip` is how far it came. `keep` are the commits to apply although upstream has what they change. `patch` is the one that
+    `upstream` prepares. `notes` say what happened on the way, `dropped` what upstream has.
     """
 
     verb: str
@@ -39,6 +52,8 @@ class Session:
     before: str = ""
     patch: str = ""
     notes: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
 
     def text(self) -> bytes:
         """As a file."""
@@ -51,7 +66,9 @@ def parse_session(data: bytes, name: str) -> Session:
         fields: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(data).items()
         }
-        session = Session(**fields)
+        rows = fields.pop("dropped", ())
+        dropped = tuple(Dropped(patch, tuple(there), *rest) for patch, there, *rest in rows)
+        session = Session(**fields, dropped=dropped)
         wrong = _wrong(session)
     except (ValueError, TypeError, AttributeError) as error:
         wrong = str(error)
@@ -68,7 +85,7 @@ def _wrong(session: Session) -> str:
     for name in ("base", "old_base", "old_tip", "stack_tip", "tip"):
         if wrong := bad_id(getattr(session, name)):
             return f"`{name}` {wrong}"
-    for commit in (*session.todo, session.picking, session.before):
+    for commit in (*session.todo, *session.keep, session.picking, session.before):
         if commit and (wrong := bad_id(commit)):
             return f"a commit {wrong}"
     if session.verb == "rebase" and (wrong := bad_version(session.version)):

@@ -1,4 +1,4 @@
-"""A stack: the ordered patches on one source in one line, and what applying it gives."""
+"""A stack: the ordered patches on one source in one line, and what applying one of them gives."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cached_property
 from kz_build.model.intent import Check
 from kz_build.model.objects import FILE, FOLDER, LINK, blob_id
 from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks
+from kz_build.model.place import Place
 
 
 @dataclass(frozen=True)
@@ -51,23 +52,34 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Applied:
-    """A patch that applied: the files it leaves (None where deleted) and the hunks that sat at an offset."""
+    """A patch that applied: the files it leaves (None where deleted), and of each change how far its hunks moved."""
 
     patch: Patch
     files: Mapping[str, Blob | None]
-    offsets: tuple[tuple[str, int, int], ...]
-    """(path, line of the hunk in the patch file, offset in lines; negative is earlier)"""
+    moved: tuple[tuple[FileChange, tuple[int, ...]], ...]
+
+    @property
+    def offsets(self) -> tuple[tuple[str, int, int], ...]:
+        """(path, line of the hunk in the patch file, offset in lines; negative is earlier) of the hunks that moved."""
+        pairs = ((c.path, h, off) for c, offsets in self.moved for h, off in zip(c.hunks, offsets, strict=True))
+        return tuple((path, hunk.line, offset) for path, hunk, offset in pairs if offset)
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A patch that did not apply. `upstreamed` when its reverse does: what it changes is already there."""
+    """A patch that did not apply, or must not.
+
+    `upstreamed` when what it changes is there already, in its place. `there` are the lines that have it, or part of it.
+    `applies` where it would apply all the same.
+    """
 
     patch: Patch
     path: str
     reason: str
     patch_line: int
-    upstreamed: bool
+    upstreamed: bool = False
+    there: tuple[Place, ...] = ()
+    applies: bool = False
 
 
 def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
@@ -89,61 +101,25 @@ def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
     return current
 
 
-def apply_stack(patches: tuple[Patch, ...], read: Read) -> tuple[Applied | Refused, ...]:
-    """Apply patches in order on what `read` gives; a refused patch is left out for those after it."""
-    overlay: dict[str, Blob | None] = {}
-    current = overlaid(read, overlay)
-    outcomes: list[Applied | Refused] = []
-    for patch in patches:
-        outcome = attempt(patch, current)
-        if isinstance(outcome, Applied):
-            overlay.update(outcome.files)
-        outcomes.append(outcome)
-    return tuple(outcomes)
-
-
-def attempt(patch: Patch, read: Read) -> Applied | Refused:
-    """Apply one patch unless its reverse applies: what it changes is then there already."""
-    outcome = apply_patch(patch, read)
-    # Asked also where it applies: a hunk that only inserts applies a second time.
-    if patch.files and _could_be_there(patch, read) and isinstance(apply_patch(patch.reverse(), read), Applied):
-        path, line = (outcome.path, outcome.patch_line) if isinstance(outcome, Refused) else (patch.files[0].path, 0)
-        return Refused(patch, path, "what it changes is already there", line, True)
-    return outcome
-
-
-def _could_be_there(patch: Patch, read: Read) -> bool:
-    """Whether the reverse can tell anything: git takes back any mode, and lines removed without context anywhere."""
-    for change in patch.files:
-        there = read(change.path)
-        if change.mode and not (there and there.mode == change.mode):
-            return False
-        if change.source and (change.copies or read(change.origin)):
-            return False
-        if there and not change.deletes and not all(hunk.after for hunk in change.hunks):
-            return False
-    return True
-
-
 def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch to what `read` gives: all of it or nothing."""
     state = _State(patch, read)
-    offsets: list[tuple[str, int, int]] = []
+    moved: list[tuple[FileChange, tuple[int, ...]]] = []
     for change in patch.files:
         result = state.change(change)
         if isinstance(result, HunkFailure):
-            return Refused(patch, change.path, result.reason, result.hunk.line, False)
+            return Refused(patch, change.path, result.reason, result.hunk.line)
         if isinstance(result, str):
             line = change.hunks[0].line if change.hunks else change.line
-            return Refused(patch, change.path, result, line, False)
-        offsets += [(change.path, h.line, off) for h, off in zip(change.hunks, result, strict=True) if off]
+            return Refused(patch, change.path, result, line)
+        moved.append((change, result))
     # As git writes: what goes goes first, so that files may swap their names.
     files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.made}
     unsaid = {f.origin for f in patch.files if f.leaves and not f.old_mode}
     after = overlaid(read, files)
     if path := next((path for path in state.made if _blocked(path, state, after, unsaid)), ""):
-        return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0, False)
-    return Applied(patch, files, tuple(offsets))
+        return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0)
+    return Applied(patch, files, tuple(moved))
 
 
 class _State:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kz_build.model.attempt import ELSEWHERE, PART, attempt, in_target
 from kz_build.model.intent import evaluate
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.objects import LINK
 from kz_build.model.patch import NOT_THERE, FileChange, Hunk, Patch, split_lines
-from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, attempt, content, overlaid
+from kz_build.model.place import Place
+from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, content, overlaid
 
 Merge = Callable[[bytes, bytes, bytes], bytes | None]
 """git's three-way merge of (ours, base, theirs); None where it conflicts."""
@@ -90,11 +92,13 @@ def judge_open(stack: Stack, read: Read, origin: Mapping[str, Image], seen: Seen
         if key not in seen:
             outcome = attempt(patch, current)
             if isinstance(outcome, Applied):
-                seen[key] = (_applied(outcome), outcome.files, ())
+                seen[key] = (_applied(outcome), outcome.files, (), ())
             else:
-                judgement, parts = _refused(outcome, current, origin.get(patch.name))
-                seen[key] = (judgement, {}, parts)
-        judgement, files, parts = seen[key]
+                judgement, parts, places = _refused(outcome, current, origin.get(patch.name))
+                seen[key] = (judgement, {}, parts, places)
+        judgement, files, parts, places = seen[key]
+        if places:
+            judgement = judgement._replace(there=_in_target(places, read, current, seen))
         merges.append(parts)
         overlay.update(files)
         without = tuple(name for name, theirs in lost.items() if theirs & paths)
@@ -102,6 +106,14 @@ def judge_open(stack: Stack, read: Read, origin: Mapping[str, Image], seen: Seen
         if not judgement.verdict.holds:
             lost[patch.name] = paths
     return tuple(zip(_with_intents(stack, found, current, seen), merges, strict=True))
+
+
+def _in_target(places: tuple[Place, ...], read: Read, current: Read, seen: Seen) -> tuple[str, ...]:
+    key = (places, *(_key(side(place.path)) for place in places for side in (read, current)))
+    if key not in seen:
+        seen[key] = tuple(map(str, in_target(places, read, current)))
+    there: tuple[str, ...] = seen[key]
+    return there
 
 
 def _key(blob: Blob | None) -> tuple[str, str]:
@@ -131,11 +143,12 @@ def _applied(outcome: Applied) -> Judgement:
     return Judgement(outcome.patch.name, Verdict.OFFSET, path, line, offset)
 
 
-def _refused(refused: Refused, current: Read, origin: Image | None) -> Open:
+def _refused(refused: Refused, current: Read, origin: Image | None) -> tuple[Judgement, Merges, tuple[Place, ...]]:
+    """The judgement, what must merge for it to be MERGED, and the lines that have what the patch changes, or part of it."""
     patch = refused.patch
     if refused.upstreamed:
-        said = "what it changes is there already"
-        return Judgement(patch.name, Verdict.UPSTREAMED, refused.path, refused.patch_line, 0, said), ()
+        said = (refused.path, refused.patch_line, 0, refused.reason)
+        return Judgement(patch.name, Verdict.UPSTREAMED, *said), (), refused.there
     # Every file is asked by itself: a patch is as bad off as the worst of its files.
     failed = []
     for change in patch.files:
@@ -145,21 +158,25 @@ def _refused(refused: Refused, current: Read, origin: Image | None) -> Open:
             continue
         verdict, reason = _why(change, outcome, current(change.origin))
         alone = attempt(part, current)
+        there = alone.there if isinstance(alone, Refused) else ()
         if isinstance(alone, Refused) and alone.upstreamed:
-            verdict, reason = Verdict.CONTENT, _PART
+            verdict, reason = Verdict.CONTENT, PART
+        elif there:
+            reason += f"; {ELSEWHERE}"
         path = change.origin if verdict is Verdict.MISSING else outcome.path
-        failed.append((change, Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason)))
+        failed.append((change, Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason), there))
     # Where each goes by itself, together they do not.
     whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
-    worst = max((j for _, j in failed), key=lambda j: (j.verdict.rank, j.reason != _PART), default=whole)
+    worst, there = max(
+        ((judgement, there) for _, judgement, there in failed),
+        key=lambda one: (one[0].verdict.rank, one[0].reason != PART),
+        default=(whole, refused.there),
+    )
     if worst.verdict is Verdict.MISSING or origin is None:
-        return worst, ()
-    merges = [(change.path, _parts(change, current, origin)) for change, _ in failed]
+        return worst, (), there
+    merges = [(change.path, _parts(change, current, origin)) for change, *_ in failed]
     found = tuple((path, three) for path, three in merges if three)
-    return worst, found if len(found) == len(failed) else ()
-
-
-_PART = "upstream has this part of the patch already"
+    return worst, found if len(found) == len(failed) else (), there
 
 
 def _why(change: FileChange, refused: Refused, there: Blob | None) -> tuple[Verdict, str]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from kz_build.adapters import fastimport, git, trees
 from kz_build.adapters.series import stack_sources
+from kz_build.model.attempt import apply_stack
 from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
+from kz_build.model.place import shown
 from kz_build.model.project import Project
 from kz_build.model.sources import Tree
-from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_stack, content
+from kz_build.model.stack import Applied, Blob, Refused, Stack, content
 from kz_build.stages.carried import carried, reading
 
 if TYPE_CHECKING:
@@ -98,8 +100,10 @@ def _state(outcome: Applied) -> str:
 
 def _refusal(stack: Stack, refused: Refused, base: str) -> Problem:
     text = f"{refused.path}: {refused.reason}"
+    if refused.there:
+        text += f", at {shown([str(place) for place in refused.there])}"
     if refused.upstreamed:
-        text = f"{refused.path}: what it changes is there already at {base[:12]}: drop the patch"
+        text += f" of {base[:12]}: drop the patch"
     return Problem(f"{stack.folder}/{refused.patch.name}", refused.patch_line, text)
 
 

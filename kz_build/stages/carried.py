@@ -72,6 +72,17 @@ def carried(project: Project, line: str, name: str, *, new: bool = False, watch:
     return Carried(files, source, project.pins.line(line)[name], git.Repository(path, watch), base, locked)
 
 
+def chosen(held: Carried, name: str) -> int:
+    """Place in the stack, from 0, of the patch that a person means by its file, number, name or subject. Raises ConfigError."""
+    patches = held.stack.patches
+    for i, p in enumerate(patches):
+        if name in (p.name, p.name.removesuffix(".patch"), p.slug, p.subject, p.name.split("-", 1)[0], str(i + 1)):
+            return i
+    raise ConfigError(
+        f"{held.stack.folder} has no patch {name!r}", hint="there are: " + ", ".join(p.name for p in patches)
+    )
+
+
 def reading(project: Project, held: Carried, do: Callable[[Carried], T]) -> T:
     """Do something that reads the pinned files; what is not here yet of them is fetched first, and only then."""
     try:

@@ -20,7 +20,7 @@ from kz_build.model.lock import Lock
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
-from kz_build.model.session import Session
+from kz_build.model.session import Dropped, Session
 from kz_build.stages.apply import apply_to
 from kz_build.stages.carried import Carried
 from kz_build.stages.judging import judged
@@ -29,7 +29,8 @@ from kz_build.stages.sessions import FILE, Open, end, save
 
 @dataclass(frozen=True)
 class Finished:
-    """A stack as it was written: the files that changed, git's range-diff of old and new, and a verdict on each patch."""
+    """A stack as it was written: the files that changed, git's range-diff of old and new, a verdict on each patch, and the
+    patches that were dropped because upstream has them."""
 
     line: str
     source: str
@@ -40,6 +41,7 @@ class Finished:
     range_diff: str
     judged: tuple[Judgement, ...]
     notes: tuple[str, ...]
+    dropped: tuple[Dropped, ...]
 
 
 def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False) -> Finished:
@@ -75,7 +77,18 @@ def finish(project: Project, held: Carried, opened: Open, *, keep: bool = False)
     if not keep:
         end(opened, held.repository)
     notes = (*session.notes, *(f"checks.yaml: what it asked of {slug} went with the patch" for slug in dropped))
-    return Finished(session.into, session.source, session.version, folder, tree.tree, written, compared, rows, notes)
+    return Finished(
+        session.into,
+        session.source,
+        session.version,
+        folder,
+        tree.tree,
+        written,
+        compared,
+        rows,
+        notes,
+        session.dropped,
+    )
 
 
 def unchanged(held: Carried, session: Session) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kz_build.model.stack import Blob
     from kz_build.model.verdict import Seen
 
-RULES = "5"
+RULES = "6"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
 
 Row = tuple[Judgement, ...]

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kz_build.adapters import fastimport, history, locks, mails, trees
 from kz_build.adapters.git import commit_id
 from kz_build.adapters.worktree import Worktree
+from kz_build.model.attempt import apply_stack, in_target
 from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.model.intent import Check, evaluate
 from kz_build.model.judgement import Verdict
 from kz_build.model.mail import parse_patch
 from kz_build.model.patch import Patch
+from kz_build.model.place import shown
 from kz_build.model.project import Project
-from kz_build.model.session import Session
-from kz_build.model.stack import Applied, Blob, Stack, attempt, overlaid
+from kz_build.model.session import Dropped, Session
+from kz_build.model.stack import Applied, Blob, Refused, Stack, content
 from kz_build.model.verdict import judge
 from kz_build.stages.carried import Carried
-from kz_build.stages.history import lines_changed
+from kz_build.stages.history import lines_changed, walked
 from kz_build.stages.judging import read_blobs
 from kz_build.stages.sessions import Open, save
 
 
+class Stop(NamedTuple):
+    """A patch that needs a person. `missed` is what a check says without it, `kept` that it must not be dropped, and `applies`
+    that it would apply."""
+
+    patch: Patch
+    missed: str
+    kept: bool
+    applies: bool
+
+
 @dataclass(frozen=True)
 class Picked:
-    """What became of the patches: `notes` has a sentence for each that did not just go."""
+    """What became of the patches: `notes` has a sentence for each that moved or was kept."""
 
     tip: str
     left: tuple[str, ...]
     notes: tuple[str, ...]
-    stopped: Patch | None
+    dropped: tuple[Dropped, ...]
+    stopped: Stop | None
 
 
 def proceed(project: Project, held: Carried, opened: Open) -> Open:
@@ -40,8 +55,17 @@ def proceed(project: Project, held: Carried, opened: Open) -> Open:
         session = opened.session
     patches = _patches(held, session)
     picked = _pick(project, held, session, patches)
-    notes = (*session.notes, *picked.notes)
-    opened = Open(replace(session, tip=picked.tip, todo=picked.left, notes=notes), opened.folder)
+    dropped = _with_commits(project, held, session, picked.dropped)
+    opened = Open(
+        replace(
+            session,
+            tip=picked.tip,
+            todo=picked.left,
+            notes=(*session.notes, *picked.notes),
+            dropped=(*session.dropped, *dropped),
+        ),
+        opened.folder,
+    )
     if picked.stopped is None:
         return opened
     raise _stop(held, opened, picked.stopped)
@@ -49,11 +73,10 @@ def proceed(project: Project, held: Carried, opened: Open) -> Open:
 
 def _patches(held: Carried, session: Session) -> dict[str, Patch]:
     """The patches to pick, by the commits that hold them."""
+    if session.verb == "rebase" and not held.files.foreign:
+        return _own(held, session)
     if not session.todo:
         return {}
-    if session.verb == "rebase" and not held.files.foreign:
-        # The last ones of the stack; what was dropped or resolved comes before them.
-        return dict(zip(session.todo, held.stack.patches[-len(session.todo) :], strict=True))
     base, tip = session.old_base, session.old_tip
     commits = held.repository.git("rev-list", "--reverse", "--end-of-options", f"{base}..{tip}").decode().split()
     made = mails.format_mails(held.repository, base, tip)
@@ -61,32 +84,82 @@ def _patches(held: Carried, session: Session) -> dict[str, Patch]:
 
 
 def _pick(project: Project, held: Carried, session: Session, patches: dict[str, Patch]) -> Picked:
-    todo = list(session.todo)
-    paths = {path for commit in todo for path in patches[commit].reads}
-    overlay: dict[str, Blob | None] = {}
+    own = _own(held, session)
+    checks = [check for check in held.stack.checks if check.slug in {patch.slug for patch in own.values()}]
+    paths = {path for commit in session.todo for path in patches[commit].reads}.union(c.file for c in checks)
+    files = _files(held, session.tip, paths)
+    keep = [number for number, commit in enumerate(session.todo) if commit in session.keep]
+    outcomes = apply_stack([patches[commit] for commit in session.todo], files.get, keep)
     done: list[Applied] = []
     notes: list[str] = []
+    dropped: list[Dropped] = []
     stopped = None
-    with held.repository.objects() as objects:
-        at = trees.read_ids(objects, [session.tip], paths)[0]
-        contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
-    files: dict[str, Blob | None] = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
-    while todo:
-        patch = patches[todo[0]]
-        outcome = attempt(patch, overlaid(files.get, overlay))
+    left = list(session.todo)
+    for number, outcome in enumerate(outcomes):
         if isinstance(outcome, Applied):
             done.append(outcome)
-            overlay.update(outcome.files)
-            if outcome.offsets:
-                notes.append(f"{patch.subject}: moved by {max((o[2] for o in outcome.offsets), key=abs):+d} lines")
-        elif outcome.upstreamed:
-            notes.append(f"{patch.subject}: dropped, upstream has it")
+            notes += _notes(outcome, kept=number in keep)
         else:
-            stopped = patch
-            break
-        todo.pop(0)
+            patch = own.get(left[0], outcome.patch)
+            missed = _missed(checks, patch, files, outcomes) if outcome.upstreamed else ""
+            if missed or not outcome.upstreamed:
+                stopped = Stop(outcome.patch, missed, number in keep, outcome.applies)
+                break
+            dropped.append(Dropped(patch.name, _there(held, session, files, outcome)))
+        left.pop(0)
     tip = _written(project, held, session, done)
-    return Picked(tip, tuple(todo), tuple(notes), stopped)
+    return Picked(tip, tuple(left), tuple(notes), tuple(dropped), stopped)
+
+
+def _own(held: Carried, session: Session) -> dict[str, Patch]:
+    """The patches of the stack that a rebase has left to pick, by their commits: the last ones."""
+    if session.verb != "rebase" or not session.todo:
+        return {}
+    return dict(zip(session.todo, held.stack.patches[-len(session.todo) :], strict=True))
+
+
+def _notes(outcome: Applied, *, kept: bool) -> list[str]:
+    moved = max((offset for _, _, offset in outcome.offsets), key=abs, default=0)
+    said = [*(["kept"] if kept else []), *([f"moved by {moved:+d} lines"] if moved else [])]
+    return [f"{outcome.patch.subject}: {', '.join(said)}"] if said else []
+
+
+def _missed(
+    checks: Sequence[Check], patch: Patch, files: Mapping[str, Blob | None], outcomes: Sequence[Applied | Refused]
+) -> str:
+    """What the checks of a patch say of the result without it; '' where they hold, or there are none."""
+    result = {**files, **{path: blob for o in outcomes if isinstance(o, Applied) for path, blob in o.files.items()}}
+    told = ((c, evaluate(c, content(result.get(c.file)))) for c in checks if c.slug == patch.slug)
+    return "; ".join(f"{check.kind} ({check.where}): {said}" for check, said in told if said)
+
+
+def _there(held: Carried, session: Session, files: Mapping[str, Blob | None], refused: Refused) -> tuple[str, ...]:
+    """The lines of upstream's files that have what a patch changes."""
+    upstreams = _files(held, session.base, {place.path for place in refused.there})
+    return tuple(str(place) for place in in_target(refused.there, upstreams.get, files.get))
+
+
+def _with_commits(project: Project, held: Carried, session: Session, dropped: Sequence[Dropped]) -> tuple[Dropped, ...]:
+    """The dropped patches with the commits since which upstream has them, where its history tells."""
+    if (
+        not dropped
+        or session.verb != "rebase"
+        or not history.merge_base(held.repository, session.old_base, session.base)
+    ):
+        return tuple(dropped)
+    steps = {story.patch: story.upstreamed for story in walked(project, held, session.base).stories}
+    commits = {patch: step.commit for patch, step in steps.items() if step}
+    return tuple(
+        one._replace(commit=commits[one.patch].id, title=commits[one.patch].shown) if one.patch in commits else one
+        for one in dropped
+    )
+
+
+def _files(held: Carried, commit: str, paths: Collection[str]) -> dict[str, Blob | None]:
+    with held.repository.objects() as objects:
+        at = trees.read_ids(objects, [commit], paths)[0]
+        contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
+    return {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
 
 
 def _written(project: Project, held: Carried, session: Session, done: Sequence[Applied]) -> str:
@@ -98,9 +171,9 @@ def _written(project: Project, held: Carried, session: Session, done: Sequence[A
         return held.repository.fast_import(stream).decode().split()[-1]
 
 
-def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
+def _stop(held: Carried, opened: Open, stop: Stop) -> ConflictError:
     """Begin the patch in the worktree, and say what is to be done there."""
-    session = opened.session
+    session, patch = opened.session, stop.patch
     tree = opened.worktree(held.repository)
     lay(held, tree, session.tip, patch.reads)
     picked = tree.git("cherry-pick", "--allow-empty", commit_id(session.todo[0]))
@@ -108,24 +181,28 @@ def _stop(held: Carried, opened: Open, patch: Patch) -> ConflictError:
         opened,
         replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
     )
+    rows = [f"{patch.subject}: {_why(held, session, patch)}"]
+    if stop.missed:
+        rows.append(f"  it is not dropped, for without it a check fails: {stop.missed}")
+    if stop.kept:
+        rows.append("  it is to be kept, but does not apply, or would change nothing")
+    then = f"then kz {session.verb} --continue, or --skip to drop the patch, or --abort"
+    files = tree.unmerged()
     if picked.code == 0:
-        head: tuple[str, ...] = (
-            f"{patch.subject}: its hunks do not fit, but git's three-way merge finds a result, committed in the worktree.",
-            "  It may be wrong: look at it (git show) and amend it there if it is.",
-        )
-        then = f"then kz {session.verb} --continue, or --skip to drop the patch, or --abort"
-    else:
-        files = tree.unmerged()
+        rows.append("  git's three-way merge finds a result, committed in the worktree.")
+        rows.append("  It may be wrong: look at it (git show) and amend it there if it is.")
+    elif files:
+        rows += [f"  conflict in {name}" for name in files]
         said = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
-        resolved = [line for line in said if line.startswith("Resolved '")]
-        head = (
-            f"{patch.subject}: {_why(held, session, patch)}",
-            *(f"  conflict in {name}" for name in files),
-            *(f"  {line}" for line in resolved),
-        )
+        rows += [f"  {line}" for line in said if line.startswith("Resolved '")]
         then = f"resolve it there, `git add` the files, then kz {session.verb} --continue; or --skip, or --abort"
+    elif tree.picking():
+        rows.append("  git's three-way merge finds nothing left to change")
+        then = f"change there what is missing, `git add` it, {then}"
+    if stop.applies and session.verb == "rebase":
+        then += "; to apply it as it is: --abort, and begin again with --keep PATCH"
     return ConflictError(
-        "\n".join([*head, *_culprits(held, session, patch), f"  worktree: {tree.path}"]),
+        "\n".join([*rows, *_culprits(held, session, patch), f"  worktree: {tree.path}"]),
         hint=f"{then}. Nothing of the project has changed",
     )
 
@@ -145,7 +222,7 @@ def _why(held: Carried, session: Session, patch: Patch) -> str:
         contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
     files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     found = judge(stack, files.get, {}, lambda *_: None, {})[0]
-    said = f"{found.path}: {found.reason}"
+    said = f"{found.path}: {found.reason}" + (f", at {shown(found.there)}" if found.there else "")
     if found.verdict is Verdict.MISSING and (
         went := history.renamed(held.repository, session.old_base, session.base, found.path)
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.adapters import revisions
@@ -13,7 +14,7 @@ from kz_build.model.project import Project
 from kz_build.model.session import Session
 from kz_build.stages import sessions
 from kz_build.stages.apply import apply_source
-from kz_build.stages.carried import Carried, carried, reading
+from kz_build.stages.carried import Carried, carried, chosen, reading
 from kz_build.stages.finish import Finished, finish, unchanged
 from kz_build.stages.picking import proceed, skipped
 
@@ -32,8 +33,18 @@ def git_source(project: Project, line: str, source: str) -> str:
     return source or found[0]
 
 
-def rebase(project: Project, line: str, source: str, onto: str, into: str = "", watch: Watch | None = None) -> Finished:
+def rebase(
+    project: Project,
+    line: str,
+    source: str,
+    onto: str,
+    into: str = "",
+    keep: Sequence[str] = (),
+    watch: Watch | None = None,
+) -> Finished:
     """Carry a stack to another revision: its line's new pin, or that of a new line `into`.
+
+    The patches of `keep` (file, number, name or subject) are applied also where upstream has what they change.
 
     Raises ConflictError at the first patch that needs a person, with a worktree to resolve it in.
     """
@@ -55,10 +66,11 @@ def rebase(project: Project, line: str, source: str, onto: str, into: str = "", 
             f"{into} would share {held.files.folder} with {line}",
             hint=f"put {{line}} into `patches` of {name} in pins.yaml",
         )
-    return reading(project, held, lambda c: _begun(project, c, onto, into or line))
+    kept = {chosen(held, patch) for patch in keep}
+    return reading(project, held, lambda c: _begun(project, c, onto, into or line, kept))
 
 
-def _begun(project: Project, held: Carried, onto: str, into: str) -> Finished:
+def _begun(project: Project, held: Carried, onto: str, into: str, keep: Collection[int]) -> Finished:
     line, name = held.stack.line, held.stack.source
     base = revisions.known_or_fetched(held.repository, onto)
     tree, _ = apply_source(project, line, name, held.repository.watch)
@@ -79,6 +91,7 @@ def _begun(project: Project, held: Carried, onto: str, into: str) -> Finished:
         digest=held.stack.digest,
         tip=base,
         todo=tuple(commits),
+        keep=tuple(commit for number, commit in enumerate(commits) if number in keep),
     )
     return carry_on(project, held, sessions.begin(project, session, held.repository))
 

@@ -13,6 +13,7 @@ from kz_build.model.github import Pull, slug_of
 from kz_build.model.history import Commit
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.patch import Patch
+from kz_build.model.place import shown
 from kz_build.model.project import Project
 from kz_build.model.trailers import pull_of, trailer
 from kz_build.stages.carried import Carried, carried, reading
@@ -150,5 +151,5 @@ def _wrong(
     if word in ("Pending", "Submitted", "Denied", "Inactive-Upstream") and number in landed:
         rows.append(f"says {word}, but #{number} has landed")
     if there and word != "Backport":
-        rows.append(f"{trunk} has what it changes: the next rebase drops it")
+        rows.append(f"{trunk} has what it changes, at {shown(judgement.there)}: the next rebase drops it")
     return tuple(rows)

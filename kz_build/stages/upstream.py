@@ -12,16 +12,18 @@ from kz_build.adapters.environment import networked
 from kz_build.adapters.files import remove, write_atomic
 from kz_build.adapters.process import find, run
 from kz_build.adapters.worktree import Worktree
+from kz_build.model.attempt import apply_stack
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.errors import ConfigError, ConflictError
 from kz_build.model.patch import Patch
+from kz_build.model.place import shown
 from kz_build.model.project import Project
 from kz_build.model.session import Session
-from kz_build.model.stack import Applied, apply_stack
+from kz_build.model.stack import Applied
 from kz_build.model.trailers import OURS, without_trailers
 from kz_build.stages import sessions
 from kz_build.stages.apply import apply_source
-from kz_build.stages.carried import Carried, carried, reading
+from kz_build.stages.carried import Carried, carried, chosen, reading
 from kz_build.stages.picking import lay, proceed
 from kz_build.stages.rebase import git_source
 
@@ -49,22 +51,11 @@ class Ready:
 def upstream(project: Project, line: str, source: str, patch: str, onto: str, watch: Watch | None = None) -> Ready:
     """Pick one patch of a stack onto upstream's branch. Raises ConflictError like `rebase`, with a worktree to resolve it in."""
     held = carried(project, line, git_source(project, line, source), watch=watch)
-    chosen = _chosen(held, patch)
-    return reading(project, held, lambda c: _begun(project, c, chosen, onto))
+    number = chosen(held, patch)
+    return reading(project, held, lambda c: _begun(project, c, number, onto))
 
 
-def _chosen(held: Carried, name: str) -> int:
-    """Place of the patch that a person means by its file, number, name or subject."""
-    patches = held.stack.patches
-    for i, p in enumerate(patches):
-        if name in (p.name, p.name.removesuffix(".patch"), p.slug, p.subject, p.name.split("-", 1)[0], str(i + 1)):
-            return i
-    raise ConfigError(
-        f"{held.stack.folder} has no patch {name!r}", hint="there are: " + ", ".join(p.name for p in patches)
-    )
-
-
-def _begun(project: Project, held: Carried, chosen: int, onto: str) -> Ready:
+def _begun(project: Project, held: Carried, number: int, onto: str) -> Ready:
     repo = held.repository
     line, name = held.stack.line, held.stack.source
     base = revisions.known_or_fetched(repo, onto)
@@ -77,7 +68,7 @@ def _begun(project: Project, held: Carried, chosen: int, onto: str) -> Ready:
             "\n".join(["the worktree has changes that are not committed:", *(f"  {f}" for f in files)]),
             hint=f"commit them in {tree.path}, or `git checkout` them away, and try again",
         )
-    commit = _bare(project, held, held.stack.patches[chosen], commits[chosen], commits[chosen + 1])
+    commit = _bare(project, held, held.stack.patches[number], commits[number], commits[number + 1])
     session = Session(
         "upstream",
         line,
@@ -85,13 +76,13 @@ def _begun(project: Project, held: Carried, chosen: int, onto: str) -> Ready:
         line,
         onto,
         base,
-        old_base=commits[chosen],
+        old_base=commits[number],
         old_tip=commit,
         stack_tip=commit,
         digest=held.stack.digest,
         tip=base,
         todo=(commit,),
-        patch=held.stack.patches[chosen].name,
+        patch=held.stack.patches[number].name,
     )
     return _ready(project, held, proceed(project, held, sessions.new(project, session)))
 
@@ -123,7 +114,10 @@ def _ready(project: Project, held: Carried, opened: sessions.Open) -> Ready:
     repo = held.repository
     if session.tip == session.base:
         sessions.end(opened, repo)
-        raise ConfigError(f"upstream has it already at {session.version} {session.base[:10]}", hint="drop the patch")
+        there = "".join(f", at {shown(one.there)}" for one in session.dropped)
+        raise ConfigError(
+            f"upstream has it already at {session.version} {session.base[:10]}{there}", hint="drop the patch"
+        )
     said = repo.git("log", "-1", "--format=%B", "--end-of-options", session.tip)
     message = said.decode("utf-8", "replace").rstrip("\n") + "\n"
     words = ("--name-only", "-z", "--end-of-options", session.base, session.tip)

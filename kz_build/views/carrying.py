@@ -8,8 +8,9 @@ from typing import Protocol
 
 from kz_build.model.checks import CheckResult
 from kz_build.model.judgement import Judgement
-from kz_build.model.session import Session
-from kz_build.views.patches import explained
+from kz_build.model.place import shown
+from kz_build.model.session import Dropped, Session
+from kz_build.views.patches import explained, wrapped
 
 
 class Finished(Protocol):
@@ -33,6 +34,8 @@ class Finished(Protocol):
     def judged(self) -> tuple[Judgement, ...]: ...
     @property
     def notes(self) -> tuple[str, ...]: ...
+    @property
+    def dropped(self) -> Sequence[Dropped]: ...
 
 
 class Editing(Protocol):
@@ -100,6 +103,7 @@ def finished(found: Finished) -> str:
     """What was written: notes, git's range-diff, the patches with their verdicts, the files."""
     rows = [f"{found.line} {found.source} {found.version}: tree {found.tree}"]
     rows += [f"  {note}" for note in found.notes]
+    rows += [row for one in found.dropped for row in _dropped(one)]
     if found.range_diff:
         rows += ["range-diff, old to new:", *(f"  {row}".rstrip() for row in found.range_diff.splitlines())]
     for judgement in found.judged:
@@ -107,6 +111,13 @@ def finished(found: Finished) -> str:
         rows += [f"      {text}" for text in explained(judgement)]
     rows += ["written:", *(f"  {name}" for name in found.files)] if found.files else ["nothing changed"]
     return "\n".join(rows)
+
+
+def _dropped(one: Dropped) -> list[str]:
+    """What upstream has of a patch, where, and since when."""
+    name = one.patch.removesuffix(".patch")
+    rows = wrapped(f"{name}: dropped, upstream has it at {shown(one.there)}", "  ", "    ")
+    return rows + (wrapped(f"since {one.title}", " " * 6) if one.title else [])
 
 
 def editing(found: Editing) -> str:
@@ -137,6 +148,7 @@ def standing(sessions: Sequence[tuple[Session, Path]]) -> str:
         if session.picking:
             rows.append(f"  stopped at: {session.stopped}; {len(session.todo)} to come")
         rows += [f"  {note}" for note in session.notes]
+        rows += [row for one in session.dropped for row in _dropped(one)]
         rows.append(
             f"  kz {session.verb} --continue, " + ("" if session.verb == "upstream" else "--skip, ") + "or --abort"
         )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kz_build.model.history import Story
+from kz_build.model.judgement import Verdict
 from kz_build.views.history import History
-from kz_build.views.patches import Verified, cell, explained
+from kz_build.views.patches import Verified, cell, explained, notes
 
 LEGEND = """\
 `clean` applies as it is · `+N` applies N lines away · `upstreamed` upstream has it · `merged` only git's three-way merge finds
@@ -44,6 +45,12 @@ def _table(found: Verified) -> str:
     for target, row in zip(found.targets, found.rows, strict=True):
         cells = [cell(j) if j.holds else f"**{cell(j)}**" for j in row]
         rows.append(f"| {target.name} | {target.date} | " + " | ".join(cells) + " |")
+    there = [(name, j, targets) for name, j, targets in notes(found) if j.verdict is Verdict.UPSTREAMED]
+    if there:
+        rows += ["", "Upstreamed:", ""]
+    for name, judgement, targets in there:
+        rows.append(f"- `{name.removesuffix('.patch')}` at {', '.join(targets)}")
+        rows += [f"  - {text}" for text in explained(judgement)]
     return "\n".join(rows) + "\n"
 
 

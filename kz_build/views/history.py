@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kz_build.model.history import Commit, Step, Story
 from kz_build.model.judgement import Judgement, Verdict
-from kz_build.views.patches import cell, without, wrapped
+from kz_build.views.patches import cell, upstreamed, without, wrapped
 
 
 class History(Protocol):
@@ -45,6 +45,8 @@ def text(found: History, why: Mapping[tuple[str, str], str]) -> str:
     ]
     for story in found.stories:
         rows += wrapped(f"{story.patch.removesuffix('.patch')}: {_summary(story)}", "  ")
+        if story.now.verdict is Verdict.UPSTREAMED:
+            rows += wrapped(upstreamed(story.now), " " * 6)
         if not story.start.holds:
             rows.append(
                 f"      {_state(story.start)} already at {found.parted[:10]}, where {found.pin} left {found.to}"
@@ -121,6 +123,8 @@ def _step(found: History, story: Story, step: Step) -> list[str]:
     rows = wrapped(said, " " * 6, " " * 33)
     if step.judgement.verdict is Verdict.MISSING:
         rows += wrapped(step.judgement.reason, " " * 28)
+    if step.judgement.verdict is Verdict.UPSTREAMED:
+        rows += wrapped(upstreamed(step.judgement), " " * 28)
     for intent in step.judgement.intents:
         rows += wrapped(f"intent: {intent}", " " * 28)
     return rows + wrapped("; ".join(marks), " " * 28, "")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from kz_build.model.judgement import Judgement, Verdict
+from kz_build.model.place import shown
 
 WIDTH = 80
 
@@ -104,7 +105,7 @@ def notes(found: Verified) -> list[tuple[str, Judgement, list[str]]]:
             if j.verdict in (Verdict.CLEAN, Verdict.OFFSET) and not j.intents:
                 continue
             merged = re.sub(r"^@@.*", "", j.merged, flags=re.MULTILINE)  # the same result some lines away is the same
-            key = (name, j.verdict, j.path, j.reason, j.without, j.intents, merged)
+            key = (name, j.verdict, j.path, j.reason, j.without, j.intents, j.there, merged)
             said.setdefault(key, (name, j, []))[2].append(_name(target))
     return list(said.values())
 
@@ -116,12 +117,18 @@ def explained(judgement: Judgement) -> list[str]:
         hunk = judgement.line and judgement.verdict is not Verdict.MISSING
         where = f" (hunk at line {judgement.line} of the patch)" if hunk else ""
         rows.append(f"{judgement.path}: {judgement.reason}{where}")
+        rows += [f"its lines stand at {shown(judgement.there)}"] if judgement.there else []
     elif judgement.verdict is Verdict.UPSTREAMED:
-        rows.append(f"{judgement.path}: {judgement.reason}; drop the patch there")
+        rows.append(f"{upstreamed(judgement)}; drop the patch there")
     rows += [f"intent: {text}" for text in judgement.intents]
     if judgement.without:
         rows.append(without(judgement))
     return rows
+
+
+def upstreamed(judgement: Judgement) -> str:
+    """Where what a patch changes is there already."""
+    return f"{judgement.reason}, at {shown(judgement.there)}"
 
 
 def without(judgement: Judgement) -> str:

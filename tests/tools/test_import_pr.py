@@ -178,7 +178,10 @@ def test_status_sees_it_move_land_and_close(ours: Project, make_api: Callable[[]
     ours.upstream.commit("Better b (#7)", {"b.txt": put(text(), 3, "better")}, tag="v3")
     said = claims(ours, "--fetch", GITHUB_API_URL="http://127.0.0.1:1")[name]
     assert "landed as" in str(said["facts"]) and "first in v3" in str(said["facts"])
-    assert said["wrong"] == ["says Submitted, but #7 has landed", "main has what it changes: the next rebase drops it"]
+    assert said["wrong"] == [
+        "says Submitted, but #7 has landed",
+        "main has what it changes, at b.txt:1-6: the next rebase drops it",
+    ]
     shown = ours.kz("status").stdout
     assert "    ! says Submitted, but #7 has landed\n" in shown
     assert ours.kz("rebase", "--onto", "v3").returncode == 0

@@ -87,7 +87,9 @@ def test_what_upstream_has_is_dropped_with_its_checks_and_said_so(ours: Project)
     ours.upstream.commit("Only a", {"b.txt": text()}, tag="v5")
     done = ours.kz("rebase", "--onto", "v5")
     assert done.returncode == 0, done.stderr
-    assert "first: dropped, upstream has it" in done.stdout
+    taken = ours.upstream.git("rev-parse", "v4")[:10]
+    said = f"  0001-first: dropped, upstream has it at a.txt:9-15\n      since {taken} 2026-01-04 Take ours (#4)\n"
+    assert said in done.stdout, done.stdout
     assert "checks.yaml: what it asked of first went with the patch" in done.stdout
     stack = ours.root / "patches" / "l" / "up"
     assert sorted(p.name for p in stack.iterdir()) == ["0001-second.patch", "checks.yaml", "series"]

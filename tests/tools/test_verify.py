@@ -181,7 +181,7 @@ def test_on_github_annotations_stand_at_the_hunk_and_a_summary_is_written(checke
     assert f"::error file=patches/l/up/0001-ours.patch,line={number},title=up content::" in done.stdout
     assert "other.txt contains '50%25, bad'" in done.stdout and "title=up intent::" in done.stdout
     assert (
-        ",title=up upstreamed::upstreamed at v3; a.txt: what it changes is there already; drop the patch there"
+        ",title=up upstreamed::upstreamed at v3; what it changes is there already, at a.txt:7-13; drop the patch there"
         in done.stdout
     )
     assert [row.split(" ")[0] for row in rows].count("::notice") == 1
