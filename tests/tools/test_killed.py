@@ -28,12 +28,17 @@ ADDED, LISTED, CHECKED_OUT, FINISHED = (
 
 
 @pytest.fixture
-def ours(tmp_path: Path, kz: Kz) -> Project:
+def ours(tmp_path: Path, kz_process: Kz) -> Project:
     """Two patches on v1, with checks; at v3 upstream rewrote the line of the second. `big` is large on a disk, not in a pack."""
     upstream = started(tmp_path)
     upstream.commit("Add a big file", {"big": "0" * 100_000}, tag="big")
     made = project(
-        tmp_path, kz, upstream, [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})], checks=CHECKS, pin="big"
+        tmp_path,
+        kz_process,
+        upstream,
+        [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})],
+        checks=CHECKS,
+        pin="big",
     )
     upstream.commit("Rewrite b (#3)", {"b.txt": put(text(), 10, "theirs")}, tag="v3")
     return made

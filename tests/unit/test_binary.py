@@ -114,7 +114,7 @@ def test_a_change_without_data_names_its_blobs(words: bytes) -> None:
     header = b"".join(LITERAL.splitlines(keepends=True)[:2])
     (change, other) = read(header + words + CREATED)
     ids = blob_id(SMALL[0]), blob_id(SMALL[1])
-    assert change == FileChange("f", (), old_mode="100644", binary=Binary(*ids, None, None), line=1)
+    assert change == FileChange("f", (), old_mode="100644", binary=Binary(*ids, None, None), line=1, made_for=ids[0])
     assert other.path == "n"
 
 

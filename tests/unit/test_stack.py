@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
+from kz_build.model.attempt import apply_stack, attempt
 from kz_build.model.intent import Check
 from kz_build.model.objects import blob_id
 from kz_build.model.patch import FileChange, Patch
-from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_patch, apply_stack, attempt, content, overlaid
+from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_patch, content, overlaid
 from tests.gitapply import reader
 from tests.unit.test_binary import LITERAL, SMALL
 from tests.unit.test_diff import HUNK, NAMES, one, read
@@ -284,7 +285,7 @@ def test_what_is_there_already_is_upstreamed() -> None:
 
     there = tried({"f": ABC_AFTER}, edit("f"))
     assert isinstance(there, Refused) and there.upstreamed
-    assert (there.path, there.patch_line, there.reason) == ("f", 5, "what it changes is already there")
+    assert (there.path, there.patch_line, there.reason) == ("f", 5, "what it changes is there already")
     assert isinstance(tried({"f": ABC}, edit("f")), Applied)
     neither = tried({"f": X}, edit("f"))
     assert isinstance(neither, Refused) and not neither.upstreamed
