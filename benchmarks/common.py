@@ -130,9 +130,10 @@ def trial(project: Project, work: Path) -> Trial:
 
 def peers_clone(project: Project, found: Trial) -> Path:
     """A clone of upstream for the peers, made once, beside the store. What it lacks comes in the uncounted round."""
-    made = git.Repository(cache_root() / "bench" / f"{found.name}.git")
+    url = project.git_url(project.pins.source(found.name))
+    made = git.Repository(cache_root() / "bench" / f"{found.name}.git", url=url)
     if not made.exists():
-        made.create(project.git_url(project.pins.source(found.name)))
+        made.create()
         revisions.fetch_names(made)
     return made.path
 

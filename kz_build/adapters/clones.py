@@ -22,7 +22,7 @@ from kz_build.model.stack import Blob
 
 def clone(root: Path, path: str, url: str, watch: Watch | None = None) -> git.Repository:
     """The store's partial clone of an address, named after the last part of `path`; it may not be made yet."""
-    return git.Repository(git.repository_path(root, Path(path).name, url), watch)
+    return git.Repository(git.repository_path(root, Path(path).name, url), watch, url)
 
 
 def fetch_commit(
@@ -32,7 +32,7 @@ def fetch_commit(
     repo = clone(root, name, url, watch)
     if not repo.has(commit):
         with locks.locked(root, repo.path.name, repo.watch):
-            repo.create(url)
+            repo.create()
             if not repo.has(commit):
                 repo.fetch_commit(commit, version, history=history)
     return repo
@@ -51,14 +51,14 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
             marker.touch()
 
 
-def import_folder(root: Path, path: str, folder: Path) -> TreeAt:
+def import_folder(root: Path, path: str, folder: Path, watch: Watch | None = None) -> TreeAt:
     """A folder's content as a commit in the store."""
-    return import_files(root, path, store.folder_files(folder), "a folder")
+    return import_files(root, path, store.folder_files(folder), "a folder", watch)
 
 
-def import_files(root: Path, path: str, files: dict[str, Blob], message: str) -> TreeAt:
+def import_files(root: Path, path: str, files: dict[str, Blob], message: str, watch: Watch | None = None) -> TreeAt:
     """Files as a commit in the store; the same files give the same commit anywhere."""
-    repo = git.Repository(git.contents_path(root))
+    repo = git.Repository(git.contents_path(root), watch)
     with locks.locked(root, repo.path.name, repo.watch):
         repo.create()
         commit = repo.fast_import(fastimport.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -11,15 +12,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.adapters.environment import networked, plain
-from kz_build.adapters.files import disk_errors, remove, write_atomic
+from kz_build.adapters.files import disk_errors, new_folder, remove, write_atomic
+from kz_build.adapters.git_locks import past_left_locks
 from kz_build.adapters.objects import Objects
 from kz_build.adapters.process import Output, checked, conversation, followed, required, run
-from kz_build.model.errors import CommandError
+from kz_build.model.errors import CommandError, StorageError
 from kz_build.model.exclude import excluded
 from kz_build.model.rules import bad_id
 
 if TYPE_CHECKING:
     from kz_build.model.events import Watch
+
+
+_CLONE = """[core]
+\trepositoryformatversion = 1
+\tbare = true
+[extensions]
+\tpartialClone = origin
+[remote "origin"]
+\turl = {url}
+\tpromisor = true
+\tpartialclonefilter = blob:none
+[gc]
+\tauto = 0
+"""
+"""Configuration of a partial clone. For worktrees git adds to it, and moves `bare` elsewhere."""
+
+
+_FULL = "(?m)^(?!remote:).*(?:No space left on device|Disk quota exceeded)"
 
 
 class Entry(NamedTuple):
@@ -71,10 +91,11 @@ def contents_path(store: Path) -> Path:
 
 
 class Repository(NamedTuple):
-    """A bare repository in the store, and who watches what is fetched into it."""
+    """A bare repository in the store, who watches what is fetched into it, and the address that it is a partial clone of."""
 
     path: Path
     watch: Watch | None = None
+    url: str = ""
 
     def argv(self, *words: str) -> list[str]:
         """A git command line on this repository."""
@@ -82,35 +103,56 @@ class Repository(NamedTuple):
 
     def git(self, *words: str, stdin: bytes = b"") -> bytes:
         """Run local plumbing; gives its output. Raises CommandError."""
-        return checked(self.argv(*words), env=local_environment(), stdin=stdin)
+        argv = self.argv(*words)
+        done = past_left_locks(self.path, lambda: run(argv, env=local_environment(), stdin=stdin))
+        required(argv, done)
+        return done.stdout
 
     def exists(self) -> bool:
-        """Whether it was made."""
-        return (self.path / "HEAD").is_file()
+        """Whether it was made and git can work in it, from a look at four names: hot verbs ask."""
+        return not self._damaged()
 
-    def create(self, url: str = "") -> None:
-        """Make it if it is not there: a promisor clone of `url`, so that blobs may be absent."""
-        if self.exists():
+    def _damaged(self) -> list[str]:
+        """What git needs of a repository and is not there, or is not what `create` leaves."""
+        found = [name for name in ("objects", "refs") if not (self.path / name).is_dir()]
+        if not _content(self.path / "HEAD").startswith(b"ref: refs/"):
+            found.append("HEAD")
+        wanted = set(self._configuration().split("\n")) - {"\tbare = true"}
+        if not wanted <= set(_content(self.path / "config").decode("utf-8", "replace").split("\n")):
+            found.append("config")
+        return found
+
+    def _configuration(self) -> str:
+        return _CLONE.format(url=_quoted(self.url)) if self.url else "[core]\n"
+
+    def create(self) -> None:
+        """Make it where it is not there; with an address as a promisor clone, so that blobs may be absent.
+
+        A kill leaves nothing or the whole. A damaged one gets back what it lacks: a worktree may have commits in it that
+        nobody else has. Only without `objects` it is made anew. The caller holds its lock.
+        """
+        damaged = self._damaged()
+        if not damaged:
             return
-        with disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            checked(["git", "init", "--quiet", "--bare", "--end-of-options", str(self.path)], env=local_environment())
-        if url:
-            lines = [
-                "[core]",
-                "\trepositoryformatversion = 1",
-                "\tbare = true",
-                "[extensions]",
-                "\tpartialClone = origin",
-                '[remote "origin"]',
-                f"\turl = {_quoted(url)}",
-                "\tpromisor = true",
-                "\tpartialclonefilter = blob:none",
-                "[gc]",
-                "\tauto = 0",
-                "",
-            ]
-            write_atomic(self.path / "config", "\n".join(lines).encode())
+        there = self.path.exists()
+        with _disk_errors(self.path):
+            if "objects" in damaged:
+                with new_folder(self.path) as made:
+                    self._init(made)
+            else:
+                for name in damaged:
+                    remove(self.path / name)
+                self._init(self.path)
+        if there and self.watch:
+            from kz_build.model.events import Event
+
+            name, how = f"{self.path.parent.name}/{self.path.name}", "made anew" if "objects" in damaged else "repaired"
+            self.watch(Event("", text=f"{name} in the store was damaged ({', '.join(damaged)}) and has been {how}"))
+
+    def _init(self, folder: Path) -> None:
+        checked(["git", "init", "--quiet", "--bare", "--end-of-options", str(folder)], env=local_environment())
+        if self.url:
+            write_atomic(folder / "config", self._configuration().encode())
 
     def has(self, commit: str) -> bool:
         """Whether a commit is here, with its trees."""
@@ -153,13 +195,21 @@ class Repository(NamedTuple):
         """Fetch commits and trees from upstream, and only those blobs that are asked for; return the command and its end."""
         argv = self.argv(*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
         argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
-        if self.watch is None:
-            return argv, run(argv, env=networked(), stdin=stdin)
-        from kz_build.adapters.progress import Told
 
-        told = Told(self.path.stem.rpartition("-")[0], self.watch)
-        code = followed(argv, told.line, env=networked(), stdin=stdin)
-        return argv, Output(code, b"", told.said.encode())
+        def once() -> Output:
+            if self.watch is None:
+                return run(argv, env=networked(), stdin=stdin)
+            from kz_build.adapters.progress import Told
+
+            told = Told(self.path.stem.rpartition("-")[0], self.watch)
+            code = followed(argv, told.line, env=networked(), stdin=stdin)
+            return Output(code, b"", told.said.encode())
+
+        with _disk_errors(self.path):
+            done = past_left_locks(self.path, once)
+            if re.search(_FULL, done.stderr.decode("utf-8", "replace")):
+                required(argv, done)
+        return argv, done
 
     def index_packs(self) -> None:
         """One index over all packs: every fetch leaves one more, and git opens them all for any read.
@@ -174,7 +224,7 @@ class Repository(NamedTuple):
 
     def repack(self) -> None:
         """All objects in one pack, and one of those that upstream promises; none goes."""
-        with disk_errors(self.path):
+        with _disk_errors(self.path):
             self.git("-c", "repack.writeBitmaps=false", "repack", "-a", "-d", "--keep-unreachable", "--quiet")
         self.index_packs()
 
@@ -203,7 +253,7 @@ class Repository(NamedTuple):
 
     def fast_import(self, stream: bytes) -> bytes:
         """Feed `git fast-import`; gives what it prints."""
-        with disk_errors(self.path):
+        with _disk_errors(self.path):
             return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
 
     def checkout(self, entries: Sequence[Entry], folder: Path) -> None:
@@ -214,7 +264,7 @@ class Repository(NamedTuple):
         env = {**local_environment(), "GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder)}
         listing = b"".join(f"{e.mode} {e.id}\t".encode() + os.fsencode(e.path) + b"\0" for e in files)
         try:
-            with disk_errors(folder):
+            with _disk_errors(folder):
                 checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)
                 checked(
                     self.argv(
@@ -230,15 +280,31 @@ class Repository(NamedTuple):
                     env=env,
                     cwd=folder,
                 )
-        except CommandError as error:
-            if "No space left" in str(error):
+        except StorageError:
+            with contextlib.suppress(OSError):
                 remove(folder)
-                raise CommandError(
-                    f"the disk of {folder} is full", hint="free space there and run the command again"
-                ) from error
             raise
         finally:
             index.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """As `disk_errors`, also where it is git that finds the disk full."""
+    with disk_errors(path):
+        try:
+            yield
+        except CommandError as error:
+            if re.search(_FULL, str(error)):
+                raise OSError(errno.ENOSPC, str(error)) from error
+            raise
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _quoted(text: str) -> str:

@@ -68,6 +68,8 @@ def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
     objects = path / "objects"
     if (objects / "info" / "alternates").exists():
         raise _tampered(store, path, "borrows objects from elsewhere (objects/info/alternates)")
+    if not objects.is_dir():
+        raise _tampered(store, path, "has no folder objects")
     now = _stamps(objects)
     before = {} if again else _sealed(store, path)
     changed = [name for name in now if before.get(name) != now[name]]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Event:
     """`phase` is at `done` of `total` (0 where unknown), in `bytes` or in things; `text` is a line for people, '' for mere
-    progress."""
+    progress. A line without a phase is shown and stays."""
 
     phase: str
     done: int = 0

@@ -62,14 +62,11 @@ def carried(project: Project, line: str, name: str, *, new: bool = False, watch:
     overridden = project.pins.overridden(line, name)
     entry: Any = project.lock.entry(line, name) if overridden else project.locked(line, name)
     source = project.pins.source(name)
-    path = (
-        git.contents_path(project.store)
-        if source.kind == "wheel"
-        else git.repository_path(project.store, source.name, project.git_url(source))
-    )
+    url = "" if source.kind == "wheel" else project.git_url(source)
+    path = git.repository_path(project.store, source.name, url) if url else git.contents_path(project.store)
     base = "" if overridden else str(entry.get("commit") or "")
     locked = str(((entry or {}).get("patched") or {}).get("tree") or "")
-    return Carried(files, source, project.pins.line(line)[name], git.Repository(path, watch), base, locked)
+    return Carried(files, source, project.pins.line(line)[name], git.Repository(path, watch, url), base, locked)
 
 
 def chosen(held: Carried, name: str) -> int:
@@ -106,7 +103,8 @@ def _fetched(project: Project, held: Carried) -> Carried:
         at = found.trees[0]
     else:
         assert found.file is not None
-        at = clones.import_files(project.store, "", store.wheel_files(found.file), found.identity)
+        content = store.wheel_files(found.file)
+        at = clones.import_files(project.store, "", content, found.identity, held.repository.watch)
     return held._replace(
         repository=git.Repository(at.repository, held.repository.watch),
         base=at.commit,

@@ -91,7 +91,7 @@ def _bring(project: Project, request: Request, source: Source) -> Fetched:
             raise ConfigError(
                 f"the folder of {source.name}, {folder}, is not there", hint="mend `sources` in pins.local.yaml"
             )
-        tree = clones.import_folder(project.store, "", folder)
+        tree = clones.import_folder(project.store, "", folder, request.watch)
         return Fetched(
             source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine"
         )
@@ -245,5 +245,5 @@ def _bring_submodules(
                     f"the folder of submodule {path}, {folder}, is not there",
                     hint="mend `submodules` in pins.local.yaml",
                 )
-            trees.append(clones.import_folder(project.store, path, folder))
+            trees.append(clones.import_folder(project.store, path, folder, watch))
     return sorted(trees, key=lambda t: t.path)

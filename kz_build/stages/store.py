@@ -44,7 +44,8 @@ def entries(projects: Sequence[Project]) -> tuple[Entry, ...]:
     found = []
     for kind in sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")):
         if kind in CONTENT:
-            made = [_entry(root, kind, path, needed) for path in (root / kind).iterdir()]
+            paths = [path for path in (root / kind).iterdir() if not path.name.startswith(".")]  # not one in the making
+            made = [_entry(root, kind, path, needed) for path in paths]
             found += sorted(made, key=lambda e: (-e.size, e.name))
         elif kind != "locks":
             found.append(Entry(kind, "", _size(root / kind), _changed(root / kind), ()))

@@ -129,6 +129,8 @@ class Live:
     def event(self, event: Event) -> None:
         """Progress of a build or a fetch."""
         if event.text:
+            if not event.phase:
+                self.note(event.text)
             return
         phase, done, total = event.phase, event.done, event.total
         if not sys.stderr.isatty():
