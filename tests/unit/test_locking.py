@@ -188,7 +188,7 @@ def test_a_submodule_that_cannot_be_reached_is_left_unknown_and_said(world: Worl
 def test_an_upstream_that_cannot_be_reached(world: World) -> None:
     world.gone.add("https://h/up")
     resolved = world.lock("up")
-    unknown = {"kind": "git", "version": "v1", "commit": None, "tree": None, "submodules": {}}
+    unknown: dict[str, Any] = {"kind": "git", "version": "v1", "commit": None, "tree": None, "submodules": {}}
     assert resolved.lock.lines == {"l": {"up": unknown}}
     assert resolved.notes == ("up v1: git fetch failed: fatal: no https://h/up; left unknown",)
     world.old = {"up": UP}
