@@ -18,6 +18,7 @@ from kz_build.model.lock import Lock
 from kz_build.model.pins import Pins
 from kz_build.model.plan import Layout, Plan
 from kz_build.model.project import Project
+from kz_build.model.sources import Fetched
 from kz_build.stages import audit as stage
 from kz_build.stages.audit import Audited, Rules, audit, audit_files, recorded
 from kz_build.stages.build import Built
@@ -208,6 +209,7 @@ REGISTERED = [Section(".rodata", b"\0La/B;\0go\0a/C\0up\0", ALLOC)]
         (("a/B.go",), (), PASS, "1 methods of 1 classes"),
         (("a/B.go", "a/B.up", "a/C.go"), (), PASS, "3 methods of 2 classes"),
         (("a/B.go", "a/D.go", "a/B.down", "a/E$F.x"), (), FAIL, "not registered: D.go B.down E$F.x"),
+        (("D.go",), (), FAIL, "not registered: D.go"),
         (("a/B.go", "a/D.go"), ("a/B",), PASS, "1 methods of 1 classes"),
         (("a/B.go",), ("a/B", "a/Z", "a/Y"), FAIL, "the Java sources declare no native method of a/Y a/Z"),
         ((), (), FAIL, "the Java sources declare no native method"),
@@ -389,6 +391,12 @@ def test_the_home_folder_must_not_either_but_the_root_of_a_disk_is_in_every_path
     assert answer(audit(project(folder), built(folder, libx=data), ()), "paths")[0] is PASS
 
 
+def test_what_differs_on_a_line_is_audited_so(folder: Path) -> None:
+    ours = project(folder)
+    ours.pins.data["targets"]["t"]["when"] = {"l": {"abi": "x86_64"}, "m": {"abi": "arm64-v8a"}}
+    assert answer(audit(ours, built(folder, libx=good(machine=X86_64)), ()), "elf")[0] is PASS
+
+
 def test_an_audit_is_kept_until_something_that_it_is_about_changes(folder: Path) -> None:
     ours, build = project(folder), built(folder, libx=good())
     first = audit(ours, build, ())
@@ -412,18 +420,19 @@ def test_an_audit_is_kept_until_something_that_it_is_about_changes(folder: Path)
 
 def test_the_java_sources_are_part_of_what_an_audit_is_about(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java: dict[str, bytes] = {"A.java": b'package a; class B { native void go(); } loadLibrary("x")'}
-    monkeypatch.setattr(stage, "java_sources", lambda sources, wanted: java if wanted else {})
+    fetched = (Fetched("s", "git", "v1", "commit x"),)
+    monkeypatch.setattr(stage, "java_sources", lambda sources, wanted: java if wanted and sources == fetched else {})
     ours = project(folder, java={"source": "s", "paths": [], "classes": ["a/B"]})
     build = built(folder, libx=good(functions=("JNI_OnLoad", "Java_a_B_go")))
-    assert answer(audit(ours, build, ()), "natives") == (PASS, "1 methods of 1 classes", False)
+    assert answer(audit(ours, build, fetched), "natives") == (PASS, "1 methods of 1 classes", False)
     java["A.java"] = b'package a; class B { native void went(); } loadLibrary("x")'
-    assert answer(audit(ours, build, ()), "natives")[:2] == (FAIL, "not registered: B.went")
+    assert answer(audit(ours, build, fetched), "natives")[:2] == (FAIL, "not registered: B.went")
     java["A.java"] = b"package a; class B { native void went(); }"
-    assert "natives" not in {r.check for r in audit(ours, build, ())}
+    assert "natives" not in {r.check for r in audit(ours, build, fetched)}
     gone = project(folder, java={"source": "s", "paths": [], "classes": ["a/Z"]})
     java["A.java"] = b'package a; class B { native void go(); } loadLibrary("x")'
     said = "the Java sources declare no native method of a/Z"
-    assert answer(audit(gone, build, ()), "natives")[:2] == (FAIL, said)
+    assert answer(audit(gone, build, fetched), "natives")[:2] == (FAIL, said)
 
 
 @pytest.mark.parametrize("record", ["", "no json", '{"sizes": {}}', "{}"])

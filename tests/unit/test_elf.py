@@ -197,6 +197,17 @@ def test_paths_of_the_build_machine(library: Path, sections: list[Section], foun
     assert reader.strings_with(library, ()) == ()
 
 
+def test_a_folder_is_taken_to_the_letter(library: Path) -> None:
+    made(library, elf(sections=[Section(".a", b"/home/maX/a\0/home/ma/b\0/home/m.x/c\0/home/mox/d\0")]))
+    assert reader.strings_with(library, ("/home/maX",)) == ((".a", "/home/maX/a"),)
+    assert reader.strings_with(library, ("/home/m.x//",)) == ((".a", "/home/m.x/c"),)
+
+
+def test_a_string_of_another_section_does_not_count(library: Path) -> None:
+    sections = [Section(".rodata", b"unload\0", ALLOC), Section(".debug_str", b"\0load\0")]
+    assert reader.texts(made(library, elf(sections=sections)), ("load",)) == set()
+
+
 def test_without_section_headers_the_whole_file_is_searched(library: Path) -> None:
     made(library, elf(soname="/home/me/libx.so"))
     assert reader.strings_with(library, ("/home/me",)) == (("file", "/home/me/libx.so"),)
@@ -210,7 +221,7 @@ def test_only_the_first_few_paths_are_named(library: Path) -> None:
 
 
 def test_files_that_debug_information_names(library: Path) -> None:
-    names = b"/src/et/a/../b.cpp\0/src/et/c.h\0/src/et2/d.h\0/src/et\0/src/et/\xff\n"
+    names = b"/src/et/a/../b.cpp\0/src/et/c.h\0/src/et2/d.h\0/src/et\0/src/et/\xff\n/src/X/g.c\0"
     sections = [
         Section(".debug_line_str", names),
         Section(".debug_str", b"/src/et/e.c"),
@@ -218,6 +229,7 @@ def test_files_that_debug_information_names(library: Path) -> None:
     ]
     made(library, elf(sections=[*sections, Section(".debug_line", b"/src/et/f.c\0")]))
     wanted = {"/src/et/b.cpp", "/src/et/c.h", "/src/et/\ufffd", "/src/et/e.c", "/src/et/f.c"}
+    assert reader.compiled_from(library, "/src/X") == {"/src/X/g.c"}
     assert reader.compiled_from(library, "/src/et/") == reader.compiled_from(library, "/src/et") == wanted
 
 
@@ -248,6 +260,8 @@ def test_the_content_of_all_sections(library: Path) -> None:
         (b"$load\0/load\0_load\0", set()),
         (b"unload\0 load\0", {"load"}),
         (b"unload\0load\0", {"load"}),
+        (b"\0load\0unload\0", {"load"}),
+        (b"unload\0 load\0unload\0", {"load"}),
         (b"load_more\0loa\0", set()),
         (b"load", set()),
     ],

@@ -33,6 +33,8 @@ def methods(text: str) -> list[tuple[str, str]]:
         ("object O { @JvmStatic external fun go() }", [("O", "go")]),
         ("class C { private external fun go(a: Int) }", [("C", "go")]),
         ("class C { // native void go();\n /* native void go();\n */ }", []),
+        ("class/* of */C { native/* code */void go(); }", [("C", "go")]),
+        ("class A { class C { companion object { @JvmStatic external fun go() } } }", [("A$C", "go")]),
         ('class C { String s = "native void go();"; }', []),
         ('class C { String s = "\\" // "; native void go(); }', [("C", "go")]),
         ("class C { String s = nativeOrder(); boolean native_; }", []),

@@ -12,7 +12,7 @@ from kz_build.model.objects import blob_id
 from kz_build.model.patch import FileChange, Patch
 from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_patch, content, overlaid
 from tests.gitapply import reader
-from tests.unit.test_binary import LITERAL, SMALL
+from tests.unit.test_binary import CREATED, LITERAL, SMALL
 from tests.unit.test_diff import HUNK, NAMES, one, read
 
 Tree = Mapping[str, Blob]
@@ -73,7 +73,7 @@ def applied(tree: Tree, *diffs: bytes, gnu: bool = False) -> dict[str, Blob | No
 def refused(tree: Tree, *diffs: bytes, gnu: bool = False) -> tuple[str, str, int]:
     """Where and why a patch is refused, with the line in its file."""
     outcome = apply_patch(patch(*diffs, gnu=gnu), lambda path: reader(tree, path))
-    assert isinstance(outcome, Refused) and not outcome.upstreamed
+    assert isinstance(outcome, Refused) and outcome.upstreamed is False
     return outcome.path, outcome.reason, outcome.patch_line
 
 
@@ -106,6 +106,7 @@ def test_files_are_changed_made_moved_copied_and_deleted() -> None:
     assert applied(tree, chmod("run")) == {"run": file(b"x\n", "100755")}
     assert applied(tree, move("l", "k")) == {"l": None, "k": link(b"x")}
     assert applied({"f": file(SMALL[0])}, LITERAL) == {"f": file(SMALL[1])}
+    assert applied({}, CREATED) == {"n": file(b"\0new")}
     assert applied({"f": file(SMALL[0], "100755")}, LITERAL) == {"f": file(SMALL[1], "100755")}
     everything = (edit("f"), delete("x"), move("old", "new"))
     assert applied(tree, *everything) == {"f": ABC_AFTER, "x": None, "old": None, "new": file(b"a\nb\nc\n", "100755")}
@@ -125,6 +126,10 @@ def test_the_hunks_that_sat_at_an_offset_are_listed() -> None:
     assert offsets(*lines) == ()
     assert offsets(*lines[:5], b"+", *lines[5:]) == (("f", 18, 1),)
     assert offsets(*lines[:5], *lines[7:]) == (("f", 18, -2),)
+    moved = {"f": file(b"x\na\nb\nc\n"), "g": file(b"x\ny\na\nb\nc\n")}
+    second_line = edit("f").replace(b"-1,3 +1,3", b"-2,3 +2,3"), edit("g").replace(b"-1,3 +1,3", b"-2,3 +2,3")
+    outcome = apply_patch(patch(*second_line), lambda path: reader({**moved, "f": file(b"x\nz\na\nb\nc\n")}, path))
+    assert isinstance(outcome, Applied) and outcome.offsets == (("f", 5, 1), ("g", 14, 1))
 
 
 @pytest.mark.parametrize(
@@ -262,6 +267,7 @@ def test_patches_of_others_are_applied_as_gnu_patch_does(
     ("tree", "diff", "reason"),
     [
         ({}, PLAIN_EDIT, "the file is not there"),
+        ({}, b"--- a/f\n+++ b/f\n@@ -3,0 +4 @@\n+x\n", "the file is not there"),
         ({"f": link(b"x")}, PLAIN_EDIT, "it is a symbolic link"),
         ({"f": file(b"y\n")}, PLAIN_NEW, "the file it creates is there already"),
         ({"f": file(SMALL[0])}, LITERAL, "GNU patch takes no binary changes"),

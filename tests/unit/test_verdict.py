@@ -47,6 +47,7 @@ def judged(
 
 def verdict(diff: bytes, tree: Tree) -> tuple[Verdict, str, int, int, str]:
     (found,) = judged(stack(patch(diff)), tree)
+    assert found.patch == "0001-x.patch"
     return found.verdict, found.path, found.line, found.offset, found.reason
 
 
@@ -80,12 +81,11 @@ def test_the_verdict_on_a_changed_line(there: str, found: Verdict, offset: int, 
 def test_a_line_whose_white_space_changed_is_said_so() -> None:
     tree = {"f": file(b"a\nb\nc\nd\ne\n  f\ng\nh\n")}
     assert verdict(MIDDLE, tree)[4] == stands("f", "has other white space now")
-    indented = one(b"@@ -1,3 +1,1 @@\n-\tgone \xff\n-  kept\n c\n", *NAMES)
+    indented = one(b"@@ -1,3 +1,1 @@\n-gone \xff\n-  kept\n c\n", *NAMES)
     # The line that is gone whole says more than the one that was only indented.
     assert verdict(indented, {"f": file(b"kept\nc\n")})[4] == stands("gone \ufffd", "is gone")
-    assert verdict(indented, {"f": file(b"kept\ngone \xff\nc\n")})[4] == stands(
-        "gone \ufffd", "has other white space now"
-    )
+    both = {"f": file(b"kept\n gone \xff\nc\n")}
+    assert verdict(indented, both)[4] == stands("gone \ufffd", "has other white space now")
 
 
 def test_lines_that_are_no_longer_together() -> None:
@@ -146,6 +146,7 @@ def test_a_patch_is_as_bad_off_as_the_worst_of_its_files() -> None:
         0,
         stands("b", "is gone"),
     )
+    assert verdict(both, {"f": ABC, "g": lines("xyz")}) == (Verdict.CONTENT, "g", 14, 0, stands("b", "is gone"))
     assert verdict(both, {"f": lines("xyz")}) == (Verdict.MISSING, "g", 14, 0, "the file is not there")
     assert verdict(both, {"f": ABC_AFTER, "g": ABC_AFTER})[0] is Verdict.UPSTREAMED
 
@@ -227,6 +228,20 @@ def test_checks_belong_to_their_patch_and_are_asked_of_the_whole_stacks_result()
     assert [j.intents for j in found] == [("contains (patches/l/s/checks.yaml:3): f does not contain 'B'",), ()]
     lost = judged(stack(*both, checks=(check(text="Q"), check(text="Q", slug="y"))), {"f": lines("xyz")})
     assert [j.intents for j in lost] == [(), ()]
+    one_lost = stack(
+        patch(edit("gone")), patch(edit("f"), name="0002-y.patch"), checks=(check(), check(text="Q", slug="y"))
+    )
+    first, second = judged(one_lost, {"f": ABC})
+    assert (first.intents, len(second.intents)) == ((), 1)
+
+
+def test_checks_are_asked_anew_of_files_that_changed() -> None:
+    seen: dict[tuple[object, ...], Any] = {}
+    found = stack(patch(edit("f")), checks=(check(path="g", text="word"),))
+    for text, count in (("word", 0), ("other", 1), ("word", 0)):
+        tree = {"f": ABC, "g": file(text.encode())}
+        (answer,) = judge(found, lambda path, tree=tree: reader(tree, path), {}, no_merge, seen)  # type: ignore[misc]
+        assert len(answer.intents) == count
 
 
 def test_files_before_and_after_each_patch_where_it_was_written() -> None:
@@ -285,6 +300,7 @@ def test_every_file_of_a_patch_must_merge() -> None:
         (edit("f"), {"f": ABC}, {"f": link(b"xb")}),
         (edit("f") + edit("g"), {"f": ABC, "g": ABC}, {"f": lines("xbc")}),
         (create("f"), {}, {"f": lines("xbc")}),
+        (edit("f") + create("g"), {"f": ABC}, {"f": lines("xbc"), "g": ABC}),
         (delete("f"), {"f": file(b"x\n")}, {"f": lines("xbc")}),
     ],
 )
@@ -314,8 +330,8 @@ def test_merges_can_be_done_after_all_patches_were_judged() -> None:
 
 
 def hunk(before: str, after: str) -> Hunk:
-    sides = (tuple(split_lines(lines(text).data)) for text in (before, after))
-    return Hunk(1, 1, *sides, 0, 0, 1)
+    rows = [tuple(split_lines(lines(text).data)) for text in (before, after)]
+    return Hunk(1, 1, rows[0], rows[1], 0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -332,6 +348,11 @@ def hunk(before: str, after: str) -> Hunk:
 )
 def test_the_lines_that_a_hunk_stands_on(before: str, after: str, runs: list[str]) -> None:
     assert stands_on(hunk(before, after)) == [tuple(split_lines(lines(run).data)) for run in runs]
+
+
+def test_a_line_that_stands_everywhere_in_a_long_hunk_is_still_found() -> None:
+    many = tuple([b"  {0, 0},\n"] * 250)
+    assert stands_on(Hunk(1, 1, many, (*many, b"  {1, 1},\n"), 0, 0, 1)) == [many[-1:]]
 
 
 @pytest.mark.parametrize(
