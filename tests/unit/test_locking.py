@@ -1,159 +1,54 @@
-"""What `kz lock` notes of each kind of source, and what it leaves unknown and says so.
+"""What `kz lock` notes of each kind of source, what it keeps of an older lock, and what it leaves unknown and says so.
 
-Upstreams are made up here: tests/e2e and tests/tools lock real ones.
+Upstreams are made up here; tests/e2e and tests/tools lock real ones.
 """
 
 from __future__ import annotations
 
-import hashlib
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kz_build.adapters import clones, daemon, http, remote, store
+from kz_build.adapters import daemon, http, remote
 from kz_build.adapters.http import WheelFile
-from kz_build.model.errors import CommandError, ConfigError, ConflictError, Missing, MissingError, Problem
+from kz_build.model.errors import CommandError, ConfigError, LockError, Missing, MissingError
 from kz_build.model.events import quiet
 from kz_build.model.lock import Lock
-from kz_build.model.pins import Pins
-from kz_build.model.project import Project
-from kz_build.model.sources import Tree, TreeAt
-from kz_build.stages import fetch
-from kz_build.stages import lock as stage
 from kz_build.stages.lock import Resolved, lock, submodules_at
-from tests.unit.test_diff import GOOD
-from tests.unit.test_mail import DATE, FROM, SUBJECT
+from tests.unit.made_up import (
+    FILE,
+    OLD,
+    SUBMODULES,
+    UNKNOWN_UP,
+    UP,
+    WHEEL,
+    Repository,
+    World,
+    oid,
+    packed,
+    reachable,
+    sha,
+    submodule,
+)
 
-OPTIONS: dict[str, dict[str, Any]] = {
-    "up": {"git": "https://h/up", "submodules": ["third/a", "third/b"], "exclude": ["third/a/docs/"]},
-    "tool": {"wheel": "Tool", "tag": "py3-*", "index": "", "licence": ""},
-    "sdk": {"archive": "https://h/sdk-{version}.zip", "published": {}},
-    "base": {"image": "debian"},
-}
-VERSIONS = {"up": "v1", "tool": "2.0", "sdk": "r28", "base": "bookworm"}
-GIT: dict[str, dict[str, tuple[str, str]]] = {
-    "commit-v1": {"third/a": ("https://h/a", "commit-a"), "third/b": ("https://h/b", "commit-b"), "other": ("https://h/o", "x")},
-    "commit-a": {"docs": ("https://h/docs", "d"), "deep": ("https://h/deep", "commit-deep")},
-    "commit-b": {},
-    "commit-deep": {},
-}  # fmt: skip
-"""Commit -> its submodules: path -> (address, commit)."""
-SUBMODULES = {
-    "third/a": {"url": "https://h/a", "commit": "commit-a", "tree": "tree of commit-a", "nested": 2},
-    "third/a/deep": {"url": "https://h/deep", "commit": "commit-deep", "tree": "tree of commit-deep", "nested": 0},
-    "third/b": {"url": "https://h/b", "commit": "commit-b", "tree": "tree of commit-b", "nested": 0},
-}
-UP = {
-    "kind": "git", "version": "v1", "url": "https://h/up", "commit": "commit-v1", "tree": "tree of commit-v1",
-    "submodules": SUBMODULES,
-}  # fmt: skip
-
-
-class Repository:
-    """A clone of a made up upstream."""
-
-    path = Path("/clones/up.git")
-
-    def tree_id(self, commit: str) -> str:
-        return f"tree of {commit}"
-
-
-class World:
-    """What can be reached, and what was asked of it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.asked: list[tuple[Any, ...]] = []
-        self.gone: set[str] = set()
-        self.wheel = WheelFile("tool-2.0-py3-none-any.whl", "https://h/tool.whl", "", 0)
-        self.file = b"file"
-        self.options = {name: dict(options) for name, options in OPTIONS.items()}
-        self.old: dict[str, Any] = {}
-
-    def project(self, *names: str, lines: tuple[str, ...] = ("l",)) -> Project:
-        versions = {name: VERSIONS[name] for name in names}
-        data = {"default": "l", "lines": dict.fromkeys(lines, versions), "sources": self.options, "targets": {}}
-        return Project(
-            self.folder, self.folder / "store", Pins(data, (), ""), Lock({"l": self.old} if self.old else {})
-        )
-
-    def lock(self, *names: str, trust: tuple[str, ...] = ()) -> Resolved:
-        return lock(self.project(*names), ("l",), trust, quiet)
-
-    def entry(self, name: str, **options: Any) -> dict[str, Any]:
-        return dict(self.lock(name, **options).lock.lines["l"][name])
-
-    def ask(self, *what: Any) -> None:
-        self.asked.append(what)
-        if str(what[1]) in self.gone:
-            raise CommandError(f"git fetch failed\nmore\nfatal: no {what[1]}")
-
-    def store(self, data: bytes) -> str:
-        digest = hashlib.sha256(data).hexdigest()
-        path = store.stored_file(self.folder / "store", digest)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        return digest
+KEPT = "what pins.lock knows of it is kept"
 
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world in which everything can be reached."""
-    made = World(tmp_path)
-
-    def resolve(url: str, version: str) -> str:
-        made.ask("resolve", url, version)
-        return f"commit-{version}"
-
-    def fetch_commit(root: Path, name: str, url: str, commit: str, version: str, **options: Any) -> Repository:
-        assert root == tmp_path / "store" and options["watch"] is quiet
-        made.ask("fetch", url, name, commit, version, options["history"])
-        return Repository()
-
-    def links(root: Path, repository: Any, commit: str, only: Any = ()) -> list[tuple[str, str, str]]:
-        assert root == tmp_path / "store" and isinstance(repository, Repository)
-        return sorted((p, url, link) for p, (url, link) in GIT[commit].items() if not only or p in only)
-
-    def find_wheel(index: str, name: str, version: str, tag: str) -> WheelFile:
-        made.ask("wheel", index, name, version, tag)
-        return made.wheel
-
-    def download(project: Project, line: str, source: Any, watch: Any, expected: str = "") -> str:
-        made.ask("download", source.name, line, expected)
-        assert watch is quiet and project.root == tmp_path
-        return made.store(made.file)
-
-    class Daemon:
-        def digest(self, location: str, tag: str) -> str:
-            made.ask("image", location, tag)
-            return f"sha256:{location}:{tag}"
-
-    monkeypatch.setattr(remote, "resolve", resolve)
-    monkeypatch.setattr(clones, "fetch_commit", fetch_commit)
-    monkeypatch.setattr(clones, "links", links)
-    monkeypatch.setattr(http, "find_wheel", find_wheel)
-    monkeypatch.setattr(http, "size", lambda url: {"https://h/tool.whl": 77}[url])
-    monkeypatch.setattr(fetch, "download", download)
-    monkeypatch.setattr(daemon, "connect", Daemon)
-    monkeypatch.setenv("PIP_INDEX_URL", "https://index/simple")
-    return made
-
-
-FILE = {"sha256": hashlib.sha256(b"file").hexdigest(), "size": 4}
+    return reachable(tmp_path, monkeypatch)
 
 
 def test_a_git_source_and_all_its_submodules(world: World) -> None:
-    resolved = world.lock("up")
-    assert resolved.lock.lines == {"l": {"up": UP}}
-    assert resolved.notes == ()
+    assert world.lock("up") == Resolved(Lock({"l": {"up": UP}}), ())
     assert world.asked == [
         ("resolve", "https://h/up", "v1"),
-        ("fetch", "https://h/up", "up", "commit-v1", "v1", True),
-        ("fetch", "https://h/a", "third/a", "commit-a", "commit-a", False),
-        ("fetch", "https://h/deep", "third/a/deep", "commit-deep", "commit-deep", False),
-        ("fetch", "https://h/b", "third/b", "commit-b", "commit-b", False),
+        ("fetch", "https://h/up", "up", oid("up v1"), "v1", True),
+        ("fetch", "https://h/a", "third/a", oid("a"), oid("a"), False),
+        ("fetch", "https://h/deep", "third/a/deep", oid("deep"), oid("deep"), False),
+        ("fetch", "https://h/b", "third/b", oid("b"), oid("b"), False),
     ]
 
 
@@ -161,11 +56,17 @@ def test_a_git_source_below_the_project(world: World) -> None:
     world.options["up"]["git"] = "up.bundle"
     assert world.entry("up")["url"] == "up.bundle"
     assert world.asked[0] == ("resolve", str(world.folder / "up.bundle"), "v1")
+    assert world.asked[1][1] == str(world.folder / "up.bundle")
 
 
 def test_without_submodules_named_there_are_none(world: World) -> None:
     world.options["up"]["submodules"] = []
-    assert world.entry("up")["submodules"] == {}
+    assert world.entry("up") == {**UP, "submodules": {}}
+
+
+def test_an_excluded_submodule_is_left_out(world: World) -> None:
+    world.options["up"]["exclude"] = ["third/a/"]
+    assert world.entry("up")["submodules"] == {"third/b": SUBMODULES["third/b"]}
 
 
 def test_a_submodule_that_upstream_does_not_have(world: World) -> None:
@@ -173,61 +74,123 @@ def test_a_submodule_that_upstream_does_not_have(world: World) -> None:
     with pytest.raises(ConfigError) as caught:
         world.lock("up")
     assert str(caught.value) == "up v1 has no submodule third/c"
-    assert caught.value.hint == "mend `submodules` of the source in pins.yaml"
+    assert caught.value.hint == "correct `submodules` of the source in pins.yaml"
 
 
 def test_a_submodule_that_cannot_be_reached_is_left_unknown_and_said(world: World) -> None:
-    world.gone.add("https://h/a")
+    world.gone = {("fetch", "https://h/a"), ("fetch", "https://h/b")}
     resolved = world.lock("up")
-    assert resolved.notes == ("up/third/a: fatal: no https://h/a; its tree and nested submodules are left unknown",)
-    unknown = {"url": "https://h/a", "commit": "commit-a", "tree": None, "nested": None}
-    entry = resolved.lock.lines["l"]["up"]
-    assert entry["submodules"] == {"third/a": unknown, "third/b": SUBMODULES["third/b"]}
+    unknown = "no route; its tree and nested submodules are left unknown"
+    assert resolved.notes == (
+        f"up/third/a {oid('a')[:10]} from https://h/a: {unknown}",
+        f"up/third/b {oid('b')[:10]} from https://h/b: {unknown}",
+    )
+    assert resolved.lock.lines["l"]["up"]["submodules"] == {
+        "third/a": submodule("a", None),
+        "third/b": submodule("b", None),
+    }
+
+
+def test_what_the_lock_knows_of_such_a_submodule_and_those_in_it_is_kept(world: World) -> None:
+    world.gone = {("fetch", "https://h/a")}
+    world.old = {"up": UP}
+    entry, note = world.with_note("up")
+    assert entry == UP
+    assert note == f"up/third/a {oid('a')[:10]} from https://h/a: no route; {KEPT}"
+    # Also where the lock is of another version of the source; but not of another commit of the submodule.
+    world.old = {"up": {**UP, "version": "v0", "commit": oid("up v0")}}
+    assert world.with_note("up")[0] == UP
+    moved = {**SUBMODULES, "third/a": {**SUBMODULES["third/a"], "commit": oid("a0")}}
+    world.old = {"up": {**UP, "submodules": moved}}
+    entry, note = world.with_note("up")
+    assert entry["submodules"] == {"third/a": submodule("a", None), "third/b": SUBMODULES["third/b"]}
+    assert note.endswith("are left unknown")
+    # Nor of what is now excluded, or of a neighbour with a longer name.
+    world.old = {"up": {**UP, "submodules": {**SUBMODULES, "third/ab": submodule("b", 0)}}}
+    world.options["up"]["exclude"] = ["third/a/deep/"]
+    entry, _ = world.with_note("up")
+    assert entry["submodules"] == {"third/a": SUBMODULES["third/a"], "third/b": SUBMODULES["third/b"]}
+
+
+def test_half_of_what_is_known_of_a_submodule_is_kept(world: World) -> None:
+    world.gone = {("fetch", "https://h/a")}
+    world.old = {"up": {**UP, "submodules": {"third/a": {**SUBMODULES["third/a"], "nested": None}}}}
+    entry, note = world.with_note("up")
+    assert entry["submodules"]["third/a"] == {**SUBMODULES["third/a"], "nested": None}
+    assert note.endswith("are left unknown")
 
 
 def test_an_upstream_that_cannot_be_reached(world: World) -> None:
-    world.gone.add("https://h/up")
-    resolved = world.lock("up")
-    unknown: dict[str, Any] = {"kind": "git", "version": "v1", "commit": None, "tree": None, "submodules": {}}
-    assert resolved.lock.lines == {"l": {"up": unknown}}
-    assert resolved.notes == ("up v1: git fetch failed: fatal: no https://h/up; left unknown",)
-    world.old = {"up": UP}
-    resolved = world.lock("up")
-    assert resolved.lock.lines == {"l": {"up": UP}}
-    assert resolved.notes == ("up v1: git fetch failed: fatal: no https://h/up; the lock's old facts are kept",)
+    world.gone = {("resolve", "https://h/up")}
+    assert world.with_note("up") == (UNKNOWN_UP, "up v1: no route; left unknown")
     world.old = {"up": {**UP, "version": "v0"}}
-    assert world.entry("up") == unknown
+    assert world.with_note("up") == (UNKNOWN_UP, "up v1: no route; left unknown")
+    world.old = {"up": UNKNOWN_UP}
+    assert world.with_note("up") == (UNKNOWN_UP, "up v1: no route; left unknown")
+    # A commit that the lock knows may be in the store, or come from there.
+    world.old = {"up": {**UP, "submodules": {}}}
+    said = "up v1 from https://h/up: no route; its commit is as pins.lock has it"
+    assert world.with_note("up") == (UP, said)
+    world.gone.add(("fetch", "https://h/up"))
+    world.old = {"up": UP}
+    assert world.with_note("up") == (UP, f"up v1 from https://h/up: no route; {KEPT}")
 
 
-def test_a_reason_of_one_line(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> str:
-        raise CommandError("no route")
+def test_a_commit_that_cannot_be_fetched(world: World) -> None:
+    world.gone = {("fetch", "https://h/up")}
+    assert world.with_note("up") == (UNKNOWN_UP, "up v1: no route; left unknown")
+    # The same commit under another tag.
+    world.old = {"up": {**UP, "version": "v0"}}
+    assert world.with_note("up") == (UP, f"up v1 from https://h/up: no route; {KEPT}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no answer", "no answer"),
+        ("git ended with 128:\n  the last line  ", "git ended with 128:: the last line"),
+        ("git ended with 128:\nfatal: no https://h/up\nmore", "no https://h/up"),
+    ],
+)
+def test_the_reason_is_given_in_one_line(world: World, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    def refuse(*_: object, **__: object) -> Any:
+        raise CommandError(text)
 
     monkeypatch.setattr(remote, "resolve", refuse)
-    assert world.lock("up").notes == ("up v1: no route; left unknown",)
+    assert world.with_note("up")[1] == f"up v1: {said}; left unknown"
+    world.old = {"up": UP}
+    where = "" if "https" in said else " from https://h/up"
+    assert world.with_note("up")[1] == f"up v1{where}: {said}; its commit is as pins.lock has it"
+
+
+DIGEST = f"sha256:{sha(b'debian:bookworm')}"
 
 
 def test_an_image(world: World) -> None:
-    assert world.entry("base") == {"kind": "image", "version": "bookworm", "digest": "sha256:debian:bookworm"}
-    old = {"kind": "image", "version": "bookworm", "digest": "sha256:old"}
+    new = {"kind": "image", "version": "bookworm", "digest": DIGEST}
+    assert world.entry("base") == new
+    old = {**new, "digest": f"sha256:{sha(b'old')}"}
     world.old = {"base": old}
     assert world.entry("base") == old
-    assert world.entry("base", trust=("base",))["digest"] == "sha256:debian:bookworm"
+    assert world.entry("base", trust=("base",)) == new
     world.old = {"base": {**old, "digest": None}}
-    assert world.entry("base")["digest"] == "sha256:debian:bookworm"
+    assert world.entry("base") == new
     world.old = {"base": {**old, "version": "trixie"}}
-    assert world.entry("base")["digest"] == "sha256:debian:bookworm"
+    assert world.entry("base") == new
 
 
 def missing(*_: object) -> Any:
     raise MissingError((Missing("docker", "an image", "apt install docker"),))
 
 
-def test_without_docker_an_image_is_left_unknown(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_docker_an_image_is_left_unknown_or_as_it_was(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon, "connect", missing)
-    resolved = world.lock("base")
-    assert resolved.lock.lines["l"]["base"] == {"kind": "image", "version": "bookworm", "digest": None}
-    assert resolved.notes == ("base bookworm: missing on this machine: 1:       -> apt install docker; left unknown",)
+    unknown = {"kind": "image", "version": "bookworm", "digest": None}
+    why = "base bookworm: missing on this machine: 1: -> apt install docker"
+    assert world.with_note("base") == (unknown, f"{why}; left unknown")
+    world.old = {"base": {**unknown, "digest": DIGEST}}
+    resolved = world.lock("base", trust=("base",))
+    assert resolved == Resolved(Lock({"l": world.old}), (f"{why}; {KEPT}",))
 
 
 def test_what_is_missing_for_another_source_ends_the_command(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,46 +203,61 @@ ARCHIVE = {"kind": "archive", "version": "r28", "url": "https://h/sdk-r28.zip"}
 
 
 def test_an_archive_is_downloaded_only_when_it_is_trusted(world: World) -> None:
-    assert world.entry("sdk") == {**ARCHIVE, "sha256": None, "size": None}
+    unknown = {**ARCHIVE, "sha256": None, "size": None}
+    assert world.entry("sdk") == unknown
     assert world.entry("sdk", trust=("sdk",)) == {**ARCHIVE, **FILE}
     assert world.asked == [("download", "sdk", "l", "")]
-    world.old = {"sdk": {**ARCHIVE, "sha256": "x", "size": 1}}
-    assert world.entry("sdk") == {**ARCHIVE, "sha256": "x", "size": 1}
+    world.old = {"sdk": {**ARCHIVE, **OLD}}
+    assert world.entry("sdk") == {**ARCHIVE, **OLD}
     assert world.entry("sdk", trust=("sdk",)) == {**ARCHIVE, **FILE}
-    world.old = {"sdk": {**ARCHIVE, "url": "https://other/sdk-r28.zip", "sha256": "x", "size": 1}}
-    assert world.entry("sdk") == {**ARCHIVE, "sha256": None, "size": None}
+    for other in ({"url": "https://other/sdk-r28.zip"}, {"version": "r27"}):
+        world.old = {"sdk": {**ARCHIVE, **OLD, **other}}
+        assert world.entry("sdk") == unknown
 
 
-WHEEL = {"kind": "wheel", "version": "2.0", "index": "https://i", "file": "tool-2.0-py3-none-any.whl"}
+def test_an_archive_that_cannot_be_downloaded(world: World) -> None:
+    world.gone = {("download", "sdk")}
+    resolved = world.lock("sdk", trust=("sdk",))
+    assert resolved.lock.lines["l"]["sdk"] == {**ARCHIVE, "sha256": None, "size": None}
+    assert resolved.notes == ("sdk r28: no route; left unknown",)
+    world.old = {"sdk": {**ARCHIVE, **OLD}}
+    resolved = world.lock("sdk", trust=("sdk",))
+    assert resolved == Resolved(Lock({"l": world.old}), (f"sdk r28: no route; {KEPT}",))
 
 
 def test_a_wheel_by_what_the_index_says_of_it_or_by_its_bytes(world: World) -> None:
     world.options["tool"]["index"] = "https://i"
     assert world.entry("tool") == {**WHEEL, **FILE}
     assert world.asked == [("wheel", "https://i", "Tool", "2.0", "py3-*"), ("download", "tool", "l", "")]
-    world.wheel = WheelFile(WHEEL["file"], "https://h/tool.whl", "abc", 5)
-    assert world.entry("tool") == {**WHEEL, "sha256": "abc", "size": 5}
-    world.wheel = WheelFile(WHEEL["file"], "https://h/tool.whl", "abc")
-    assert world.entry("tool") == {**WHEEL, "sha256": "abc", "size": 77}
+    world.wheel = WheelFile(WHEEL["file"], "https://h/tool.whl", OLD["sha256"], 5)
+    assert world.entry("tool") == {**WHEEL, **OLD, "size": 5}
+    world.wheel = WheelFile(WHEEL["file"], "https://h/tool.whl", OLD["sha256"])
+    assert world.entry("tool") == {**WHEEL, **OLD, "size": 77}
     assert world.entry("tool", trust=("tool",)) == {**WHEEL, **FILE}
 
 
 def test_a_wheel_that_the_lock_knows_is_not_asked_for_again(world: World) -> None:
     world.options["tool"]["index"] = "https://i"
-    known = {**WHEEL, "sha256": "old", "size": 3}
+    known = {**WHEEL, **OLD}
     world.old = {"tool": known}
     assert world.entry("tool") == known
     assert world.asked == []
     assert world.entry("tool", trust=("tool",)) == {**WHEEL, **FILE}
     for other in (
-        {**known, "version": "1.0"},
-        {**known, "kind": "archive"},
-        {**known, "index": "https://j"},
-        {**known, "sha256": None},
-        {**known, "file": "tool-2.0-cp311-none-any.whl"},
+        {"version": "1.0"},
+        {"kind": "archive"},
+        {"index": "https://j"},
+        {"sha256": None},
+        {"file": "tool-2.0-cp311-none-any.whl"},
     ):
-        world.old = {"tool": other}
+        world.old = {"tool": {**known, **other}}
         assert world.entry("tool") == {**WHEEL, **FILE}, other
+
+
+def test_a_wheel_of_an_index_that_does_not_answer(world: World) -> None:
+    world.gone = {("wheel", "https://index/simple")}
+    unknown = {"kind": "wheel", "version": "2.0", "sha256": None, "size": None}
+    assert world.with_note("tool") == (unknown, "tool 2.0: no route; left unknown")
 
 
 def test_the_index_of_a_wheel_is_noted_only_where_it_is_its_own(world: World) -> None:
@@ -291,105 +269,44 @@ def test_the_index_of_a_wheel_is_noted_only_where_it_is_its_own(world: World) ->
     assert world.entry("tool") == entry and world.asked
 
 
-def packed(path: Path, name: str, text: bytes) -> bytes:
-    with zipfile.ZipFile(path, "w") as zipped:
-        zipped.writestr(name, text)
-    return path.read_bytes()
+def test_an_index_that_names_a_file_elsewhere_is_refused(world: World) -> None:
+    world.wheel = WheelFile("../tool-2.0-py3-none-any.whl", "https://h/tool.whl", "", 0)
+    with pytest.raises(LockError) as caught:
+        world.lock("tool")
+    said = "has a wheel of tool of the name '../tool-2.0-py3-none-any.whl', and it must be a file name without a folder"
+    assert str(caught.value) == f"https://index/simple {said}"
+
+
+def test_what_upstream_says_is_held_to_the_form_of_the_lock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "resolve", lambda url, version: oid("b"))
+    monkeypatch.setattr(Repository, "tree_id", lambda self, commit: "--upload-pack=x")
+    world.options["up"]["submodules"] = []
+    with pytest.raises(LockError, match="the new pins.lock is wrong"):
+        world.lock("up")
 
 
 def test_the_licence_that_users_accept_is_noted(world: World) -> None:
     world.options["tool"]["licence"] = "tool/LICENCE"
     world.file = packed(world.folder / "x.whl", "tool/LICENCE", b"terms")
-    digest, terms = hashlib.sha256(world.file).hexdigest(), hashlib.sha256(b"terms").hexdigest()
     entry = world.entry("tool")
-    assert (entry["sha256"], entry["licence"]) == (digest, terms)
+    assert (entry["sha256"], entry["licence"]) == (sha(world.file), sha(b"terms"))
     # Without the wheel only an old lock of the same wheel can tell.
-    world.wheel = WheelFile(WHEEL["file"], "https://h/tool.whl", "abc", 5)
+    world.wheel = WheelFile("tool-2.0-py3-none-any.whl", "https://h/tool.whl", sha(b"old"), 3)
     assert world.entry("tool")["licence"] is None
-    old = {"kind": "wheel", "version": "2.0", "file": WHEEL["file"], "sha256": "abc", "size": 5, "licence": "old"}
+    old = {"kind": "wheel", "version": "2.0", "file": WHEEL["file"], **OLD, "licence": sha(b"x")}
     world.old = {"tool": old}
     assert world.entry("tool") == old
-    world.old = {"tool": {**old, "sha256": "other", "file": "tool-2.0-cp311-none-any.whl"}}
+    world.old = {"tool": {**old, "version": "1.0"}}
+    assert world.entry("tool") == old
+    world.old = {"tool": {**old, "version": "1.0", "sha256": sha(b"another")}}
     assert world.entry("tool")["licence"] is None
-
-
-def stack(world: World, source: str) -> None:
-    folder = world.folder / "patches" / "l" / source
-    folder.mkdir(parents=True)
-    (folder / "0001-x.patch").write_bytes(FROM + DATE + SUBJECT + b"\n---\n" + GOOD)
-    (folder / "series").write_text("0001-x.patch\n")
-
-
-def with_stacks(world: World, monkeypatch: pytest.MonkeyPatch, problems: tuple[Problem, ...] = ()) -> None:
-    """Stacks that apply, or do not hold for these reasons."""
-
-    def apply_to(repository: Any, base: str, found: Any, locked: Any) -> tuple[Tree | None, list[Problem]]:
-        world.asked.append(("apply", repository.path, base, [p.name for p in found.patches], locked))
-        tree = Tree(found.source, repository.path, base, "patched commit", "patched tree", None, ())
-        return (None if problems else tree), list(problems)
-
-    def fill(root: Path, repository: Any, commit: str, exclude: Any, only: Any) -> None:
-        world.asked.append(("fill", root, repository.path, commit, exclude, only))
-
-    def import_files(root: Path, path: str, files: Any, message: str) -> TreeAt:
-        world.asked.append(("import", root, path, sorted(files), message))
-        return TreeAt(path, Path("/clones/contents.git"), "wheel commit", "wheel tree")
-
-    monkeypatch.setattr(stage, "apply_to", apply_to)
-    monkeypatch.setattr(clones, "clone", lambda root, name, url: Repository() if (root, name, url) == (world.folder / "store", "up", "https://h/up") else None)  # fmt: skip
-    monkeypatch.setattr(clones, "fill", fill)
-    monkeypatch.setattr(clones, "import_files", import_files)
-
-
-def test_the_tree_of_a_stack_on_git(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    stack(world, "up")
-    with_stacks(world, monkeypatch)
-    assert world.entry("up") == {**UP, "patched": {"commit": "patched commit", "tree": "patched tree"}}
-    path = Repository.path
-    assert world.asked[-2:] == [
-        ("fill", world.folder / "store", path, "commit-v1", (), {"f"}),
-        ("apply", path, "commit-v1", ["0001-x.patch"], ""),
-    ]
-
-
-def test_the_tree_of_a_stack_on_a_wheel(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    stack(world, "tool")
-    with_stacks(world, monkeypatch)
-    world.file = packed(world.folder / "x.whl", "tool/f", b"a\n")
-    digest = hashlib.sha256(world.file).hexdigest()
-    entry = world.entry("tool")
-    assert (entry["commit"], entry["tree"]) == ("wheel commit", "wheel tree")
-    assert entry["patched"] == {"commit": "patched commit", "tree": "patched tree"}
-    assert world.asked[-2:] == [
-        ("import", world.folder / "store", "", ["tool/f"], f"sha256 {digest}"),
-        ("apply", Path("/clones/contents.git"), "wheel commit", ["0001-x.patch"], ""),
-    ]
-    assert [a for a in world.asked if a[0] == "download"] == [("download", "tool", "l", "")]
-    # A wheel that the lock knows, and the store not, is downloaded with the lock's digest.
-    world.old = {"tool": {k: entry[k] for k in ("kind", "version", "file", "sha256", "size")}}
-    store.stored_file(world.folder / "store", digest).unlink()
-    world.asked.clear()
-    assert world.entry("tool") == entry
-    assert world.asked[0] == ("download", "tool", "l", digest)
-
-
-def test_a_stack_that_does_not_hold_is_named_and_nothing_is_locked(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack(world, "up")
-    with_stacks(world, monkeypatch, (Problem("p", 3, "one"), Problem("q", 0, "two")))
-    with pytest.raises(ConflictError) as caught:
-        world.lock("up")
-    assert str(caught.value) == "the stack of up does not hold:\n  p:3: one\n  q: two"
-    assert caught.value.hint == "the lock was not written"
 
 
 def test_only_the_lines_asked_for_are_resolved_and_lines_that_are_gone_go(world: World) -> None:
-    kept = {"base": {"kind": "image", "version": "old", "digest": "kept"}}
-    project = world.project("base", lines=("l", "m", "n"))
-    project = project._replace(lock=Lock({"m": kept, "gone": kept}))
+    kept = {"base": {"kind": "image", "version": "old", "digest": f"sha256:{sha(b'kept')}"}}
+    project = world.project("base", lines=("l", "m", "n"))._replace(lock=Lock({"m": kept, "gone": kept}))
     resolved = lock(project, ("l", "n"), (), quiet)
-    fresh = {"base": {"kind": "image", "version": "bookworm", "digest": "sha256:debian:bookworm"}}
+    fresh = {"base": {"kind": "image", "version": "bookworm", "digest": DIGEST}}
     assert resolved.lock.lines == {"m": kept, "l": fresh, "n": fresh}
 
 
@@ -405,16 +322,13 @@ def test_the_submodules_of_another_commit_without_asking_upstream(world: World) 
     def found(old: dict[str, Any], **options: Any) -> dict[str, Any]:
         world.options["up"].update(options)
         project = world.project("up")
-        return submodules_at(project, project.pins.source("up"), Repository(), "commit-v1", old)  # type: ignore[arg-type]
+        return submodules_at(project, project.pins.source("up"), Repository(), oid("up v1"), old)  # type: ignore[arg-type]
 
-    def unknown(name: str) -> dict[str, Any]:
-        return {"url": f"https://h/{name}", "commit": f"commit-{name}", "tree": None, "nested": None}
-
+    unknown = {"third/a": submodule("a", None), "third/b": submodule("b", None)}
     assert found({"submodules": SUBMODULES}) == SUBMODULES
-    assert found({}) == {"third/a": unknown("a"), "third/b": unknown("b")}
-    assert found({"submodules": None}) == {"third/a": unknown("a"), "third/b": unknown("b")}
-    moved = {**SUBMODULES, "third/a": {**SUBMODULES["third/a"], "commit": "before"}, "third/bb": {}}
-    assert found({"submodules": moved}) == {"third/a": unknown("a"), "third/b": SUBMODULES["third/b"]}
-    assert found({}, exclude=["third/a/"]) == {"third/b": unknown("b")}
+    assert found({}) == found({"submodules": None}) == unknown
+    moved = {**SUBMODULES, "third/a": {**SUBMODULES["third/a"], "commit": oid("a0")}, "third/bb": {}}
+    assert found({"submodules": moved}) == {**unknown, "third/b": SUBMODULES["third/b"]}
+    assert found({}, exclude=["third/a/"]) == {"third/b": unknown["third/b"]}
     assert found({}, submodules=[]) == {}
     assert world.asked == []
