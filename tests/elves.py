@@ -55,7 +55,7 @@ def elf(
     notes: bytes = b"",
     sections: Sequence[Section] = (),
 ) -> bytes:
-    """A shared object. All of it is loaded at its offsets by the first PT_LOAD; the last one's address is off by `skew`.
+    """A shared object. The first PT_LOAD has all of it, the others nothing of it; the last one's address is off by `skew`.
 
     `symbols` are more dynamic symbols: name -> (type, section index); 0 is an undefined one. `dynamic` are more entries,
     None for a file that is not linked to anything.
@@ -107,7 +107,7 @@ def elf(
         return struct.pack(order + "IIIIIIII", kind, offset, offset + skewed, offset, size, size, 4, align)
 
     programs = b"".join(
-        program(1, 0, end if i == 0 else 0, align, skew if i == len(alignments) - 1 else 0)
+        program(1, 16 if i else 0, 0 if i else end, align, skew if i == len(alignments) - 1 else 0)
         for i, align in enumerate(alignments)
     )
     programs += program(2, dynamic_at, len(tags), 8) if dynamic is not None else b""

@@ -91,6 +91,7 @@ def test_addresses_must_fit_the_offsets_modulo_the_alignment(
     [
         (android_note(33, b"r27", b"12077973"), 33, "r27 12077973", ""),
         (note(b"Android", 1, struct.pack("<I", 300)), 300, "", ""),
+        (note(b"Android", 1, struct.pack("<I", 9) + b"n" * 64 + b"b" * 64 + b"more"), 9, "n" * 64 + " " + "b" * 64, ""),
         (note(b"Android", 1, struct.pack("<I", 21) + b"r26\0junk".ljust(64, b"\0")), 21, "r26", ""),
         (note(b"Android", 1, struct.pack("<I", 21) + b"\xff".ljust(64, b"\0")), 21, "\ufffd", ""),
         # Memory tagging, a note of GNU's, and a build-id of somebody else.
