@@ -145,9 +145,7 @@ MUTATED = {
     "lock and records": (85, "model/lock stages/lock adapters/record adapters/files"),
 }
 """Each group's lowest score in percent, and its files."""
-MUTATION_TESTS = (
-    "patch hunks diff binary mail quilt trailers stack verdict why intent audit_rules elf java lock lock_text locking locking_stacks record files"
-)
+MUTATION_TESTS = "patch hunks diff binary mail quilt trailers stack verdict why intent audit_rules elf java lock lock_text locking locking_stacks record files"
 """The tests of these files: tests/unit/test_NAME.py. They start no process, for they run some thousand times."""
 
 
