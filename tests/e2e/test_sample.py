@@ -150,7 +150,7 @@ def test_status_finds_the_branch_of_a_bundle_and_what_landed_there(sample: Path,
     done = kz("-C", sample, "status")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("sample-0.1 minirt against main f4b83123b9")
-    assert "! main has what it changes: the next rebase drops it" in done.stdout
+    assert "! main has what it changes, at runtime/program.cpp:50-57: the next rebase" in done.stdout
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
