@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from kz_build.model.stack import Applied, Blob
+from kz_build.model.stack import Blob
+
+NewCommit = tuple[str, str, Mapping[str, Blob | None]]
+"""(`Name <address> date` of author and committer, message, files with None where one is deleted)"""
 
 
-def commits_stream(base: str, applied: Sequence[Applied], ref: str) -> bytes:
-    """fast-import stream that puts applied patches on `base` as commits: author, committer and dates are the patch's own."""
+def commits_stream(base: str, commits: Sequence[NewCommit], ref: str) -> bytes:
+    """Return the fast-import stream that puts commits on `base`, one on the other."""
     out: list[bytes] = []
-    for number, patch in enumerate(applied, 1):
-        who = f"{patch.patch.author} {patch.patch.date}".encode()
-        message = patch.patch.message.encode()
+    for number, (author, text, files) in enumerate(commits, 1):
+        who, message = author.encode(), text.encode()
         out += [
             b"commit " + ref.encode(),
             b"mark :%d" % number,
@@ -23,7 +25,7 @@ def commits_stream(base: str, applied: Sequence[Applied], ref: str) -> bytes:
             message,
             b"from " + (base.encode() if number == 1 else b":%d" % (number - 1)),
         ]
-        for path, blob in patch.files.items():
+        for path, blob in files.items():
             if blob is None:
                 out.append(b"D " + _path(path))
             else:

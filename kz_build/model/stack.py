@@ -64,6 +64,11 @@ class Applied:
         pairs = ((c.path, h, off) for c, offsets in self.moved for h, off in zip(c.hunks, offsets, strict=True))
         return tuple((path, hunk.line, offset) for path, hunk, offset in pairs if offset)
 
+    @property
+    def commit(self) -> tuple[str, str, Mapping[str, Blob | None]]:
+        """The commit to write: author and date, those of the patch; message; files."""
+        return f"{self.patch.author} {self.patch.date}", self.patch.message, self.files
+
 
 @dataclass(frozen=True)
 class Refused:

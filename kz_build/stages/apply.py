@@ -89,8 +89,9 @@ def _write(repository: git.Repository, base: str, applied: Sequence[Applied], re
         return base
     from kz_build.adapters import locks  # file locks are needed only where something is written
 
+    stream = fastimport.commits_stream(base, [outcome.commit for outcome in applied], ref)
     with locks.locked(repository.path.parent.parent, repository.path.name):
-        return repository.fast_import(fastimport.commits_stream(base, applied, ref)).decode().split()[-1]
+        return repository.fast_import(stream).decode().split()[-1]
 
 
 def _state(outcome: Applied) -> str:

@@ -122,5 +122,5 @@ def _commits(project: Project, held: Carried, base: str, patches: Sequence[Patch
         done.append(outcome)
     ref = f"refs/kz/import-pr/{held.stack.line}-{held.stack.source}"
     with locks.locked(project.store, repo.path.name):
-        stream = fastimport.commits_stream(base, done, ref)
+        stream = fastimport.commits_stream(base, [outcome.commit for outcome in done], ref)
         return [os.fsdecode(row) for row in repo.fast_import(stream).split()]

@@ -167,7 +167,7 @@ def _written(project: Project, held: Carried, session: Session, done: Sequence[A
         return session.tip
     ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
     with locks.locked(project.store, held.repository.path.name):
-        stream = fastimport.commits_stream(session.tip, done, ref)
+        stream = fastimport.commits_stream(session.tip, [outcome.commit for outcome in done], ref)
         return held.repository.fast_import(stream).decode().split()[-1]
 
 

@@ -97,7 +97,7 @@ def _bare(project: Project, held: Carried, patch: Patch, parent: str, commit: st
         from kz_build.adapters.trees import read_paths
 
         before = read_paths(objects, parent, patch.reads)
-    done = [outcome for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]
+    done = [outcome.commit for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]
     with locks.locked(project.store, repo.path.name):
         return repo.fast_import(fastimport.commits_stream(parent, done, "refs/kz/upstream/patch")).decode().split()[-1]
 
