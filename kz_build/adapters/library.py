@@ -19,8 +19,8 @@ _SKEL = re.compile(r"libQnnHtp(V\d+)Skel\.so")
 QNN_HTP = "libQnnHtp.so"
 
 
-def read_library(path: Path, pte: Pte) -> Library:
-    """Ask a library, or all of a folder, for what the file needs.
+def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
+    """Ask a library, or all of a folder, for what the file needs. `executorch` is the version that it was built from.
 
     Raises ConfigError for a path without one, AuditError for what is no whole ELF file.
     """
@@ -41,7 +41,7 @@ def read_library(path: Path, pte: Pte) -> Library:
         pte.operators & found,
         graph & found,
         _kv_width(found),
-        _executorch(path),
+        executorch,
         next((qnn_version(file) for file in files if file.name == QNN_HTP), ""),
         frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
     )
@@ -57,17 +57,6 @@ def _kv_width(found: set[str]) -> str:
     if _RUNNER_ANY in found or _ASKS_WIDTH in found:
         return "by file"
     return "16" if _RUNNER_16 in found else ""
-
-
-def _executorch(path: Path) -> str:
-    """Version that a `dist/<line>/<target>` of a project was built from: the line's pin; '' elsewhere."""
-    for folder in (path.absolute(), *path.absolute().parents):
-        line, dist = folder.parent, folder.parent.parent
-        if dist.name == "dist" and (dist.parent / "pins.yaml").is_file():
-            from kz_build.adapters.project import load_project
-
-            return load_project(dist.parent).pins.line(line.name).get("executorch", "")
-    return ""
 
 
 def qnn_version(path: Path) -> str:

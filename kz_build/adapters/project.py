@@ -49,6 +49,15 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     return Project(root, store, Pins(plain["pins"], overrides, digest), lock)
 
 
+def executorch_of(path: Path) -> str:
+    """Return the ExecuTorch version that a `dist/<line>/<target>` of a project was built from: its line's pin; '' elsewhere."""
+    for folder in (path.absolute(), *path.absolute().parents):
+        line, dist = folder.parent, folder.parent.parent
+        if dist.name == "dist" and (dist.parent / PINS).is_file():
+            return load_project(dist.parent).pins.line(line.name).get("executorch", "")
+    return ""
+
+
 def _rules() -> bytes:
     """What a validation depends on besides the file: the schema, its rules and this code, to the byte."""
     model = Path(__file__).parents[1] / "model"

@@ -17,11 +17,12 @@ def pte(arguments: argparse.Namespace) -> int:
         return 0
     from kz_build.adapters.contract import read_contract
     from kz_build.adapters.library import read_library
+    from kz_build.adapters.project import executorch_of
     from kz_build.model.errors import DeviceError
     from kz_build.stages.pte import hold
 
     contract = read_contract(arguments.contract, arguments.root) if arguments.contract else None
-    library = read_library(arguments.lib, file) if arguments.lib else None
+    library = read_library(arguments.lib, file, executorch_of(arguments.lib)) if arguments.lib else None
     found = hold(file, contract, library, arguments.soc)
     told = {"file": file, "summary": view.plain(file), "checks": found}
     show(arguments, told, f"{view.text(file)}\n\n{view.checks(found)}")

@@ -15,6 +15,7 @@ from kz_build.adapters.adb import Device
 from kz_build.adapters.baselines import baseline
 from kz_build.adapters.digests import remembered_sha256
 from kz_build.adapters.library import qnn_version, read_library
+from kz_build.adapters.project import executorch_of
 from kz_build.model.checks import CheckResult, Status
 from kz_build.model.device import DeviceInfo, known_soc
 from kz_build.model.errors import KzError, MissingError
@@ -101,7 +102,7 @@ def _file_checks(tried: Tried) -> tuple[CheckResult, ...]:
     trial = tried.trial
     if not trial.pte:
         return ()
-    library = read_library(trial.folder, trial.pte)
+    library = read_library(trial.folder, trial.pte, executorch_of(trial.folder))
     own = {name: path for path, name in tried.files.files}
     htp = own.get("libQnnHtp.so")
     archs = frozenset(arch.lower() for arch in skel_archs(tuple(own)))

@@ -11,6 +11,7 @@ import pytest
 
 from kz_build.adapters.contract import read_contract
 from kz_build.adapters.library import read_library
+from kz_build.adapters.project import executorch_of
 from kz_build.adapters.pte import parse
 from kz_build.model.contract import Contract
 from kz_build.model.errors import AuditError, ConfigError
@@ -141,7 +142,7 @@ def test_a_dist_is_read_whole_with_its_line(tmp_path: Path, kz: Kz) -> None:
     assert {status for status, _ in answers.values()} == {"PASS"}, answers
     assert answers["executorch"][1] == "ExecuTorch 1.4.1 makes it and android-arm64-qnn is v1.4.1"
     assert "android-arm64-qnn has 2.42.0.251225112233_1" in answers["qnn"][1]
-    found = read_library(dist, parse(file.read_bytes(), "h.pte"))
+    found = read_library(dist, parse(file.read_bytes(), "h.pte"), executorch_of(dist))
     assert (found.executorch, found.skels, found.backends) == ("v1.4.1", frozenset({"v79"}), frozenset({"QnnBackend"}))
 
     file.write_bytes(decoder(qnn=[Qnn("SM8650", sdk="2.49.40.260810104044")]))
