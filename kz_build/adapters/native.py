@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-NAME = "kz"
 FOLDER = Path(__file__).parents[1] / "native"
 
 

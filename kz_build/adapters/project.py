@@ -10,12 +10,11 @@ from typing import Any
 
 from kz_build.adapters.environment import cache_root
 from kz_build.adapters.files import write_atomic
-from kz_build.adapters.native import NAME as NATIVE
 from kz_build.adapters.record import roll_forward
 from kz_build.model.errors import ConfigError, Problem
 from kz_build.model.lock import Lock, parse_lock
 from kz_build.model.pins import KINDS as SOURCE_KINDS
-from kz_build.model.pins import RUN_PLACEHOLDERS, Override, Pins, merge
+from kz_build.model.pins import NATIVE, RUN_PLACEHOLDERS, Override, Pins, merge
 from kz_build.model.project import Project
 
 PINS, LOCAL, LOCK = "pins.yaml", "pins.local.yaml", "pins.lock"

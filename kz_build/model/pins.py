@@ -12,6 +12,8 @@ from kz_build.model.errors import ConfigError
 KINDS = ("folder", "git", "wheel", "archive", "image")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """What a line, a source or a target may be called: it becomes a folder."""
+NATIVE = "kz"
+"""The source of kz's own programs, which a cmake project of a target may name."""
 RUN_PLACEHOLDERS = ("model", "tokenizer", "prompt", "tokens", "decoder", "eval_mode", "shared_buffer")
 """What may stand in braces in the argv of a target's runner."""
 

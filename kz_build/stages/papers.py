@@ -14,7 +14,7 @@ from kz_build.adapters import files, git, locks, minisign, native, notices
 from kz_build.adapters.environment import variable
 from kz_build.model import papers as model
 from kz_build.model.papers import Component
-from kz_build.model.pins import digest_of
+from kz_build.model.pins import NATIVE, digest_of
 from kz_build.model.plan import Copy, Plan
 from kz_build.model.project import Project
 from kz_build.model.sources import Fetched, Tree, TreeAt
@@ -202,7 +202,7 @@ def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[t
     """Folders of this machine, and what papers call them."""
     found = {str(s.folder): f"/kz/{s.name}" for s in sources if s.folder and not s.trees}
     found |= {str(s.file): f"/kz/file/{s.name}" for s in sources if s.file}
-    found |= {str(native.FOLDER): f"/kz/{native.NAME}"}
+    found |= {str(native.FOLDER): f"/kz/{NATIVE}"}
     found |= {str(project.store): "/kz/cache", str(project.root): "/kz/project", sys.executable: "/kz/python"}
     found |= {str(plan.tree): "/kz", str(plan.build): "/kz/out"}
     return list(found.items())

@@ -12,7 +12,7 @@ from kz_build import __version__
 from kz_build.adapters import native
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
-from kz_build.model.pins import digest_of
+from kz_build.model.pins import NATIVE, digest_of
 from kz_build.model.plan import ASSEMBLE, Artifact, Bring, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
@@ -35,9 +35,9 @@ class _Context:
     @property
     def native(self) -> Path | None:
         """Where a build finds kz's own programs, None where the target has none of them."""
-        if all(cmake["source"].split("/")[0] != native.NAME for cmake in self.target["cmake"].values()):
+        if all(cmake["source"].split("/")[0] != NATIVE for cmake in self.target["cmake"].values()):
             return None
-        return self.tree / native.NAME if self.layout.image else native.FOLDER
+        return self.tree / NATIVE if self.layout.image else native.FOLDER
 
     @property
     def tree(self) -> Path:
@@ -153,7 +153,7 @@ def _context(
         values[source.name] = str(context.folder(source))
         values[f"{source.name}.file"] = context.file(source)
     if context.native:
-        values[native.NAME] = str(context.native)
+        values[NATIVE] = str(context.native)
     for project_name in target["cmake"]:
         values[f"build.{project_name}"] = str(build / project_name)
         values[f"install.{project_name}"] = str(build / f"{project_name}-install")
@@ -170,7 +170,7 @@ def _brought(context: _Context, project: Project) -> Iterator[Bring]:
         if source.file and f"{{{source.name}.file}}" in str(context.target):
             yield Bring(source.file, Path(context.file(source)).parent, (), source.identity)
     if context.native:
-        yield Bring(native.FOLDER, context.native, (), f"sha256 {native.digest()} {native.NAME}")
+        yield Bring(native.FOLDER, context.native, (), f"sha256 {native.digest()} {NATIVE}")
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
@@ -224,7 +224,7 @@ def _flags(context: _Context) -> dict[str, str]:
     folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
     folders |= {str(context.folder(s)): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
     if context.native:
-        folders[str(context.native)] = f"{MAPPED}/{native.NAME}"
+        folders[str(context.native)] = f"{MAPPED}/{NATIVE}"
     folders = {folder: to for folder, to in folders.items() if folder != to}
     maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
