@@ -8,8 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from kz_build.model.objects import FOLDER, LINK
-from kz_build.model.stack import Blob
+from kz_build.model.objects import FOLDER, LINK, Blob
 
 Files = dict[str, Blob]
 

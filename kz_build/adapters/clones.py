@@ -14,10 +14,10 @@ from kz_build.adapters.process import run
 from kz_build.model.errors import ConfigError
 from kz_build.model.events import Watch
 from kz_build.model.exclude import excluded
+from kz_build.model.objects import Blob
 from kz_build.model.pins import Source, digest_of
 from kz_build.model.rules import bad_address, bad_folder
 from kz_build.model.sources import TreeAt
-from kz_build.model.stack import Blob
 
 
 def clone(root: Path, path: str, url: str, watch: Watch | None = None) -> git.Repository:

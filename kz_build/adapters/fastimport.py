@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from kz_build.model.stack import Blob
+from kz_build.model.objects import Blob
 
 NewCommit = tuple[str, str, Mapping[str, Blob | None]]
 """(`Name <address> date` of author and committer, message, files with None where one is deleted)"""

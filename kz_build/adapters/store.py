@@ -17,8 +17,8 @@ from kz_build.adapters.files import disk_errors, new_folder, sha256_file, write_
 from kz_build.adapters.locks import locked
 from kz_build.model.errors import ConfigError, LockError
 from kz_build.model.exclude import excluded
+from kz_build.model.objects import Blob
 from kz_build.model.rules import unsafe_path
-from kz_build.model.stack import Blob
 
 
 def stored_file(store: Path, sha256: str) -> Path:

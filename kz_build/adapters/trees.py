@@ -10,7 +10,7 @@ from kz_build.adapters.objects import Objects, ObjectsMissing
 from kz_build.model.objects import FOLDER, SUBMODULE
 
 if TYPE_CHECKING:
-    from kz_build.model.stack import Blob
+    from kz_build.model.objects import Blob
 
 NO_ROOM = (FOLDER, "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """Where a path stands whose folder is a file or a submodule: git's empty tree, which is in every repository."""
@@ -102,7 +102,7 @@ def _entry(tree: bytes, name: bytes) -> At | None:
 
 def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
     """Files of a commit; None for what is not there."""
-    from kz_build.model.stack import Blob  # with the patch engine 6 ms that a look at ids does not need
+    from kz_build.model.objects import Blob  # with the patch engine 6 ms that a look at ids does not need
 
     found: dict[str, Blob | None] = {}
     for path, at in read_ids(objects, [commit], paths)[0].items():

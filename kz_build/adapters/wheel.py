@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from kz_build.model.stack import Blob
+from kz_build.model.objects import Blob
 
 
 def packed(members: tuple[tuple[str, Blob], ...]) -> bytes:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kz_build.model.objects import Blob
 from kz_build.model.patch import FileChange, Patch, fits, placed, split_lines
 from kz_build.model.place import Place, Standing, nearest, settled, standing, traced
-from kz_build.model.stack import Applied, Blob, Read, Refused, apply_patch, content, overlaid
+from kz_build.model.stack import Applied, Read, Refused, apply_patch, content, overlaid
 
 THERE = "what it changes is there already"
 PART = "upstream has this part of the patch already"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from kz_build.model.intent import Check
-from kz_build.model.objects import FILE, FOLDER, LINK, blob_id
+from kz_build.model.objects import FILE, FOLDER, LINK, Blob
 from kz_build.model.patch import FileChange, HunkFailure, Patch, apply_hunks
 from kz_build.model.place import Place
 
@@ -27,19 +26,6 @@ class Stack:
     def touched(self) -> frozenset[str]:
         """Paths that the patches change or the checks read."""
         return frozenset(c.file for c in self.checks).union(*(p.reads for p in self.patches))
-
-
-@dataclass(frozen=True)
-class Blob:
-    """A file in a tree: git mode ('100644', '100755', '120000', or FOLDER for none) and content."""
-
-    mode: str
-    data: bytes
-
-    @cached_property
-    def id(self) -> str:
-        """The id that git gives this content."""
-        return blob_id(self.data)
 
 
 def content(blob: Blob | None) -> bytes | None:

@@ -9,10 +9,10 @@ from typing import Any
 from kz_build.model.attempt import ELSEWHERE, PART, attempt, in_target
 from kz_build.model.intent import evaluate
 from kz_build.model.judgement import Judgement, Verdict
-from kz_build.model.objects import LINK
+from kz_build.model.objects import LINK, Blob
 from kz_build.model.patch import NOT_THERE, FileChange, Hunk, Patch, split_lines
 from kz_build.model.place import Place
-from kz_build.model.stack import Applied, Blob, Read, Refused, Stack, apply_patch, content, overlaid
+from kz_build.model.stack import Applied, Read, Refused, Stack, apply_patch, content, overlaid
 
 Merge = Callable[[bytes, bytes, bytes], bytes | None]
 """git's three-way merge of (ours, base, theirs); None where it conflicts."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.model.errors import ConfigError
-from kz_build.model.stack import Blob
+from kz_build.model.objects import Blob
 
 
 @dataclass(frozen=True)

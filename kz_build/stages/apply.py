@@ -11,10 +11,11 @@ from kz_build.adapters.series import stack_sources
 from kz_build.model.attempt import apply_stack
 from kz_build.model.errors import ConflictError, LockError, Problem
 from kz_build.model.intent import evaluate
+from kz_build.model.objects import Blob
 from kz_build.model.place import shown
 from kz_build.model.project import Project
 from kz_build.model.sources import Tree
-from kz_build.model.stack import Applied, Blob, Refused, Stack, content
+from kz_build.model.stack import Applied, Refused, Stack, content
 from kz_build.stages.carried import carried, reading
 
 if TYPE_CHECKING:

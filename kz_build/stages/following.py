@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from kz_build.adapters import history, trees
 from kz_build.model.judgement import Judgement, Verdict
+from kz_build.model.objects import Blob
 from kz_build.model.patch import Patch
-from kz_build.model.stack import Applied, Blob, apply_patch
+from kz_build.model.stack import Applied, apply_patch
 from kz_build.stages.carried import Carried
 from kz_build.stages.judging import read_blobs
 

@@ -13,10 +13,11 @@ from kz_build.model.errors import ConfigError
 from kz_build.model.github import pull_url, slug_of
 from kz_build.model.history import Commit
 from kz_build.model.mail import parse_patch
+from kz_build.model.objects import Blob
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session
-from kz_build.model.stack import Applied, Blob, apply_patch
+from kz_build.model.stack import Applied, apply_patch
 from kz_build.model.trailers import pull_of, with_trailers
 from kz_build.stages import sessions
 from kz_build.stages.apply import apply_source

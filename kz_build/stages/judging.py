@@ -16,7 +16,7 @@ from kz_build.stages.carried import Carried
 
 if TYPE_CHECKING:
     from kz_build.model.history import State
-    from kz_build.model.stack import Blob
+    from kz_build.model.objects import Blob
     from kz_build.model.verdict import Seen
 
 RULES = "6"
@@ -68,7 +68,7 @@ def _learn(
     if not unknown:
         return False
     from kz_build.adapters.contents import merge_files
-    from kz_build.model.stack import Blob
+    from kz_build.model.objects import Blob
     from kz_build.model.verdict import images, judge_open, settled
 
     paths = held.stack.touched

@@ -22,11 +22,11 @@ from kz_build.model.errors import AuditError, ConfigError, LockError
 from kz_build.model.events import Watch
 from kz_build.model.java import java_side as java_of_sources
 from kz_build.model.manifest import DamagedError
+from kz_build.model.objects import Blob
 from kz_build.model.pins import digest_of
 from kz_build.model.project import Project
 from kz_build.model.request import Request
 from kz_build.model.sources import Fetched
-from kz_build.model.stack import Blob
 from kz_build.model.wheel import local_version
 from kz_build.stages.apply import apply
 from kz_build.stages.audit import Audited, Rules, audit_files, recorded

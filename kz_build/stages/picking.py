@@ -14,11 +14,12 @@ from kz_build.model.errors import ConfigError, ConflictError
 from kz_build.model.intent import Check, evaluate
 from kz_build.model.judgement import Verdict
 from kz_build.model.mail import parse_patch
+from kz_build.model.objects import Blob
 from kz_build.model.patch import Patch
 from kz_build.model.place import shown
 from kz_build.model.project import Project
 from kz_build.model.session import Dropped, Session
-from kz_build.model.stack import Applied, Blob, Refused, Stack, content
+from kz_build.model.stack import Applied, Refused, Stack, content
 from kz_build.model.verdict import judge
 from kz_build.stages.carried import Carried
 from kz_build.stages.history import lines_changed, walked

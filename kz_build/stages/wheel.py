@@ -8,8 +8,8 @@ from kz_build.adapters import files, proof
 from kz_build.adapters.git import Repository
 from kz_build.adapters.wheel import packed
 from kz_build.model.errors import ConfigError
+from kz_build.model.objects import Blob
 from kz_build.model.project import Project
-from kz_build.model.stack import Blob
 from kz_build.model.wheel import Wheel, repacked
 from kz_build.stages.apply import apply_source
 

@@ -22,9 +22,9 @@ from kz_build.model.errors import ConfigError
 from kz_build.model.exclude import excluded
 from kz_build.model.history import fold
 from kz_build.model.mail import parse_patch
-from kz_build.model.objects import FOLDER
+from kz_build.model.objects import FOLDER, Blob
 from kz_build.model.patch import Patch
-from kz_build.model.stack import Applied, Blob, apply_patch
+from kz_build.model.stack import Applied, apply_patch
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.judging import read_blobs
 from tests.conftest import ROOT

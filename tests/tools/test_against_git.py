@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from kz_build.adapters.fastimport import folder_stream
 from kz_build.model.errors import ConfigError
 from kz_build.model.mail import parse_patch
-from kz_build.model.objects import FILE, LINK
+from kz_build.model.objects import FILE, LINK, Blob
 from kz_build.model.quilt import Entry, parse_foreign
-from kz_build.model.stack import Applied, Blob, apply_patch
+from kz_build.model.stack import Applied, apply_patch
 from tests.gitapply import HEAD, Files, environment, reader
 
 PATHS = ("f", "g", "d/h", "d/i", "d", "sp ace", "t\tab", "\u00fc", "g/k")

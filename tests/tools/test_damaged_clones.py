@@ -18,8 +18,8 @@ from kz_build.adapters import clones, git_locks, revisions
 from kz_build.adapters.process import Output
 from kz_build.model.errors import CommandError
 from kz_build.model.events import Watch
+from kz_build.model.objects import Blob
 from kz_build.model.sources import TreeAt
-from kz_build.model.stack import Blob
 from tests.conftest import ROOT, Kz
 from tests.tools.test_edit import edited
 from tests.tools.test_edit import git as person

@@ -17,9 +17,9 @@ from kz_build.adapters.stacks import load_stack
 from kz_build.model.attempt import apply_stack
 from kz_build.model.intent import evaluate
 from kz_build.model.mail import parse_patch
-from kz_build.model.objects import FOLDER
+from kz_build.model.objects import FOLDER, Blob
 from kz_build.model.patch import HunkFailure, Patch, apply_hunks
-from kz_build.model.stack import Applied, Blob, Stack
+from kz_build.model.stack import Applied, Stack
 from kz_build.stages.apply import apply_to
 from tests.conftest import SAMPLE, Kz
 from tests.gitapply import HEAD

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kz_build.adapters import clones, notices, sbom
+from kz_build.model.objects import Blob
 from kz_build.model.papers import Component
 from kz_build.model.sources import Fetched, TreeAt
-from kz_build.model.stack import Blob
 
 MIT = """MIT License
 

@@ -18,9 +18,9 @@ from kz_build.adapters.stacks import load_stack
 from kz_build.adapters.trees import read_paths
 from kz_build.model.attempt import apply_stack
 from kz_build.model.errors import ConfigError
-from kz_build.model.objects import FILE
+from kz_build.model.objects import FILE, Blob
 from kz_build.model.quilt import Entry, parse_foreign
-from kz_build.model.stack import Applied, Blob, apply_patch
+from kz_build.model.stack import Applied, apply_patch
 from kz_build.stages.apply import apply_to
 from tests.gitapply import Files, files_in, reader, write
 from tests.tools.test_against_git import edited, texts

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from kz_build.adapters.wheel import packed
 from kz_build.model.errors import ConfigError
-from kz_build.model.stack import Blob
+from kz_build.model.objects import Blob
 from kz_build.model.wheel import local_version, repacked
 from tests.conftest import ROOT, Kz
 from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, take

@@ -8,8 +8,9 @@ from kz_build.model.attempt import apply_stack
 from kz_build.model.errors import ConfigError
 from kz_build.model.judgement import Verdict
 from kz_build.model.mail import parse_patch
+from kz_build.model.objects import Blob
 from kz_build.model.patch import HunkFailure, apply_hunks
-from kz_build.model.stack import Applied, Blob, Refused, Stack
+from kz_build.model.stack import Applied, Refused, Stack
 from kz_build.model.verdict import judge
 
 HEAD = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\nFrom: A B <a@b>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\n"

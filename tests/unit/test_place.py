@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from kz_build.model.attempt import apply_stack, attempt
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.mail import parse_patch
-from kz_build.model.objects import FILE
+from kz_build.model.objects import FILE, Blob
 from kz_build.model.patch import Patch
 from kz_build.model.place import Place, shown, traced
 from kz_build.model.quilt import Entry, parse_foreign
-from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_patch
+from kz_build.model.stack import Applied, Refused, Stack, apply_patch
 from kz_build.model.verdict import judge
 
 HEAD = b"From: A B <a@b>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\nSubject: [PATCH] x\n\n---\n"

@@ -8,9 +8,9 @@ import pytest
 
 from kz_build.model.attempt import apply_stack, attempt
 from kz_build.model.intent import Check
-from kz_build.model.objects import blob_id
+from kz_build.model.objects import Blob, blob_id
 from kz_build.model.patch import FileChange, Patch
-from kz_build.model.stack import Applied, Blob, Refused, Stack, apply_patch, content, overlaid
+from kz_build.model.stack import Applied, Refused, Stack, apply_patch, content, overlaid
 from tests.gitapply import reader
 from tests.unit.test_binary import CREATED, LITERAL, SMALL
 from tests.unit.test_diff import HUNK, NAMES, one, read

@@ -9,8 +9,9 @@ import pytest
 
 from kz_build.model.intent import Check
 from kz_build.model.judgement import Judgement, Verdict
+from kz_build.model.objects import Blob
 from kz_build.model.patch import Hunk, Patch, split_lines
-from kz_build.model.stack import Blob, Stack
+from kz_build.model.stack import Stack
 from kz_build.model.verdict import Image, find_run, images, judge, judge_open, settled, stands_on
 from tests.gitapply import reader
 from tests.unit.test_binary import LITERAL, SMALL
