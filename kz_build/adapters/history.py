@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kz_build.adapters.git import Repository, local_environment
 from kz_build.adapters.process import all_checked, run
 from kz_build.adapters.revisions import LIST, listed
-from kz_build.model.history import Commit
+from kz_build.model.objects import Commit
 
 
 def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+
+State = Mapping[str, tuple[str, str] | None]
+"""path -> (mode, blob id); None where there is no such file."""
+_PULL = re.compile(r"\(#(\d+)\)$")
 
 FILE = "100644"
 LINK = "120000"
@@ -31,3 +37,25 @@ class Blob:
     def id(self) -> str:
         """The id that git gives this content."""
         return blob_id(self.data)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """An upstream commit that touches the stack's files. `date` is the committer's, ISO 8601."""
+
+    id: str
+    date: str
+    subject: str
+    changes: tuple[tuple[str, str, str, str], ...] = ()
+    """(path, mode afterwards, blob before, blob after); an id of zeros where there is no file"""
+
+    @property
+    def pull(self) -> int:
+        """Number of the pull request that the subject ends with, 0 where it names none."""
+        found = _PULL.search(self.subject.rstrip())  # `Revert "… (#N)"` is not N's
+        return int(found[1]) if found else 0
+
+    @property
+    def shown(self) -> str:
+        """`5fc929fa88 2026-04-28 subject (#N)`."""
+        return f"{self.id[:10]} {self.date[:10]} {self.subject}"

@@ -14,10 +14,10 @@ from kz_build.adapters.project import LOCK, PINS
 from kz_build.adapters.series import StackFiles, read_files
 from kz_build.adapters.yamledit import with_copy, with_value, without_keys
 from kz_build.model.errors import ConfigError, ConflictError, LockError
-from kz_build.model.history import Commit
 from kz_build.model.judgement import Judgement
 from kz_build.model.lock import Lock
 from kz_build.model.mail import parse_patch
+from kz_build.model.objects import Commit
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Dropped, Session

@@ -10,8 +10,9 @@ from kz_build.adapters import contents, revisions, trees
 from kz_build.adapters import history as upstream
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
-from kz_build.model.history import Commit, Story, fold, stories
+from kz_build.model.history import Story, fold, stories
 from kz_build.model.judgement import Verdict
+from kz_build.model.objects import Commit
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.why import concerned, turned

@@ -11,9 +11,8 @@ from kz_build.adapters import fastimport, history, locks, mails, revisions, tree
 from kz_build.adapters.objects import ObjectsMissing
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import pull_url, slug_of
-from kz_build.model.history import Commit
 from kz_build.model.mail import parse_patch
-from kz_build.model.objects import Blob
+from kz_build.model.objects import Blob, Commit
 from kz_build.model.patch import Patch
 from kz_build.model.project import Project
 from kz_build.model.session import Session

@@ -15,8 +15,7 @@ from kz_build.model.judgement import Judgement, Verdict
 from kz_build.stages.carried import Carried
 
 if TYPE_CHECKING:
-    from kz_build.model.history import State
-    from kz_build.model.objects import Blob
+    from kz_build.model.objects import Blob, State
     from kz_build.model.verdict import Seen
 
 RULES = "6"

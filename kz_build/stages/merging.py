@@ -10,8 +10,7 @@ from kz_build.adapters import git
 from kz_build.adapters.contents import merge_file, merge_files
 from kz_build.adapters.files import write_atomic
 from kz_build.adapters.objects import Objects
-from kz_build.model.history import State
-from kz_build.model.objects import FOLDER, Blob
+from kz_build.model.objects import FOLDER, Blob, State
 from kz_build.stages.judging import read_blobs
 
 Ask = tuple[State, State, Mapping[str, str]]

@@ -18,8 +18,9 @@ from kz_build.adapters.files import write_atomic
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.github import Pull, slug_of
-from kz_build.model.history import Commit, State, Story
+from kz_build.model.history import Story
 from kz_build.model.judgement import Judgement
+from kz_build.model.objects import Commit, State
 from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading
 from kz_build.stages.history import walked

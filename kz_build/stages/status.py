@@ -10,8 +10,8 @@ from kz_build.adapters import history, revisions, trees, worktree
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import KzError
 from kz_build.model.github import Pull, slug_of
-from kz_build.model.history import Commit
 from kz_build.model.judgement import Judgement, Verdict
+from kz_build.model.objects import Commit
 from kz_build.model.patch import Patch
 from kz_build.model.place import shown
 from kz_build.model.project import Project

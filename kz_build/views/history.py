@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from kz_build.model.history import Commit, Step, Story
+from kz_build.model.history import Step, Story
 from kz_build.model.judgement import Judgement, Verdict
+from kz_build.model.objects import Commit
 from kz_build.views.patches import cell, upstreamed, without, wrapped
 
 

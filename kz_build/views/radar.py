@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kz_build.model.history import Commit
 from kz_build.model.judgement import Judgement
+from kz_build.model.objects import Commit
 from kz_build.views.history import commit
 from kz_build.views.patches import cell, explained, wrapped
 
