@@ -17,7 +17,7 @@ def read_contract(path: Path, root: Path) -> Contract:
     from pydantic import TypeAdapter, ValidationError
 
     from kz_build.adapters.yamlfile import parse
-    from kz_build.model.schema import sentence
+    from kz_build.model.validation import sentence
 
     try:
         data, lines = parse(path.read_bytes(), path.name)

@@ -5,7 +5,6 @@ Imported only when a file has changed since it was last validated (pydantic cost
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -13,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from kz_build.model.pins import NAME
 from kz_build.model.rules import bad_address, bad_id, bad_url, bad_version
+from kz_build.model.validation import sentence
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -307,17 +307,3 @@ def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str 
             )
             problems.append((path, sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
         return None, problems
-
-
-def sentence(item: Any) -> str:
-    kind, value = item["type"], item.get("input")
-    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        return "unknown key"
-    if kind == "missing":
-        return "is missing"
-    if kind == "string_type":
-        if isinstance(value, bool):
-            return f'must be text: quote it ("{"ON" if value else "OFF"}"), YAML reads the bare word as a boolean'
-        return f"must be text: quote it, YAML reads {value!r} as {type(value).__name__}"
-    text = re.sub(r"^Input should be", "must be", item["msg"].removeprefix("Value error, "))
-    return text[:1].lower() + text[1:]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
-
-from kz_build.model.schema import sentence
 
 Place = tuple[str | int, ...]
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, of a dataclass
@@ -43,3 +42,17 @@ def _models(annotation: Any) -> list[type[Any]]:
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return [annotation]
     return [model for argument in get_args(annotation) for model in _models(argument)]
+
+
+def sentence(item: Any) -> str:
+    kind, value = item["type"], item.get("input")
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        return "unknown key"
+    if kind == "missing":
+        return "is missing"
+    if kind == "string_type":
+        if isinstance(value, bool):
+            return f'must be text: quote it ("{"ON" if value else "OFF"}"), YAML reads the bare word as a boolean'
+        return f"must be text: quote it, YAML reads {value!r} as {type(value).__name__}"
+    text = re.sub(r"^Input should be", "must be", item["msg"].removeprefix("Value error, "))
+    return text[:1].lower() + text[1:]
