@@ -54,7 +54,7 @@ def fetch(arguments: argparse.Namespace) -> int:
 
 def apply(arguments: argparse.Namespace) -> int:
     from kz_build.stages.apply import apply
-    from kz_build.views.terminal import trees
+    from kz_build.views.carrying import trees
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)

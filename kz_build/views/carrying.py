@@ -10,6 +10,7 @@ from kz_build.model.checks import CheckResult
 from kz_build.model.judgement import Judgement
 from kz_build.model.place import shown
 from kz_build.model.session import Dropped, Session
+from kz_build.model.sources import Tree
 from kz_build.views.patches import explained, wrapped
 
 
@@ -153,3 +154,17 @@ def standing(sessions: Sequence[tuple[Session, Path]]) -> str:
             f"  kz {session.verb} --continue, " + ("" if session.verb == "upstream" else "--skip, ") + "or --abort"
         )
     return "\n".join(rows) or "nothing is under way"
+
+
+def trees(line: str, found: Sequence[Tree]) -> str:
+    """One block per patched source."""
+    if not found:
+        return f"{line}: no stacks"
+    rows = []
+    for tree in found:
+        rows.append(
+            f"{line} {tree.source}: tree {tree.tree}  " + ("(overridden)" if tree.locked is None else "= pins.lock")
+        )
+        width = max(len(name) for name, _ in tree.patches)
+        rows += [f"  {name:{width}}  {state}" for name, state in tree.patches]
+    return "\n".join(rows)

@@ -9,21 +9,7 @@ from typing import Any
 
 from kz_build.model.checks import CheckResult
 from kz_build.model.events import Event
-from kz_build.model.sources import Fetched, Tree
-
-
-def trees(line: str, found: Sequence[Tree]) -> str:
-    """One block per patched source."""
-    if not found:
-        return f"{line}: no stacks"
-    rows = []
-    for tree in found:
-        rows.append(
-            f"{line} {tree.source}: tree {tree.tree}  " + ("(overridden)" if tree.locked is None else "= pins.lock")
-        )
-        width = max(len(name) for name, _ in tree.patches)
-        rows += [f"  {name:{width}}  {state}" for name, state in tree.patches]
-    return "\n".join(rows)
+from kz_build.model.sources import Fetched
 
 
 def sources(found: Sequence[Fetched]) -> str:
