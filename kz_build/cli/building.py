@@ -41,7 +41,8 @@ def fetch(arguments: argparse.Namespace) -> int:
 
     from kz_build.stages.build import require
     from kz_build.stages.fetch import fetch
-    from kz_build.views.terminal import Live, sources
+    from kz_build.views.sources import sources
+    from kz_build.views.terminal import Live
 
     project = project_of(arguments)
     line, target, request = names_of(project, arguments)

@@ -9,17 +9,6 @@ from typing import Any
 
 from kz_build.model.checks import CheckResult
 from kz_build.model.events import Event
-from kz_build.model.sources import Fetched
-
-
-def sources(found: Sequence[Fetched]) -> str:
-    """One line per source."""
-    width = max(len(s.name) for s in found)
-    rows = []
-    for s in found:
-        more = f", {len(s.trees) - 1} submodules" if len(s.trees) > 1 else ""
-        rows.append(f"{s.name:{width}}  {s.version:14} {s.identity[:31]}{more}" + (f"  ({s.note})" if s.note else ""))
-    return "\n".join(rows)
 
 
 def checks(found: Sequence[CheckResult]) -> str:
