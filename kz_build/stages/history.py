@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kz_build.adapters import contents, revisions, trees
 from kz_build.adapters import history as upstream
+from kz_build.adapters import revisions, trees
 from kz_build.adapters.series import stack_sources
 from kz_build.model.errors import ConfigError
 from kz_build.model.history import Story, fold, stories
 from kz_build.model.judgement import Verdict
-from kz_build.model.objects import Commit
-from kz_build.model.patch import Patch
 from kz_build.model.project import Project
-from kz_build.model.why import concerned, turned
+from kz_build.stages.blame import lines_changed
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import judged, read_blobs
+from kz_build.stages.judging import judged
 
 if TYPE_CHECKING:
     from kz_build.model.events import Watch
@@ -110,27 +108,3 @@ def _why(held: Carried, told: Sequence[Story]) -> dict[tuple[str, str], str]:
         for step in story.steps
         if not step.judgement.holds and (text := lines_changed(held, patches[story.patch], step.commit))
     }
-
-
-def lines_changed(held: Carried, patch: Patch, commit: Commit, *, later: bool = True) -> str:
-    """What an upstream commit did to the lines that a patch stands on, as the hunks of its diff; '' for nothing.
-
-    The patch was made for the files before the commit, or where not `later`, for those after it.
-    """
-    said = []
-    with held.repository.objects() as objects:
-        for path, before, after in changed(commit, patch.reads):
-            old, new = (before, after) if later else (after, before)
-            data = read_blobs(held.repository, objects, (before, after))[old]
-            said.append(concerned(patch, path, data, contents.diff_blobs(held.repository, old, new)))
-    text = "\n".join(text for text in said if text)
-    return text if later else turned(text)
-
-
-def changed(commit: Commit, paths: Collection[str]) -> list[tuple[str, str, str]]:
-    """(path, blob before, blob after) of the files among `paths` that a commit changes; not those it adds or removes."""
-    return [
-        (path, before, after)
-        for path, _, before, after in commit.changes
-        if path in paths and before.strip("0") and after.strip("0")
-    ]

@@ -21,8 +21,9 @@ from kz_build.model.project import Project
 from kz_build.model.session import Dropped, Session
 from kz_build.model.stack import Applied, Refused, Stack, content
 from kz_build.model.verdict import judge
+from kz_build.stages.blame import lines_changed
 from kz_build.stages.carried import Carried
-from kz_build.stages.history import lines_changed, walked
+from kz_build.stages.history import walked
 from kz_build.stages.judging import read_blobs
 from kz_build.stages.sessions import Open, save
 
