@@ -10,8 +10,8 @@ from kz_build.adapters.series import stack_sources
 from kz_build.model.history import Story
 from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.history import History, walked
 from kz_build.stages.verify import Verified, verified
+from kz_build.stages.walk import History, walked
 
 if TYPE_CHECKING:
     from kz_build.model.events import Watch

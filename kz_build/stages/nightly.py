@@ -16,7 +16,7 @@ from kz_build.model.github import Issue
 from kz_build.model.history import Story
 from kz_build.model.project import Project
 from kz_build.stages.carried import carried, reading
-from kz_build.stages.history import History, walked
+from kz_build.stages.walk import History, walked
 
 if TYPE_CHECKING:
     from kz_build.model.events import Watch

@@ -23,9 +23,9 @@ from kz_build.model.stack import Applied, Refused, Stack, content
 from kz_build.model.verdict import judge
 from kz_build.stages.blame import lines_changed
 from kz_build.stages.carried import Carried
-from kz_build.stages.history import walked
 from kz_build.stages.judging import read_blobs
 from kz_build.stages.sessions import Open, save
+from kz_build.stages.walk import walked
 
 
 class Stop(NamedTuple):

@@ -23,9 +23,9 @@ from kz_build.model.judgement import Judgement
 from kz_build.model.objects import Commit, State
 from kz_build.model.project import Project
 from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.history import walked
 from kz_build.stages.judging import judged
 from kz_build.stages.merging import Merges
+from kz_build.stages.walk import walked
 
 if TYPE_CHECKING:
     from kz_build.model.events import Watch
