@@ -11,7 +11,7 @@ from kz_build.model.judgement import Judgement
 from kz_build.model.place import shown
 from kz_build.model.session import Dropped, Session
 from kz_build.model.sources import Tree
-from kz_build.views.patches import explained, wrapped
+from kz_build.views.verdict import explained, wrapped
 
 
 class Finished(Protocol):

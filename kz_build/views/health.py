@@ -8,7 +8,8 @@ from typing import Protocol
 from kz_build.model.history import Story
 from kz_build.model.judgement import Verdict
 from kz_build.views.history import History
-from kz_build.views.patches import Verified, cell, explained, notes
+from kz_build.views.patches import Verified, notes
+from kz_build.views.verdict import cell, explained
 
 LEGEND = """\
 `clean` applies as it is · `+N` applies N lines away · `upstreamed` upstream has it · `merged` only git's three-way merge finds

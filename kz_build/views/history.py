@@ -8,7 +8,7 @@ from typing import Protocol
 from kz_build.model.history import Step, Story
 from kz_build.model.judgement import Judgement, Verdict
 from kz_build.model.objects import Commit
-from kz_build.views.patches import cell, upstreamed, without, wrapped
+from kz_build.views.verdict import cell, upstreamed, without, wrapped
 
 
 class History(Protocol):

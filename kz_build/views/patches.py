@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from kz_build.model.judgement import Judgement, Verdict
-from kz_build.model.place import shown
-
-WIDTH = 80
+from kz_build.views.verdict import WIDTH, cell, explained, wrapped
 
 
 class Target(Protocol):
@@ -39,13 +36,6 @@ class Verified(Protocol):
     def targets(self) -> Sequence[Target]: ...
     @property
     def rows(self) -> tuple[tuple[Judgement, ...], ...]: ...
-
-
-def cell(judgement: Judgement) -> str:
-    """A verdict in a word."""
-    if judgement.verdict.holds and judgement.intents:
-        return "intent"
-    return f"{judgement.offset:+d}" if judgement.verdict is Verdict.OFFSET else judgement.verdict.value
 
 
 def table(found: Verified) -> str:
@@ -110,32 +100,6 @@ def notes(found: Verified) -> list[tuple[str, Judgement, list[str]]]:
     return list(said.values())
 
 
-def explained(judgement: Judgement) -> list[str]:
-    """What a judgement says, in sentences."""
-    rows = []
-    if not judgement.verdict.holds:
-        hunk = judgement.line and judgement.verdict is not Verdict.MISSING
-        where = f" (hunk at line {judgement.line} of the patch)" if hunk else ""
-        rows.append(f"{judgement.path}: {judgement.reason}{where}")
-        rows += [f"its lines stand at {shown(judgement.there)}"] if judgement.there else []
-    elif judgement.verdict is Verdict.UPSTREAMED:
-        rows.append(f"{upstreamed(judgement)}; drop the patch there")
-    rows += [f"intent: {text}" for text in judgement.intents]
-    if judgement.without:
-        rows.append(without(judgement))
-    return rows
-
-
-def upstreamed(judgement: Judgement) -> str:
-    """Where what a patch changes is there already."""
-    return f"{judgement.reason}, at {shown(judgement.there)}"
-
-
-def without(judgement: Judgement) -> str:
-    """Which earlier patches a judgement leaves out, by their numbers."""
-    return f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}"
-
-
 def _notes(found: Verified) -> list[str]:
     rows = []
     for name, judgement, targets in notes(found):
@@ -143,18 +107,6 @@ def _notes(found: Verified) -> list[str]:
         rows += [row for text in explained(judgement) for row in wrapped(text, "      ")]
         rows += [f"        {line}" for line in judgement.merged.splitlines()]
     return rows
-
-
-def wrapped(text: str, indent: str, more: str = "  ") -> list[str]:
-    """Text as lines of at most 80 columns, those after the first indented by `more` too; words stay whole."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + more,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def conclusion(found: Sequence[Verified]) -> str:

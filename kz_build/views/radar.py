@@ -8,7 +8,7 @@ from typing import Protocol
 from kz_build.model.judgement import Judgement
 from kz_build.model.objects import Commit
 from kz_build.views.history import commit
-from kz_build.views.patches import cell, explained, wrapped
+from kz_build.views.verdict import cell, explained, wrapped
 
 
 class Threat(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kz_build.views.patches import wrapped
+from kz_build.views.verdict import wrapped
 
 
 class Claim(Protocol):
