@@ -13,7 +13,7 @@ from kz_build.adapters.commands import Program
 from kz_build.adapters.daemon import OWN, Daemon, Image
 from kz_build.adapters.process import Argv, limited
 from kz_build.model.errors import CommandError, ConfigError
-from kz_build.model.plan import Bring
+from kz_build.model.mount import Bring
 
 ROOT = PurePosixPath("/kz")
 PIDS = 4096

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from kz_build.model.mount import Bring
+
 
 @dataclass(frozen=True)
 class Checkout:
@@ -58,18 +60,6 @@ class Ccache(NamedTuple):
 
     program: str
     folder: Path
-
-
-@dataclass(frozen=True)
-class Bring:
-    """Files of this machine that a build reads but never writes, and where the engine shows them: what of `only` (all
-    where empty) lies in `source`, or `source` itself where that is a file. `identity` stands for their content, '' where
-    nobody knows it."""
-
-    source: Path
-    to: Path
-    only: tuple[str, ...]
-    identity: str
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from kz_build import __version__
 from kz_build.adapters import native
 from kz_build.adapters.project import PLACEHOLDER
 from kz_build.model.errors import ConfigError
+from kz_build.model.mount import Bring
 from kz_build.model.pins import NATIVE, digest_of
-from kz_build.model.plan import ASSEMBLE, Artifact, Bring, Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.model.plan import ASSEMBLE, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.model.project import Project
 from kz_build.model.soc import arch_of
 from kz_build.model.sources import Fetched

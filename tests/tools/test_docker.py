@@ -23,7 +23,8 @@ from kz_build.adapters import daemon as adapter
 from kz_build.adapters.commands import Commands
 from kz_build.adapters.container import Container
 from kz_build.model.errors import CommandError, ConfigError, MissingError, StoppedError
-from kz_build.model.plan import Artifact, Bring, Command, Copy, Plan
+from kz_build.model.mount import Bring
+from kz_build.model.plan import Artifact, Command, Copy, Plan
 from tests import daemon
 from tests.conftest import ROOT, Kz, snapshot
 from tests.deadline import patient, until
