@@ -10,7 +10,6 @@ from kz_build.adapters.adbd import FEATURES, Listener, Service, Stream
 from kz_build.adapters.emulated_root import OWN, DeviceRoot
 from kz_build.adapters.files import disk_errors
 from kz_build.adapters.process import Process
-from kz_build.model.device import emulated_properties
 from kz_build.model.errors import ConfigError, Missing, MissingError
 from kz_build.model.soc import arch_of
 
@@ -108,3 +107,28 @@ def _require_shells(root: DeviceRoot) -> None:
             "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
         )
         raise MissingError((Missing(f"user and mount namespaces ({said})", why, brings),))
+
+
+def emulated_properties(soc: str, serial: str) -> dict[str, str]:
+    """What `getprop` of an emulated device with that SoC says. Every name in it that people read says EMULATED."""
+    return {
+        "ro.kz.emulated": "1",
+        "ro.serialno": serial,
+        "ro.product.name": f"EMULATED_{soc}",
+        "ro.product.manufacturer": "kz",
+        "ro.product.model": f"EMULATED {soc}",
+        "ro.product.device": f"EMULATED_{soc}",
+        "ro.product.cpu.abi": "arm64-v8a",
+        "ro.product.cpu.abilist": "arm64-v8a",
+        "ro.soc.manufacturer": "QTI",
+        "ro.soc.model": soc,
+        "ro.build.version.release": "16",
+        "ro.build.version.sdk": "36",
+        "ro.build.type": "user",
+        "ro.build.fingerprint": f"kz/EMULATED_{soc}/EMULATED:16/KZ/1:user/release-keys",
+        "ro.debuggable": "0",
+        "sys.boot_completed": "1",
+        "init.svc.adbd": "running",
+        "init.svc.vendor.adsprpcd": "running",
+        "init.svc.vendor.cdsprpcd": "running",
+    }

@@ -157,28 +157,3 @@ def _with_unsaid(found: DeviceInfo) -> DeviceInfo:
         "battery": found.battery_percent is None,
     }
     return replace(found, unsaid=tuple(name for name, missing in silent.items() if missing))
-
-
-def emulated_properties(soc: str, serial: str) -> dict[str, str]:
-    """What `getprop` of an emulated device with that SoC says. Every name in it that people read says EMULATED."""
-    return {
-        "ro.kz.emulated": "1",
-        "ro.serialno": serial,
-        "ro.product.name": f"EMULATED_{soc}",
-        "ro.product.manufacturer": "kz",
-        "ro.product.model": f"EMULATED {soc}",
-        "ro.product.device": f"EMULATED_{soc}",
-        "ro.product.cpu.abi": "arm64-v8a",
-        "ro.product.cpu.abilist": "arm64-v8a",
-        "ro.soc.manufacturer": "QTI",
-        "ro.soc.model": soc,
-        "ro.build.version.release": "16",
-        "ro.build.version.sdk": "36",
-        "ro.build.type": "user",
-        "ro.build.fingerprint": f"kz/EMULATED_{soc}/EMULATED:16/KZ/1:user/release-keys",
-        "ro.debuggable": "0",
-        "sys.boot_completed": "1",
-        "init.svc.adbd": "running",
-        "init.svc.vendor.adsprpcd": "running",
-        "init.svc.vendor.cdsprpcd": "running",
-    }
