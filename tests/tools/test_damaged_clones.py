@@ -196,6 +196,17 @@ def test_a_worktree_that_was_killed_in_the_making_is_made_again(ours: Project, t
     assert "l up: lies in" in ours.kz("edit", "up").stdout and person(tree, "log", "-1", "--format=%s") == "mine"
 
 
+def test_a_rebase_that_was_killed_as_it_laid_out_a_conflict_begins_again(ours: Project, tmp_path: Path) -> None:
+    ours.upstream.commit("Theirs", {"a.txt": put(text(), 10, "theirs")})
+    assert ours.kz("verify", "--fetch").returncode == 0
+    argv = ("rebase", "--onto", "main")
+    killed = ours.kz(*argv, PATH=wrapped(tmp_path / "bin", BEFORE, "sparse-checkout"))
+    assert killed.returncode == -signal.SIGKILL
+    done = ours.kz(*argv)
+    assert done.returncode == 4 and "conflict in a.txt" in done.stderr, done.stderr
+    assert "<<<<<<<" in (ours.root / "out/rebase/l/up/tree/a.txt").read_text()
+
+
 def test_what_is_being_made_is_left_alone(ours: Project, tmp_path: Path) -> None:
     name = clone(tmp_path / "store").name
     shutil.rmtree(tmp_path / "store/git")
