@@ -71,6 +71,14 @@ def tiers(config: pytest.Config) -> dict[str, str]:
     return {name: needs for name, _, needs in rows if needs.startswith("tier, needs ")}
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with one test of the built sample, and end with the others: while one worker builds, the rest wait for nothing."""
+    waiting = [item for item in items if "built" in getattr(item, "fixturenames", ())]
+    later = set(waiting)
+    items[:] = [*waiting[:1], *(item for item in items if item not in later), *waiting[1:]]
+
+
 def pytest_deselected(items: list[pytest.Item]) -> None:
     """Count what each tier would have run."""
     for item in items:
