@@ -138,15 +138,19 @@ def tier(session: nox.Session, *options: str) -> None:
 MUTATED = {
     "patch engine": (
         90,
-        "model/patch model/diff model/binary model/gnu model/mail model/quilt model/stack model/intent model/verdict"
-        " model/judgement model/why model/trailers model/objects",
+        "model/patch model/diff model/binary model/gnu model/mail model/quilt model/place model/stack model/attempt"
+        " model/intent model/verdict model/judgement model/why model/trailers model/objects",
     ),
     "audit rules": (85, "model/checks model/elf model/java model/library adapters/elf stages/audit"),
-    "lock and records": (85, "model/lock stages/lock adapters/record adapters/files"),
+    "lock and records": (85, "model/lock model/lock_form model/rules stages/lock adapters/record adapters/files"),
 }
 """Each group's lowest score in percent, and its files."""
-MUTATION_TESTS = "patch hunks diff binary mail quilt trailers stack verdict why intent audit_rules elf java lock lock_text locking locking_stacks record files"
+MUTATION_TESTS = (
+    "patch hunks diff binary mail quilt place trailers stack verdict why intent audit_rules elf java lock lock_text locking"
+    " locking_stacks record files"
+)
 """The tests of these files: tests/unit/test_NAME.py. They start no process, for they run some thousand times."""
+MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.yaml examples/sample/pins.lock"
 
 
 @nox.session
@@ -155,14 +159,22 @@ def mutation(session: nox.Session) -> None:
     install(session, "mutation")
     work = Path(session.create_tmp()).absolute()
     shutil.rmtree(work / "mutants", ignore_errors=True)  # it would keep what older tests found
-    for name in ("kz_build", "tests", "pyproject.toml"):
+    for name in MUTATION_LINKS.split():
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).unlink(missing_ok=True)
         (work / name).symlink_to(Path(name).absolute())
     paths = [f"kz_build/{name}.py" for _, names in MUTATED.values() for name in names.split()]
     tests = [f"tests/unit/test_{name}.py" for name in MUTATION_TESTS.split()]
-    settings = {"only_mutate": paths, "pytest_add_cli_args_test_selection": tests}
+    settings = {
+        "source_paths": ["kz_build"],
+        "only_mutate": paths,
+        "also_copy": ["pins.lock", "examples"],
+        "pytest_add_cli_args": ["-o", "addopts=", "-m", "not hypothesis"],  # in one process, and the same each time
+        "pytest_add_cli_args_test_selection": tests,
+        "timeout_multiplier": ["3"],
+    }
     rows = [f"{key} =\n  " + "\n  ".join(values) for key, values in settings.items()]
-    (work / "setup.cfg").write_text("[mutmut]\nsource_paths = kz_build\ntimeout_multiplier = 3\n" + "\n".join(rows))
+    (work / "setup.cfg").write_text("[mutmut]\n" + "\n".join(rows))
     with session.chdir(work):
         session.run("mutmut", "run", silent=not sys.stdout.isatty())
         results = session.run("mutmut", "results", "--all", "true", silent=True)
