@@ -147,7 +147,7 @@ MUTATED = {
 """Each group's lowest score in percent, and its files."""
 MUTATION_TESTS = (
     "patch hunks diff binary mail quilt place trailers stack verdict why intent audit_rules elf java lock lock_text locking"
-    " locking_stacks record files folders"
+    " locking_stacks record files folders standing"
 )
 """The tests of these files: tests/unit/test_NAME.py. They start no process, for they run some thousand times."""
 MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.yaml examples/sample/pins.lock"
