@@ -30,6 +30,8 @@ def lines(letters: str) -> list[bytes]:
         ("abcdef", "abXcdef", 2, 4, (2, 3)),
         ("abcdef", "abXcdef", 3, 3, (3, 3)),
         ("ab", "XYab", 3, 4, (1, 2)),
+        ("ab", "abXY", 3, 4, (2, 2)),
+        ("ab", "abXY", 2, 3, (2, 2)),
         # a deletion
         ("abcdef", "abef", 1, 2, (1, 2)),
         ("abcdef", "abef", 3, 4, (5, 6)),
