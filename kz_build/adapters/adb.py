@@ -105,17 +105,27 @@ def running() -> Server:
 @contextlib.contextmanager
 def private(home: Path) -> Iterator[Server]:
     """An adb server of one's own, for emulated devices: its own port and keys, no USB, no search; it ends with the block."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     apart = {"HOME": str(home), "ADB_USB": "0", "ADB_MDNS": "0", "ADB_EMU": "0"}
     env = {**environment.plain(), **apart}
     home.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
     try:
-        process.checked([_adb(), "-P", str(port), "start-server"], env=env)
+        for left in (4, 3, 2, 1, 0):
+            argv = [_adb(), "-P", str(port), "start-server"]
+            if not (started := process.run(argv, env=env)).code:
+                break
+            if not left:
+                process.required(argv, started)
+            port = _free_port()  # another program took that one before adb did
         yield Server(port)
     finally:
         process.run([_adb(), "-P", str(port), "kill-server"], env=env)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _adb() -> str:
