@@ -155,7 +155,7 @@ MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.y
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """How many faults in the patch engine, the audit's rules, the lock and the records do the unit tests find? Half an hour."""
+    """How many faults in the patch engine, the audit's rules, the lock and the records do the unit tests find? Half an hour to two hours."""
     install(session, "mutation")
     work = Path(session.create_tmp()).absolute()
     shutil.rmtree(work / "mutants", ignore_errors=True)  # it would keep what older tests found
