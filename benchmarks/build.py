@@ -21,11 +21,11 @@ from pathlib import Path
 
 from common import KZ, table
 
-from kz_build.adapters.git import Repository
-from kz_build.adapters.project import load_project
-from kz_build.adapters.series import stack_sources
-from kz_build.model.project import Project
-from kz_build.stages.apply import apply_source
+from kz_build.git.repository import Repository
+from kz_build.pins.load import load_project
+from kz_build.pins.project import Project
+from kz_build.stack.apply import apply_source
+from kz_build.stack.files import stack_sources
 
 ROOT = Path(__file__).parents[1]
 PATCH = "9999-bench.patch"

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.adapters import git, revisions
-from kz_build.adapters.environment import cache_root, networked
-from kz_build.adapters.project import load_project
-from kz_build.adapters.series import stack_sources
-from kz_build.adapters.stacks import load_stack
-from kz_build.model.project import Project
-from kz_build.model.stack import Stack
+from kz_build.core.env import cache_root, networked
+from kz_build.git import refs
+from kz_build.git import repository as git
+from kz_build.patch.apply import Stack
+from kz_build.pins.load import load_project
+from kz_build.pins.project import Project
+from kz_build.stack.files import stack_sources
+from kz_build.stack.parse import load_stack
 
 ENV = {
     **networked(),
@@ -106,7 +107,7 @@ class Trial:
 
     def commit(self, name: str) -> str:
         """Commit of a name, from upstream where the clone has never heard of it."""
-        return revisions.known_or_fetched(self.repository, name)
+        return refs.known_or_fetched(self.repository, name)
 
 
 def trial(project: Project, work: Path) -> Trial:
@@ -134,7 +135,7 @@ def peers_clone(project: Project, found: Trial) -> Path:
     made = git.Repository(cache_root() / "bench" / f"{found.name}.git", url=url)
     if not made.exists():
         made.create()
-        revisions.fetch_names(made)
+        refs.fetch_names(made)
     return made.path
 
 

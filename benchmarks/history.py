@@ -12,8 +12,8 @@ from typing import Any
 
 from common import ENV, Trial, arguments, beyond, checkout, git_at, in_turn, ms, peers_clone, ratio, table, trial
 
-from kz_build.adapters import history as upstream
-from kz_build.model.project import Project
+from kz_build.git import log as upstream
+from kz_build.pins.project import Project
 
 FLAPPING = "extension/android/jni/jni_layer_llama.cpp"
 LINES = (467, 128)

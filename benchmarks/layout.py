@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kz_build.adapters.files import remove
-from kz_build.adapters.git import Repository, local_environment
-from kz_build.adapters.project import load_project
-from kz_build.adapters.series import stack_sources
-from kz_build.stages.apply import apply_source
+from kz_build.core.files import remove
+from kz_build.git.repository import Repository, local_environment
+from kz_build.pins.load import load_project
+from kz_build.stack.apply import apply_source
+from kz_build.stack.files import stack_sources
 
 ENV = {
     **local_environment(),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common import ENV, arguments, beyond, in_turn, ms, table, trial
 
-from kz_build.adapters import revisions
+from kz_build.git import refs
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = trial(project, Path(folder))
         found.kz("radar")  # brings heads and blobs where nobody did
-        heads = sorted(set(revisions.pulls(found.repository).values()))
+        heads = sorted(set(refs.pulls(found.repository).values()))
         names = "".join(f"{head}:{path}\n" for head in heads for path in sorted(found.stack().touched)).encode()
         argv = found.repository.argv("cat-file", "--batch-check", "--buffer")
 

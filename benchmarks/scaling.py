@@ -8,8 +8,9 @@ from pathlib import Path
 
 from common import Trial, arguments, beyond, in_turn, table, trial
 
-from kz_build.adapters import history as upstream
-from kz_build.adapters import revisions, trees
+from kz_build.git import log as upstream
+from kz_build.git import refs
+from kz_build.git import tree_lookup as trees
 
 COMMITS = (10, 100, 1000, 2000)
 TAGS = (1, 5, 20, 80)
@@ -81,7 +82,7 @@ def by_patches(found: Trial, runs: int) -> None:
 
 def by_tags(found: Trial, runs: int) -> None:
     """The same stack on ever more tags, newest first."""
-    tags = [ref.removeprefix("refs/tags/") for ref in revisions.refs(found.repository, "refs/tags/v*")][::-1]
+    tags = [ref.removeprefix("refs/tags/") for ref in refs.refs(found.repository, "refs/tags/v*")][::-1]
     rows = []
     for count in sorted({min(count, len(tags)) for count in TAGS}):
         onto = tags[:count]

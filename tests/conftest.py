@@ -14,14 +14,14 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from kz_build.adapters import adb as adapter
-from kz_build.adapters.emulated import Emulated
+from kz_build.device import adb as adapter
+from kz_build.emulator.device import Emulated
+from tests.formats.apps import SAMPLE as SAMPLE
+from tests.formats.apps import Linker
 from tests.kz import ROOT as ROOT
 from tests.kz import Kz as Kz
 from tests.kz import kz_in_process
 from tests.kz import kz_process as in_a_process
-from tests.tools.apps import SAMPLE as SAMPLE
-from tests.tools.apps import Linker
 
 _NOISY = settings(deadline=None, suppress_health_check=list(HealthCheck))  # machines are, and some examples start git
 settings.register_profile("dev", _NOISY, max_examples=100)

@@ -9,9 +9,9 @@ import os
 import sys
 import traceback
 
-from kz_build.adapters.signals import stoppable
 from kz_build.cli.parser import parser, words_without
-from kz_build.model.errors import CommandError, KzError
+from kz_build.core.errors import CommandError, KzError
+from kz_build.core.signals import stoppable
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
             _say(traceback.format_exc())
             _say("kz: this is a bug of kz; please report it with the text above")
     finally:
-        if locks := sys.modules.get("kz_build.adapters.locks"):  # a caller's process goes on
+        if locks := sys.modules.get("kz_build.core.locks"):  # a caller's process goes on
             locks.release()
     _say(f"kz: exit {code} ({name})")
     return code

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from kz_build.cli.common import project as project_of
 from kz_build.cli.common import show
-from kz_build.model.errors import ConfigError, NotReadyError
+from kz_build.core.errors import ConfigError, NotReadyError
 
 
 def accept(arguments: argparse.Namespace) -> int:
-    from kz_build.stages import accept as stage
-    from kz_build.views import accept as view
-    from kz_build.views.terminal import Live
+    from kz_build.core.terminal import Live
+    from kz_build.sources import accept as stage
+    from kz_build.sources import text_licence as view
 
     project = project_of(arguments)
     rows, place = stage.every(project)

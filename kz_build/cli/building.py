@@ -11,12 +11,12 @@ from kz_build.cli.common import relative, show, watching, within
 
 
 def lock(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.files import write_atomic
-    from kz_build.adapters.locks import hold
-    from kz_build.adapters.project import LOCK, load_project
-    from kz_build.model.lock import differences
-    from kz_build.stages.lock import lock
-    from kz_build.views.terminal import Live
+    from kz_build.core.files import write_atomic
+    from kz_build.core.locks import hold
+    from kz_build.core.terminal import Live
+    from kz_build.pins.load import LOCK, load_project
+    from kz_build.pins.lock_file import differences
+    from kz_build.stack.resolve_lock import lock
 
     project = load_project(arguments.root, local=False)  # a lock holds for every machine
     hold(project.store)
@@ -39,10 +39,10 @@ def lock(arguments: argparse.Namespace) -> int:
 def fetch(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from kz_build.stages.build import require
-    from kz_build.stages.fetch import fetch
-    from kz_build.views.sources import sources
-    from kz_build.views.terminal import Live
+    from kz_build.build.build import require
+    from kz_build.core.terminal import Live
+    from kz_build.sources.fetch import fetch
+    from kz_build.sources.text import sources
 
     project = project_of(arguments)
     line, target, request = names_of(project, arguments)
@@ -54,8 +54,8 @@ def fetch(arguments: argparse.Namespace) -> int:
 
 
 def apply(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.apply import apply
-    from kz_build.views.carrying import trees
+    from kz_build.stack.apply import apply
+    from kz_build.stack.text import trees
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
@@ -68,7 +68,7 @@ def apply(arguments: argparse.Namespace) -> int:
 
 
 def wheel(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.wheel import wheel
+    from kz_build.build.wheel import wheel
 
     project = project_of(arguments)
     made = wheel(project, arguments.line or project.pins.default, arguments.source)
@@ -77,10 +77,10 @@ def wheel(arguments: argparse.Namespace) -> int:
 
 
 def build(arguments: argparse.Namespace) -> int:
-    from kz_build.model.errors import AuditError
-    from kz_build.stages import report
-    from kz_build.stages.papers import signing_key
-    from kz_build.views import terminal
+    from kz_build.core import terminal
+    from kz_build.core.errors import AuditError
+    from kz_build.pipeline import report
+    from kz_build.release.write import signing_key
 
     project = project_of(arguments)
     with terminal.Live() as live:
@@ -91,7 +91,7 @@ def build(arguments: argparse.Namespace) -> int:
         chain.apply()
         chain.plan()
         if arguments.dry_run:
-            from kz_build.views.script import script
+            from kz_build.build.text_script import script
 
             show(arguments, chain.planned, script(chain.planned))
             return 0
@@ -131,9 +131,9 @@ def _canonical(manifest: Any) -> str:
 
 
 def audit(arguments: argparse.Namespace) -> int:
-    from kz_build.model.errors import AuditError
-    from kz_build.stages.audit import recorded
-    from kz_build.views import terminal
+    from kz_build.checks.built import recorded
+    from kz_build.core import terminal
+    from kz_build.core.errors import AuditError
 
     project = project_of(arguments)
     line, target, _ = names_of(project, arguments)
@@ -145,8 +145,8 @@ def audit(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.report import report
-    from kz_build.views.terminal import report as table
+    from kz_build.core.terminal import report as table
+    from kz_build.pipeline.report import report
 
     project = project_of(arguments)
     found = report(project, arguments.line or project.pins.default)
@@ -155,11 +155,11 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def schema(arguments: argparse.Namespace) -> int:
-    from kz_build.views.json import text
+    from kz_build.core.json_text import text
 
     if arguments.of == "pins":
-        from kz_build.model.schema import json_schema as made
+        from kz_build.pins.schema import json_schema as made
     else:
-        from kz_build.model.recipe_schema import json_schema as made
+        from kz_build.export.recipe_schema import json_schema as made
     print(text(made()))
     return 0

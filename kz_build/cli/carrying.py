@@ -7,13 +7,13 @@ from typing import Any
 
 from kz_build.cli.common import changing, show, watching, within
 from kz_build.cli.common import project as project_of
-from kz_build.model.errors import ConfigError, ConflictError
+from kz_build.core.errors import ConfigError, ConflictError
 
 
 def _stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
     """Do what --continue, --skip, --abort or --status ask for; whether one of them was given."""
-    from kz_build.stages import rebase as stage
-    from kz_build.views import carrying
+    from kz_build.stack import rebase as stage
+    from kz_build.stack import text as carrying
 
     if not arguments.step:
         return False
@@ -32,16 +32,16 @@ def _stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
 
 
 def _standing(arguments: argparse.Namespace, project: Any, verb: str) -> None:
-    from kz_build.stages.sessions import under_way
-    from kz_build.views.carrying import standing
+    from kz_build.stack.sessions import under_way
+    from kz_build.stack.text import standing
 
     found = [(o.session, o.folder) for o in under_way(project, verb)]
     show(arguments, found, standing(found))
 
 
 def rebase(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.rebase import rebase
-    from kz_build.views.carrying import finished
+    from kz_build.stack.rebase import rebase
+    from kz_build.stack.text import finished
 
     with changing(arguments) as project, watching() as watch:
         if arguments.keep and arguments.step:
@@ -69,9 +69,9 @@ def _rebase_within(arguments: argparse.Namespace, project: Any) -> int:
 
 
 def edit(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.edit import edit
-    from kz_build.stages.rebase import abort
-    from kz_build.views.carrying import editing
+    from kz_build.stack.edit import edit
+    from kz_build.stack.rebase import abort
+    from kz_build.stack.text import editing
 
     with changing(arguments) as project, watching() as watch:
         line = arguments.line or project.pins.default
@@ -85,8 +85,8 @@ def edit(arguments: argparse.Namespace) -> int:
 
 
 def refresh(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.edit import refresh
-    from kz_build.views.carrying import finished
+    from kz_build.stack.edit import refresh
+    from kz_build.stack.text import finished
 
     with changing(arguments) as project:
         done = refresh(project, arguments.line or project.pins.default, arguments.source)
@@ -95,8 +95,8 @@ def refresh(arguments: argparse.Namespace) -> int:
 
 
 def import_pr(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.import_pr import import_pr
-    from kz_build.views.carrying import finished
+    from kz_build.stack.import_pr import import_pr
+    from kz_build.stack.text import finished
 
     with changing(arguments) as project, watching() as watch:
         if _stepped(arguments, project, "import-pr"):
@@ -110,8 +110,8 @@ def import_pr(arguments: argparse.Namespace) -> int:
 
 
 def upstream(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.upstream import resume, upstream
-    from kz_build.views.carrying import ready
+    from kz_build.stack.submit import resume, upstream
+    from kz_build.stack.text import ready
 
     with changing(arguments) as project, watching() as watch:
         line = arguments.line or ""
@@ -129,10 +129,10 @@ def upstream(arguments: argparse.Namespace) -> int:
 
 
 def status(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.sessions import under_way
-    from kz_build.stages.status import status
-    from kz_build.views.carrying import standing
-    from kz_build.views.status import text
+    from kz_build.stack.sessions import under_way
+    from kz_build.stack.text import standing
+    from kz_build.upstream.status import status
+    from kz_build.upstream.text_status import text
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
@@ -147,9 +147,9 @@ def status(arguments: argparse.Namespace) -> int:
 def health(arguments: argparse.Namespace) -> int:
     import datetime
 
-    from kz_build.adapters.files import write_atomic
-    from kz_build.stages.health import FILE, health
-    from kz_build.views.health import markdown
+    from kz_build.core.files import write_atomic
+    from kz_build.upstream.health import FILE, health
+    from kz_build.upstream.text_health import markdown
 
     with changing(arguments) as project, watching() as watch:
         found = health(project, fetch=arguments.fetch, watch=watch)
@@ -160,9 +160,9 @@ def health(arguments: argparse.Namespace) -> int:
 
 
 def nightly(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.nightly import nightly
-    from kz_build.views.health import issue
-    from kz_build.views.history import text
+    from kz_build.upstream.nightly import nightly
+    from kz_build.upstream.text_health import issue
+    from kz_build.upstream.text_history import text
 
     with watching() as watch:
         found = nightly(project_of(arguments), issue, watch)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kz_build.cli.common import log_folder
-from kz_build.model.request import Request
+from kz_build.sources.request import Request
 
 
 def names_of(project: Any, arguments: argparse.Namespace) -> tuple[str, str, Request]:
@@ -26,8 +26,8 @@ class Chain:
     """One target on its way. Each method is a stage, and needs what the ones before it left here."""
 
     def __init__(self, project: Any, arguments: argparse.Namespace, live: Any, engine: str) -> None:
-        from kz_build.adapters.commands import Commands
-        from kz_build.stages.engines import choose
+        from kz_build.build.choose_engine import choose
+        from kz_build.core.command_log import Commands
 
         self.project, self.arguments, self.live = project, arguments, live
         self.line, self.target, request = names_of(project, arguments)
@@ -45,27 +45,27 @@ class Chain:
 
     def require(self) -> None:
         """Raises MissingError with all that this machine lacks to build the target."""
-        from kz_build.stages.build import require
+        from kz_build.build.build import require
 
         require(self.project, self.line, self.target, self.request, here=self.chosen.engine.name == "host")
 
     def fetch(self) -> None:
         """Sources, proved equal to the lock."""
-        from kz_build.stages.fetch import fetch
+        from kz_build.sources.fetch import fetch
 
         self.sources = fetch(self.project, self.request)
 
     def apply(self) -> None:
         """The patched trees in the place of upstream's."""
-        from kz_build.stages.apply import apply
-        from kz_build.stages.build import with_stacks
+        from kz_build.build.build import with_stacks
+        from kz_build.stack.apply import apply
 
         self.trees = tuple(apply(self.project, self.line, self.live.event, self.request.names))
         self.sources = with_stacks(self.sources, self.trees)
 
     def plan(self) -> None:
         """What a build would do."""
-        from kz_build.stages.plan import plan
+        from kz_build.build.plan import plan
 
         jobs = self.arguments.jobs or self.chosen.cores or os.cpu_count() or 1
         engine = self.chosen.engine
@@ -76,11 +76,11 @@ class Chain:
 
     def build(self) -> None:
         """The files of dist; nothing to do where they are there."""
-        from kz_build.stages import build as stage
+        from kz_build.build import build as stage
 
         self.built = stage.done(self.planned)
         if self.built is None:
-            from kz_build.stages.proof import prove
+            from kz_build.sources.prove import prove
 
             prove(self.project, self.sources)
             facts = stage.sources_facts(self.sources, self.trees, self.project, self.chosen.overrides)
@@ -89,7 +89,8 @@ class Chain:
 
     def audit(self, sign: Any) -> None:
         """What was built, checked; papers beside it where all is well: what is not to be shipped gets none."""
-        from kz_build.stages import audit, papers
+        from kz_build.checks import built as audit
+        from kz_build.release import write as papers
 
         self.checks = audit.audit(self.project, self.built, self.sources)
         if not self.failed:

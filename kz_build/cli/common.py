@@ -15,8 +15,8 @@ from typing import Any
 
 def project(arguments: argparse.Namespace) -> Any:
     """The project that `-C` names, its store held against `kz store gc`."""
-    from kz_build.adapters.locks import hold
-    from kz_build.adapters.project import load_project
+    from kz_build.core.locks import hold
+    from kz_build.pins.load import load_project
 
     found = load_project(arguments.root)
     hold(found.store)
@@ -30,7 +30,7 @@ def watching() -> Iterator[Any]:
 
     def told(event: Any) -> None:
         if not made:
-            from kz_build.views.terminal import Live
+            from kz_build.core.terminal import Live
 
             made.append(Live())
         made[0].event(event)
@@ -45,8 +45,8 @@ def watching() -> Iterator[Any]:
 @contextmanager
 def changing(arguments: argparse.Namespace) -> Iterator[Any]:
     """The project, while no other command changes it."""
-    from kz_build.adapters.environment import cache_root
-    from kz_build.adapters.locks import locked
+    from kz_build.core.env import cache_root
+    from kz_build.core.locks import locked
 
     root = arguments.root.resolve()
     name = f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"
@@ -56,8 +56,8 @@ def changing(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def within(arguments: argparse.Namespace, project: Any, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
     """Run the verb of this command line in the image instead: what it says is shown as it is; gives its exit code."""
-    from kz_build.adapters.commands import Commands
-    from kz_build.stages.inside import inside
+    from kz_build.build.run_in_image import inside
+    from kz_build.core.command_log import Commands
 
     commands = Commands(log_folder(project), lambda text: print(text, file=sys.stderr))
     done = inside(project, lines, arguments.words, commands, onto=onto)
@@ -76,7 +76,7 @@ def log_folder(project: Any) -> Path:
 def show(arguments: argparse.Namespace, value: object, text: str) -> None:
     """Print a result: as JSON where that is asked for, else as text."""
     if arguments.json:
-        from kz_build.views.json import text as as_json
+        from kz_build.core.json_text import text as as_json
 
         print(as_json(value))
     elif text:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.cli.common import show
-from kz_build.model.errors import ConfigError
+from kz_build.core.errors import ConfigError
 
 
 def options(made: Any) -> None:
@@ -48,7 +48,7 @@ def _which(made: Any) -> None:
 
 
 def _push(made: Any) -> None:
-    from kz_build.stages.push import FOLDER
+    from kz_build.device.push import FOLDER
 
     _which(made)
     made.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="a file, or a folder with all in it")
@@ -103,8 +103,8 @@ SUBVERBS = (
 
 
 def device_list(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.adb import running
-    from kz_build.views.device import attached
+    from kz_build.device.adb import running
+    from kz_build.device.text import attached
 
     found = running().attached()
     show(arguments, found, attached(found))
@@ -112,19 +112,19 @@ def device_list(arguments: argparse.Namespace) -> int:
 
 
 def device_info(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.device import info
-    from kz_build.views.device import info as text
+    from kz_build.device.info import info
+    from kz_build.device.text import info as text
 
     return on_each(arguments, info, text)
 
 
 def device_push(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.environment import cache_root
-    from kz_build.model.events import quiet
-    from kz_build.stages.fitting import check_fit
-    from kz_build.stages.push import items, push
-    from kz_build.views.device import pushed
-    from kz_build.views.terminal import Live
+    from kz_build.core.env import cache_root
+    from kz_build.core.progress import quiet
+    from kz_build.core.terminal import Live
+    from kz_build.device.context_guard import check_fit
+    from kz_build.device.push import items, push
+    from kz_build.device.text import pushed
 
     if not arguments.paths and not arguments.clean:
         raise ConfigError("kz device push: PATH is needed", hint="--clean alone removes what former pushes brought")
@@ -147,10 +147,10 @@ def device_push(arguments: argparse.Namespace) -> int:
 
 def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
     """Ask every device that is meant, and show what each said; the first failure gives the exit code."""
-    from kz_build.adapters.adb import running
-    from kz_build.adapters.environment import variable
-    from kz_build.model.errors import DeviceError, MissingError
-    from kz_build.stages.device import Failed, chosen, each
+    from kz_build.core.env import variable
+    from kz_build.core.errors import DeviceError, MissingError
+    from kz_build.device.adb import running
+    from kz_build.device.info import Failed, chosen, each
 
     server = running()
     serials = chosen(server, arguments.serial, every=arguments.every, named=variable("ANDROID_SERIAL"))
@@ -169,7 +169,7 @@ def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
 
 
 def device_emulate(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.emulated import Emulated
+    from kz_build.emulator.device import Emulated
 
     socs: Sequence[str] = arguments.soc or ["SM8750"]
     try:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from kz_build.cli.common import project, relative, show
-from kz_build.model.errors import ConfigError, NotReadyError
+from kz_build.core.errors import ConfigError, NotReadyError
 
 
 def export(arguments: argparse.Namespace) -> int:
-    from kz_build.stages import export as stage
-    from kz_build.views import export as view
+    from kz_build.export import plan as stage
+    from kz_build.export import text as view
 
     found = project(arguments)
     if arguments.list:
@@ -35,7 +35,7 @@ def export(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
-    from kz_build.views import export as view
+    from kz_build.export import text as view
 
     found, ready = exported(project, plan, arguments.again)
     if found is None:
@@ -46,12 +46,13 @@ def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
 
 def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
     """(what a recipe made, None where the machine is not ready for it; the answers of its preflight)."""
-    from kz_build.adapters.commands import Commands
     from kz_build.cli.common import log_folder
-    from kz_build.stages import env, running
-    from kz_build.stages.preflight import entry, preflight
-    from kz_build.views.course import Course
-    from kz_build.views.terminal import Live
+    from kz_build.core.command_log import Commands
+    from kz_build.core.terminal import Live
+    from kz_build.export import environment as env
+    from kz_build.export import run as running
+    from kz_build.export.preflight import entry, preflight
+    from kz_build.export.text_course import Course
 
     recipe = plan.recipe
     ready = preflight(project, plan)
@@ -75,14 +76,14 @@ def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
 
 
 def _preflight(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
-    from kz_build.stages.preflight import entries, preflight
+    from kz_build.export.preflight import entries, preflight
 
     found = preflight(project, plan)
     return _answers(arguments, replace(found, checks=(*found.checks, *entries(project, plan.recipe))))
 
 
 def _answers(arguments: argparse.Namespace, found: Any) -> int:
-    from kz_build.views.export import preflight as text
+    from kz_build.export.text import preflight as text
 
     show(arguments, found, text(found))
     failed = [check.name for check in found.checks if check.status == "FAIL"]
@@ -92,12 +93,12 @@ def _answers(arguments: argparse.Namespace, found: Any) -> int:
 
 
 def env(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.commands import Commands
-    from kz_build.adapters.recipes import named
     from kz_build.cli.common import log_folder
-    from kz_build.stages.env import prepare
-    from kz_build.views import env as view
-    from kz_build.views.terminal import Live
+    from kz_build.core.command_log import Commands
+    from kz_build.core.terminal import Live
+    from kz_build.export import text_environment as view
+    from kz_build.export.environment import prepare
+    from kz_build.export.load import named
 
     found = project(arguments)
     recipe = named(found.root, found.pins, arguments.recipe)
@@ -111,8 +112,8 @@ def env(arguments: argparse.Namespace) -> int:
 
 
 def diagnose(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.diagnose import diagnose
-    from kz_build.views.diagnose import text
+    from kz_build.diagnose.diagnose import diagnose
+    from kz_build.diagnose.text import text
 
     found = diagnose(arguments.log, arguments.signatures)
     show(arguments, found, text(found))

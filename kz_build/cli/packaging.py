@@ -12,17 +12,17 @@ from kz_build.cli.common import relative, show
 
 def packed(project: Any, line: str, target: str, live: Any, sign: Path | None) -> tuple[Any, str]:
     """(the package, its piece for Gradle, which lies beside it); '' where a check failed and nothing was written."""
-    from kz_build.stages.package import package
-    from kz_build.views.gradle import snippet
+    from kz_build.release.aar import package
+    from kz_build.release.gradle import snippet
 
     made = package(project, line, target, live.event, snippet, sign)
     return made, snippet(made, Path(made.path).name) if made.path else ""
 
 
 def package(arguments: argparse.Namespace) -> int:
-    from kz_build.model.errors import AuditError
-    from kz_build.stages.papers import signing_key
-    from kz_build.views import terminal
+    from kz_build.core import terminal
+    from kz_build.core.errors import AuditError
+    from kz_build.release.write import signing_key
 
     project = project_of(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
@@ -42,9 +42,9 @@ def package(arguments: argparse.Namespace) -> int:
 
 
 def check_apk(arguments: argparse.Namespace) -> int:
-    from kz_build.model.errors import AuditError, ConfigError
-    from kz_build.stages.check_apk import check_apk
-    from kz_build.views import terminal
+    from kz_build.checks.apk import check_apk
+    from kz_build.core import terminal
+    from kz_build.core.errors import AuditError, ConfigError
 
     if not arguments.files and not arguments.bundle:
         raise ConfigError("check-apk takes an app's file or --bundle FOLDER", hint="kz check-apk --help")

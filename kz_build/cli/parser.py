@@ -9,7 +9,7 @@ from typing import Any
 
 from kz_build import __version__
 from kz_build.cli import options
-from kz_build.model.errors import EXIT_CODES, ConfigError
+from kz_build.core.errors import EXIT_CODES, ConfigError
 
 EPILOG = "exit codes: 0 done, 1 bug, " + ", ".join(f"{code} {name}" for code, name in EXIT_CODES.items())
 

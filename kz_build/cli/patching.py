@@ -11,10 +11,10 @@ from kz_build.cli.common import show, watching, within
 
 
 def verify(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.environment import append_to, variable
-    from kz_build.model.errors import ConflictError
-    from kz_build.stages.verify import verify
-    from kz_build.views import patches
+    from kz_build.core.env import append_to, variable
+    from kz_build.core.errors import ConflictError
+    from kz_build.upstream import text_verdicts
+    from kz_build.upstream.verify import verify
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
@@ -27,24 +27,24 @@ def verify(arguments: argparse.Namespace) -> int:
         return within(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
     with watching() as watch:
         found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch, watch=watch)
-    show(arguments, found, "\n".join(patches.table(f) for f in found) or "no stacks")
+    show(arguments, found, "\n".join(text_verdicts.table(f) for f in found) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
         root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
-        for row in (row for f in found for row in patches.workflow_commands(f, root)):
+        for row in (row for f in found for row in text_verdicts.workflow_commands(f, root)):
             print(row, file=sys.stderr if arguments.json else sys.stdout)
-        append_to("GITHUB_STEP_SUMMARY", "\n".join(patches.markdown(f) for f in found))
+        append_to("GITHUB_STEP_SUMMARY", "\n".join(text_verdicts.markdown(f) for f in found))
     if not all(f.holds for f in found):
         raise ConflictError(
-            patches.conclusion(found),
+            text_verdicts.conclusion(found),
             hint="kz history says who broke them; kz rebase --onto REV carries them over",
         )
     return 0
 
 
 def history(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.history import history, why
-    from kz_build.views.history import plain, text
+    from kz_build.upstream.history import history, why
+    from kz_build.upstream.text_history import plain, text
 
     project = project_of(arguments)
     line = arguments.line or project.pins.default
@@ -57,8 +57,8 @@ def history(arguments: argparse.Namespace) -> int:
 
 
 def radar(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.radar import Wanted, radar
-    from kz_build.views.radar import plain, text
+    from kz_build.upstream.radar import Wanted, radar
+    from kz_build.upstream.text_radar import plain, text
 
     project = project_of(arguments)
     wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)

@@ -11,13 +11,13 @@ from kz_build.cli.common import log_folder, relative, show
 from kz_build.cli.common import project as project_of
 
 if TYPE_CHECKING:
-    from kz_build.model.checks import CheckResult
+    from kz_build.core.result import CheckResult
 
 
 def attest(arguments: argparse.Namespace) -> int:
-    from kz_build.model.errors import AuditError
-    from kz_build.stages.attest import verify
-    from kz_build.views.terminal import checks
+    from kz_build.core.errors import AuditError
+    from kz_build.core.terminal import checks
+    from kz_build.release.verify import verify
 
     found = verify(arguments.folder, arguments.key)
     show(arguments, found, checks(found))
@@ -29,8 +29,8 @@ def attest(arguments: argparse.Namespace) -> int:
 
 
 def matrix(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.matrix import matrix
-    from kz_build.views.json import text
+    from kz_build.core.json_text import text
+    from kz_build.pins.matrix import matrix
 
     rows = matrix(project_of(arguments), arguments.line)
     if arguments.format == "github" and not arguments.json:
@@ -45,15 +45,15 @@ def matrix(arguments: argparse.Namespace) -> int:
 def reproduce(arguments: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from kz_build.adapters.commands import Commands
-    from kz_build.model.errors import AuditError
-    from kz_build.stages.apply import apply
-    from kz_build.stages.build import require, with_stacks
-    from kz_build.stages.fetch import fetch
-    from kz_build.stages.proof import prove
-    from kz_build.stages.reproduce import Subject, reproduce
-    from kz_build.views.reproduce import reproduced
-    from kz_build.views.terminal import Live
+    from kz_build.build.build import require, with_stacks
+    from kz_build.build.reproduce import Subject, reproduce
+    from kz_build.build.text_reproduce import reproduced
+    from kz_build.core.command_log import Commands
+    from kz_build.core.errors import AuditError
+    from kz_build.core.terminal import Live
+    from kz_build.sources.fetch import fetch
+    from kz_build.sources.prove import prove
+    from kz_build.stack.apply import apply
 
     project = project_of(arguments)
     line, target, request = names_of(project, arguments)
@@ -76,10 +76,10 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
 
 def store(arguments: argparse.Namespace) -> int:
-    from kz_build.adapters.locks import hold
-    from kz_build.adapters.project import load_project
-    from kz_build.stages import store as stage
-    from kz_build.views import store as view
+    from kz_build.core.locks import hold
+    from kz_build.pins.load import load_project
+    from kz_build.sources import store_admin as stage
+    from kz_build.sources import text_store as view
 
     projects = [load_project(root) for root in (arguments.root, *arguments.project)]
     if arguments.action == "gc" and arguments.delete:
@@ -99,8 +99,8 @@ def store(arguments: argparse.Namespace) -> int:
 
 
 def _verified(arguments: argparse.Namespace, found: tuple[CheckResult, ...]) -> None:
-    from kz_build.model.errors import LockError
-    from kz_build.views.store import verified
+    from kz_build.core.errors import LockError
+    from kz_build.sources.text_store import verified
 
     show(arguments, found, verified(found))
     bad = [c.file for c in found if c.failed]

@@ -9,7 +9,7 @@ from typing import Any
 
 from kz_build.cli.device import on_each
 from kz_build.cli.options import MOST_MINUTES
-from kz_build.model.errors import ConfigError
+from kz_build.core.errors import ConfigError
 
 
 def options(made: Any) -> None:
@@ -57,7 +57,7 @@ def timed(made: Any) -> None:
 
 
 def device_check(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.check import check
+    from kz_build.device.run import check
 
     return _tried(
         arguments, lambda project, trial, watch: lambda device: check(project, device, trial, watch=watch), {}
@@ -65,7 +65,7 @@ def device_check(arguments: argparse.Namespace) -> int:
 
 
 def device_run(arguments: argparse.Namespace) -> int:
-    from kz_build.stages.check import run
+    from kz_build.device.run import run
 
     if arguments.runs < 1 or arguments.warmup < 0:
         raise ConfigError("kz device run: --runs is 1 or more, --warmup 0 or more")
@@ -86,10 +86,10 @@ def _say(text: str) -> None:
 def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> int:
     """Try the same on every device that is meant; `often` is how often an app is asked, where one is."""
     from kz_build.cli.common import project as project_of
-    from kz_build.model.events import quiet
-    from kz_build.stages.trial import trial
-    from kz_build.views.device_report import report
-    from kz_build.views.terminal import Live
+    from kz_build.core.progress import quiet
+    from kz_build.core.terminal import Live
+    from kz_build.device.plan import trial
+    from kz_build.device.text_report import report
 
     project = project_of(arguments)
     made = trial(project, _wish(arguments))
@@ -105,11 +105,11 @@ def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> i
 
 def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> Any:
     """The app that is asked, or why there is none."""
-    from kz_build.adapters.commands import Commands
     from kz_build.cli.common import log_folder
-    from kz_build.model.errors import MissingError
-    from kz_build.stages.app import app
-    from kz_build.stages.in_app import app_of
+    from kz_build.core.command_log import Commands
+    from kz_build.core.errors import MissingError
+    from kz_build.device.benchmark_app import app
+    from kz_build.device.in_app import app_of
 
     if arguments.apk:
         return app_of(arguments.apk)
@@ -124,7 +124,7 @@ def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> 
 def _and_in_app(ask: Any, app: Any, project: Any, trial: Any, watch: Any, often: dict[str, Any]) -> Any:
     from dataclasses import replace
 
-    from kz_build.stages.in_app import Asking, in_app, skipped
+    from kz_build.device.in_app import Asking, in_app, skipped
 
     def both(device: Any) -> Any:
         found = ask(device)
@@ -136,7 +136,7 @@ def _and_in_app(ask: Any, app: Any, project: Any, trial: Any, watch: Any, often:
 
 
 def _wish(arguments: argparse.Namespace) -> Any:
-    from kz_build.model.trial import Wish
+    from kz_build.device.trial import Wish
 
     folders = {}
     for word in arguments.folders:

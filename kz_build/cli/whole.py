@@ -15,16 +15,16 @@ from zlib import crc32
 from kz_build.cli.chain import Chain
 from kz_build.cli.common import project as project_of
 from kz_build.cli.common import relative, show
-from kz_build.model.errors import AuditError, ConfigError, DeviceError, Missing, MissingError, NotReadyError
-from kz_build.stages.all import Lack, Row, Step, record, walk
+from kz_build.core.errors import AuditError, ConfigError, DeviceError, Missing, MissingError, NotReadyError
+from kz_build.pipeline.run_all import Lack, Row, Step, record, walk
 
 
 def all(arguments: argparse.Namespace) -> int:
-    from kz_build.model.checks import Status
-    from kz_build.stages.papers import signing_key
-    from kz_build.stages.report import write
-    from kz_build.views import all as view
-    from kz_build.views.terminal import Live
+    from kz_build.core.result import Status
+    from kz_build.core.terminal import Live
+    from kz_build.pipeline import text as view
+    from kz_build.pipeline.report import write
+    from kz_build.release.write import signing_key
 
     project = project_of(arguments)
     arguments.line = arguments.line or _line_of(project, arguments)
@@ -53,7 +53,7 @@ def _line_of(project: Any, arguments: argparse.Namespace) -> str:
     """The recipe's line where that builds the target, else the default: a recipe may be of a line that is Python alone."""
     if not arguments.recipe:
         return str(project.pins.default)
-    from kz_build.adapters.recipes import named
+    from kz_build.export.load import named
 
     line = named(project.root, project.pins, arguments.recipe).line
     sources = project.pins.target(arguments.target or project.pins.targets[0], line or project.pins.default)["sources"]
@@ -129,15 +129,15 @@ class Whole:
         self.skips.setdefault(stage, f"missing: {missing[0].what}")
 
     def _reach(self, source: str) -> None:
-        from kz_build.adapters.missing import missing_sources
-        from kz_build.model.request import Request
+        from kz_build.sources.preflight import missing_sources
+        from kz_build.sources.request import Request
 
         if found := missing_sources(self.project, Request(self.chain.line, (source,), paths={})):
             raise MissingError(found)
 
     def _ready(self) -> None:
-        from kz_build.stages.export import plan
-        from kz_build.stages.preflight import preflight
+        from kz_build.export.plan import plan
+        from kz_build.export.preflight import preflight
 
         found = preflight(self.project, plan(self.project, self.arguments.recipe))
         failed = [check for check in found.checks if check.status == "FAIL"]
@@ -147,12 +147,12 @@ class Whole:
             )
 
     def _connect(self, stack: contextlib.ExitStack) -> None:
-        from kz_build.adapters import adb
-        from kz_build.adapters.environment import variable
-        from kz_build.stages.device import chosen
+        from kz_build.core.env import variable
+        from kz_build.device import adb
+        from kz_build.device.info import chosen
 
         if self.arguments.emulate:
-            from kz_build.adapters.emulated import Emulated
+            from kz_build.emulator.device import Emulated
 
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kz-all-", ignore_cleanup_errors=True)))
             soc = self.arguments.soc or self.wanted["soc"] or "SM8750"
@@ -173,8 +173,8 @@ class Whole:
             raise MissingError((Missing(f"device {serial}", str(error), error.hint),)) from error
 
     def _runtime(self) -> None:
-        from kz_build.stages.device import info
-        from kz_build.stages.trial import runtime_lacks
+        from kz_build.device.info import info
+        from kz_build.device.plan import runtime_lacks
 
         chain, recipe, soc = self.chain, self.arguments.recipe, self.arguments.soc
         arch = info(self.device).arch
@@ -182,7 +182,7 @@ class Whole:
             raise MissingError(found)
 
     def _buildable(self) -> None:
-        from kz_build.stages.app import missing
+        from kz_build.device.benchmark_app import missing
 
         if found := missing():
             raise MissingError(found)
@@ -243,8 +243,8 @@ class Whole:
 
     def export(self) -> str:
         from kz_build.cli.exporting import exported
-        from kz_build.stages.export import plan
-        from kz_build.views import export as view
+        from kz_build.export import text as view
+        from kz_build.export.plan import plan
 
         found, ready = exported(self.project, plan(self.project, self.arguments.recipe))
         if found is None:
@@ -258,8 +258,8 @@ class Whole:
 
     def try_it(self) -> str:
         """Checks on the device, and the runner's figures where there is one."""
-        from kz_build.stages.check import check, run
-        from kz_build.views.device_report import report as text
+        from kz_build.device.run import check, run
+        from kz_build.device.text_report import report as text
 
         trial = self._trial()
         if trial.argv:
@@ -274,9 +274,9 @@ class Whole:
 
     def in_app(self) -> str:
         """The same in an app that Zygote forked."""
-        from kz_build.stages.app import app
-        from kz_build.stages.in_app import Asking, in_app
-        from kz_build.views.device_report import report as text
+        from kz_build.device.benchmark_app import app
+        from kz_build.device.in_app import Asking, in_app
+        from kz_build.device.text_report import report as text
 
         chain = self.chain
         made = app(self.project, chain.line, chain.target, chain.commands, chain.live.event)
@@ -291,8 +291,8 @@ class Whole:
         return str(Path(found.log).parent / "manifest.json")
 
     def _trial(self) -> Any:
-        from kz_build.model.trial import Wish
-        from kz_build.stages.trial import trial
+        from kz_build.device.plan import trial
+        from kz_build.device.trial import Wish
 
         wish = Wish(line=self.chain.line, target=self.chain.target, recipe=self.arguments.recipe)
         return trial(self.project, wish)

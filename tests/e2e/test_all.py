@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from kz_build.adapters import adb as adapter
+from kz_build.device import adb as adapter
 from tests.conftest import Kz
 from tests.deadline import patient
-from tests.ptes import Method, program
-from tests.tools.toys import toy
+from tests.export.toys import toy
+from tests.formats.ptes import Method, program
 
 STAGES = ("fetch", "apply", "build", "audit", "package", "export", "device", "in-app", "report")
 

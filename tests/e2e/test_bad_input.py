@@ -281,7 +281,7 @@ def test_an_sdk_of_another_version(small: Path, kz: Kz, tmp_path: Path) -> None:
 
 
 def test_qualcomms_identity_file(tmp_path: Path) -> None:
-    from kz_build.adapters.sdk import revision
+    from kz_build.sources.installed_sdk import revision
 
     (tmp_path / "sdk.yaml").write_text("name: qairt\nversion: 2.42.0\nbuild_id: '251225125753'\n")
     assert revision(tmp_path, "sdk.yaml") == "2.42.0.251225"

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 
 from tests.conftest import ROOT, Kz
-from tests.tools.test_git_tools import sh
+from tests.stack.test_git_tools import sh
 
 
 def repository(folder: Path, files: dict[str, str], submodules: dict[str, Path] | None = None) -> Path:

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kz_build.adapters import adb as adapter
-from kz_build.adapters.adbd_shell import ARM64_LIBC, QEMU
-from kz_build.adapters.emulated import Emulated
-from kz_build.model.metrics import PROBE, lines_of
+from kz_build.device import adb as adapter
+from kz_build.device.metrics import PROBE, lines_of
+from kz_build.emulator.device import Emulated
+from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from tests.conftest import Kz
-from tests.tools.apps import QNN, Lib, Linker
+from tests.formats.apps import QNN, Lib, Linker
 
 pytestmark = pytest.mark.skipif(
     not shutil.which(QEMU) or not Path(ARM64_LIBC).is_dir(), reason="needs qemu-user-static and libc6-arm64-cross"
@@ -282,7 +282,7 @@ def test_a_prompt_that_the_runner_says_again_is_no_answer(tried: Try, project: P
 
 
 def test_upstreams_qnn_runner_is_told_what_the_file_is(tried: Try, project: Path, tmp_path: Path) -> None:
-    from tests.ptes import Qnn, decoder
+    from tests.formats.ptes import Qnn, decoder
 
     runs(project, "/bin/echo", "{decoder}", "{eval_mode}", "{shared_buffer}", "{tokenizer}", "{model}", "{tokens}")
     (tmp_path / "tok.model").touch()
@@ -479,7 +479,7 @@ def test_qnn_is_checked_against_device_and_model(
     tried: Try, project: Path, tmp_path: Path, linker: Linker, device: Emulated
 ) -> None:
     """A QNN model of the recipe's own runner: runtime of one version for the arch, the file's contract, and what misses."""
-    from tests.ptes import Qnn, decoder
+    from tests.formats.ptes import Qnn, decoder
 
     names = ("libQnnHtp.so", "libQnnHtpPrepare.so", "libQnnSystem.so", "libQnnHtpV79Stub.so", "libQnnHtpV79Skel.so")
     sdk = tmp_path / "sdk"
@@ -514,8 +514,8 @@ def test_qnn_is_checked_against_device_and_model(
 def test_a_runtime_aar_is_taken_too(tmp_path: Path) -> None:
     import zipfile
 
-    from kz_build.adapters.qnn_runtime import qnn_runtime
-    from kz_build.model.errors import ConfigError
+    from kz_build.core.errors import ConfigError
+    from kz_build.formats.qnn_sdk import qnn_runtime
 
     aar = tmp_path / "qnn-runtime.aar"
     with zipfile.ZipFile(aar, "w", zipfile.ZIP_DEFLATED) as made:

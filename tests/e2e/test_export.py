@@ -78,7 +78,10 @@ def test_weights_of_another_seed_are_noticed(exported: dict[str, Any], run: Kz, 
     """The check can fail: the same .pte against eager torch with other weights."""
     out = project / "out" / "export" / "et-1.5"
     python = json.loads(run("env", XNNPACK, "--json").stdout)["python"]
-    script, shape = ROOT / "kz_build" / "scripts" / "weights.py", out / XNNPACK / "weights" / "tiny-qwen3.json"
+    script, shape = (
+        ROOT / "kz_build" / "export" / "scripts" / "weights.py",
+        out / XNNPACK / "weights" / "tiny-qwen3.json",
+    )
     subprocess.run([python, script, "random", shape, "1", tmp_path / "other.pth"], check=True, capture_output=True)
     drawn = tmp_path / "same.pth"
     subprocess.run([python, script, "random", shape, "0", drawn], check=True, capture_output=True)

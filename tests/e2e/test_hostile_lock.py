@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Kz
-from tests.tools.test_git_tools import sh
+from tests.stack.test_git_tools import sh
 
 COMMAND = "--upload-pack=touch ./pwned;x"
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Kz
 from tests.e2e.test_clones import repository
-from tests.tools.test_git_tools import sh
+from tests.stack.test_git_tools import sh
 
 TREE = "^{tree}"
 TARGET = "targets: {t: {platform: linux, abi: arm64, sources: [SOURCE], tools: {cmake: [c], ninja: [n], objcopy: [o]}, cmake: {}, outputs: {}}}\n"
@@ -127,7 +127,7 @@ def test_a_second_look_from_where_more_is_reached_fills_in_the_rest(place: Place
 
 def changed(old: str, new: str) -> set[str]:
     """Which keys of the entry changed, as dotted paths."""
-    from kz_build.model.lock import differences
+    from kz_build.pins.lock_file import differences
 
     rows = differences(*(json.loads(text)["lines"]["l"]["main"] for text in (old, new)))
     return {row.partition(": ")[0] for row in rows}

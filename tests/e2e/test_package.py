@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.model.classfile import java_side
-from kz_build.model.elf import NativeMethod
-from kz_build.model.manifest import DamagedError
+from kz_build.formats.android_manifest import DamagedError
+from kz_build.formats.classfile import java_side
+from kz_build.formats.elf_types import NativeMethod
 from tests.conftest import ROOT, SAMPLE, Kz
-from tests.tools.apps import good, written
+from tests.formats.apps import good, written
 
 JAVA = SAMPLE / "upstream/extension/android/src/main/java"
 LIBRARY = "jni/arm64/libminirt.so"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters.parts import differences
+from kz_build.build.byte_diff import differences
 from tests.conftest import ROOT, SAMPLE, Kz, snapshot
 from tests.deadline import patient, until
 

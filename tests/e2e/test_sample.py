@@ -193,7 +193,7 @@ def test_a_stopped_build_leaves_nothing_half_made(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from kz_build.adapters import files
+from kz_build.core import files
 from kz_build.cli import main
 dist, at_once, exchanged, rename = Path(sys.argv[1]), sys.argv[2] == "at once", files._exchanged_at_once, os.rename
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters import proof
-from kz_build.stages import store as stage
+from kz_build.sources import integrity
+from kz_build.sources import store_admin as stage
 from tests.conftest import ROOT, Kz, snapshot
 
 LOCK = json.loads((ROOT / "examples/sample/pins.lock").read_text())["lines"]["sample-0.1"]
@@ -143,7 +143,7 @@ def test_what_is_removed_comes_back(fetched: Path, cache: Path, kz: Kz) -> None:
 def test_damage_that_changes_no_time_is_found_by_verify(fetched: Path, cache: Path, kz: Kz) -> None:
     """As of a disk: the seal is made to fit what is there."""
     small(cache)
-    proof.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
+    integrity.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
     seal = cache / f"seals/unpacked-{NINJA}.json"
     stamps = json.loads(seal.read_text())
     path = next((cache / "unpacked" / NINJA).rglob("METADATA"))
@@ -152,7 +152,7 @@ def test_damage_that_changes_no_time_is_found_by_verify(fetched: Path, cache: Pa
     name = path.relative_to(cache / "unpacked" / NINJA).as_posix()
     stamps[name] = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino, facts.st_mode]
     seal.write_text(json.dumps(stamps))
-    proof.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
+    integrity.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
     done = kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache))
     assert done.returncode == 3 and f"unpacked/{NINJA}" in done.stderr and "METADATA" in done.stdout
 
@@ -209,7 +209,7 @@ def test_gc_heeds_the_other_projects_named(fetched: Path, cache: Path, kz: Kz, t
 
 def test_gc_waits_for_nobody_and_takes_nothing_from_one_at_work(fetched: Path, cache: Path, kz: Kz) -> None:
     old = aged(cache / f"sha256/{'a' * 64}")
-    code = "import sys, pathlib; from kz_build.adapters.locks import hold; hold(pathlib.Path(sys.argv[1])); print(1, flush=True); sys.stdin.read()"  # fmt: skip
+    code = "import sys, pathlib; from kz_build.core.locks import hold; hold(pathlib.Path(sys.argv[1])); print(1, flush=True); sys.stdin.read()"  # fmt: skip
     at_work = subprocess.Popen(
         [sys.executable, "-c", code, cache], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

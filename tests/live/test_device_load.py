@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters import adb as adapter
-from kz_build.adapters.emulated import Emulated
-from kz_build.stages.push import items, push
+from kz_build.device import adb as adapter
+from kz_build.device.push import items, push
+from kz_build.emulator.device import Emulated
 from tests.conftest import Kz
 
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("device load")]

@@ -15,20 +15,23 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters import git, history, revisions, trees
-from kz_build.adapters.project import load_project
-from kz_build.adapters.series import stack_sources
-from kz_build.model.errors import ConfigError
-from kz_build.model.exclude import excluded
-from kz_build.model.history import fold
-from kz_build.model.mail import parse_patch
-from kz_build.model.objects import FOLDER, Blob
-from kz_build.model.patch import Patch
-from kz_build.model.stack import Applied, apply_patch
-from kz_build.stages.carried import Carried, carried, reading
-from kz_build.stages.judging import read_blobs
+from kz_build.core.errors import ConfigError
+from kz_build.core.paths import excluded
+from kz_build.git import log as history
+from kz_build.git import refs
+from kz_build.git import repository as git
+from kz_build.git import tree_lookup as trees
+from kz_build.git.object_types import FOLDER, Blob
+from kz_build.patch.apply import Applied, apply_patch
+from kz_build.patch.change import Patch
+from kz_build.patch.mail import parse_patch
+from kz_build.pins.load import load_project
+from kz_build.stack.files import stack_sources
+from kz_build.stack.patch_history import fold
+from kz_build.stack.pinned import Carried, carried, reading
+from kz_build.stack.verdict_cache import read_blobs
 from tests.conftest import ROOT
-from tests.gitapply import HEAD, Files, git_apply, reader
+from tests.patch.gitapply import HEAD, Files, git_apply, reader
 
 pytestmark = pytest.mark.upstream
 TAGS = ("v1.2.0", "v1.3.0", "v1.3.1", "v1.4.0", "v1.4.1")
@@ -71,7 +74,7 @@ def held(store: Path) -> Iterator[Callable[[str], Carried]]:
 
         def of(line: str) -> Carried:
             found = reading(project, carried(project, line, "executorch"), lambda c: c)
-            revisions.known_or_fetched(found.repository, "main")
+            refs.known_or_fetched(found.repository, "main")
             return found
 
         yield of
@@ -101,7 +104,7 @@ def test_every_touching_commit_and_patch(
             continue
         carried_ = held(line)
         repository, patches = carried_.repository, carried_.stack.patches
-        tip = revisions.commit_of(repository, "main")
+        tip = refs.commit_of(repository, "main")
         parted = history.merge_base(repository, carried_.base, tip)
         commits = history.log(repository, parted, tip, carried_.stack.touched)
         with repository.objects() as objects:
@@ -130,13 +133,13 @@ def test_upstreams_own_diffs(
     project = load_project(ROOT)
     line = next(line for line in project.pins.lines if project.pins.line(line).get("executorch") == TAGS[0])
     repository = held(line).repository
-    tip = revisions.commit_of(repository, "main")
-    parted = history.merge_base(repository, revisions.commit_of(repository, TAGS[0]), tip)
+    tip = refs.commit_of(repository, "main")
+    parted = history.merge_base(repository, refs.commit_of(repository, TAGS[0]), tip)
     omitted = [*OMIT, *project.pins.source("executorch").list("exclude")]
     diffs, left = _diffs(repository, parted, tip, omitted)
     paths = sorted({patch.files[0].path for _, patch, _ in diffs})
     with repository.objects() as objects:
-        states = trees.read_ids(objects, [revisions.commit_of(repository, tag) for tag in TAGS], paths)
+        states = trees.read_ids(objects, [refs.commit_of(repository, tag) for tag in TAGS], paths)
         wanted = {at[1] for state in states for path, at in state.items() if at and not excluded(path, omitted)}
         contents = read_blobs(repository, objects, wanted)
     pairs = []

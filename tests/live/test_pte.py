@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters.pte import read_pte
+from kz_build.formats.pte import read_pte
 from tests.conftest import ROOT, Kz
 
 pytestmark = pytest.mark.upstream

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from kz_build.adapters.environment import config_root
-from kz_build.adapters.pte import read_pte
-from kz_build.model.pte import Pte
+from kz_build.core.env import config_root
+from kz_build.formats.pte import read_pte
+from kz_build.formats.pte_types import Pte
 from tests.conftest import ROOT, Kz
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("real exports")]
@@ -123,7 +123,7 @@ def test_other_weights_are_noticed(made: Rehearsal, tmp_path: Path) -> None:
     """The comparison can fail: the same .pte against the reference of another decoder of the same shape."""
     out = made.root / "out" / "export" / "et-1.5"
     facts = json.loads(made.kz("env", X86, "--json").stdout)
-    script = ROOT / "kz_build" / "scripts" / "decode_qnn.py"
+    script = ROOT / "kz_build" / "export" / "scripts" / "decode_qnn.py"
     turned = tmp_path / "turned.py"
     turned.write_text(
         "import sys, torch, executorch.runtime\nfound = torch.export.load(sys.argv[1])\n"
@@ -162,9 +162,9 @@ def test_nothing_of_qualcomms_is_in_what_was_made(made: Rehearsal) -> None:
 
 
 def test_a_device_of_the_pinned_qnn_does_not_get_it(made: Rehearsal) -> None:
-    from kz_build.model.errors import DeviceError
-    from kz_build.stages.fitting import check_fit
-    from kz_build.stages.push import items
+    from kz_build.core.errors import DeviceError
+    from kz_build.device.context_guard import check_fit
+    from kz_build.device.push import items
 
     for name in RECIPES:
         with pytest.raises(DeviceError, match=rf"never to a device with {PINNED}"):

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters.project import load_project
-from kz_build.adapters.recipes import recipes
-from kz_build.model.recipe import Recipe
+from kz_build.export.load import recipes
+from kz_build.export.recipe import Recipe
+from kz_build.pins.load import load_project
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.upstream

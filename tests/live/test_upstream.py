@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.adapters.app import read_folder
-from kz_build.adapters.stacks import load_stack
-from kz_build.model.app import Model
+from kz_build.formats.app import read_folder
+from kz_build.formats.app_types import Model
+from kz_build.stack.parse import load_stack
 from tests.conftest import ROOT, Kz
-from tests.tools.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
+from tests.stack.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
 
 pytestmark = pytest.mark.upstream
 LINES = sorted(p.parent.name for p in (ROOT / "patches").glob("*/executorch"))

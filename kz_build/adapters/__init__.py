@@ -1,1 +1,0 @@
-"""The only code that touches the world: processes, git, http, files, ELF."""

@@ -1,0 +1,1 @@
+"""Building a target: plan, engines, containers, reproduction, patched wheels."""

@@ -1,0 +1,96 @@
+"""Engines: where build steps run. `host` runs them on this machine, with its network cut off where the kernel allows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from kz_build.build.ccache import compile_cache
+from kz_build.build.steps import Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.core.command_log import Commands
+from kz_build.core.errors import CommandError
+from kz_build.core.files import disk_errors, remove
+from kz_build.core.process import find, run
+from kz_build.git.repository import Repository
+
+
+class Engine(Protocol):
+    """What a build needs of the place it runs in."""
+
+    name: str
+
+    def layout(self) -> Layout | None:
+        """Where it puts what a build works with; None for the folders of this machine."""
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """The compile cache that builds of a store share there; None where there is none, or KZ_CCACHE=0."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a manifest says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
+
+    def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
+        """The place of one build. At a good end what it staged lies in `plan.stage`; at any end nothing of it runs on."""
+
+    def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
+        """Carry out one step; every line a program prints goes to the log and to `watch`."""
+
+
+def cut_off() -> list[str]:
+    """What in front of a command line takes its network away; nothing where this kernel does not allow it."""
+    cut = [find("unshare"), "-rn", "--"]
+    return cut if cut[0] and run([*cut, "true"]).code == 0 else []
+
+
+class Host:
+    """This machine."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self._prefix = cut_off()
+        self.network = "off" if self._prefix else "on: this kernel allows no `unshare -rn`"
+
+    def layout(self) -> Layout | None:
+        """See Engine."""
+        return None
+
+    def compile_cache(self, store: Path) -> Ccache | None:
+        """See Engine."""
+        return compile_cache(store)
+
+    def facts(self) -> dict[str, Any]:
+        """See Engine."""
+        return {"engine": self.name, "network": self.network}
+
+    @contextlib.contextmanager
+    def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
+        """See Engine."""
+        with disk_errors(plan.build):
+            (plan.build / "home").mkdir(parents=True)
+        yield
+
+    def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
+        """See Engine."""
+        if isinstance(step, Checkout):
+            remove(step.folder)
+            repository = Repository(step.repository)
+            repository.checkout(repository.entries(step.tree, step.exclude), step.folder)
+        elif isinstance(step, Copy):
+            with disk_errors(step.to):
+                step.to.parent.mkdir(parents=True, exist_ok=True)
+                if not step.source.is_file():
+                    raise CommandError(
+                        f"{step.source} was not made, or is not in its source",
+                        hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?",
+                    )
+                shutil.copyfile(step.source, step.to)
+                os.chmod(step.to, 0o755 if os.access(step.source, os.X_OK) else 0o644)
+        else:
+            self._command(step, commands, watch)
+
+    def _command(self, step: Command, commands: Commands, watch: Callable[[str], None]) -> None:
+        commands.run(step.phase, [*self._prefix, *step.argv], cwd=step.cwd, env=dict(step.env), watch=watch)

@@ -1,0 +1,309 @@
+"""plan: trees and a target -> build steps. Nothing is run and nothing is written here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kz_build import __version__
+from kz_build.build import native_sources
+from kz_build.build.steps import ASSEMBLE, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.container.mount import Bring
+from kz_build.core.errors import ConfigError
+from kz_build.pins.load import PLACEHOLDER
+from kz_build.pins.pins import NATIVE, digest_of
+from kz_build.pins.project import Project
+from kz_build.pins.soc import arch_of
+from kz_build.sources.fetched import Fetched
+
+MAPPED = "/kz"
+"""Where sources seem to lie in debug info and messages, whatever the folder was (and where engine docker puts them)."""
+
+
+@dataclass(frozen=True)
+class _Context:
+    line: str
+    name: str
+    target: Mapping[str, Any]
+    sources: tuple[Fetched, ...]
+    layout: Layout
+    values: Mapping[str, str]
+    ccache: Ccache | None
+
+    @property
+    def native(self) -> Path | None:
+        """Where a build finds kz's own programs, None where the target has none of them."""
+        if all(cmake["source"].split("/")[0] != NATIVE for cmake in self.target["cmake"].values()):
+            return None
+        return self.tree / NATIVE if self.layout.image else native_sources.FOLDER
+
+    @property
+    def tree(self) -> Path:
+        return self.layout.tree
+
+    @property
+    def build(self) -> Path:
+        return self.layout.build
+
+    def folder(self, source: Fetched) -> Path:
+        """Where the programs of a build find a source."""
+        if source.trees or self.layout.image or not source.folder:
+            return self.tree / source.name
+        return source.folder
+
+    def file(self, source: Fetched) -> str:
+        """Where they find a source's archive or wheel itself."""
+        if source.file and self.layout.image:
+            return f"{MAPPED}/files/{source.name}/{source.file.name}"
+        return str(source.file or "")
+
+    def fill(self, text: str) -> str:
+        return PLACEHOLDER.sub(lambda m: self.values[m[1]] if m[1] in self.values else m[0], text)
+
+
+def plan(
+    project: Project,
+    line: str,
+    name: str,
+    sources: tuple[Fetched, ...],
+    *,
+    soc: str,
+    jobs: int,
+    layout: Layout | None = None,
+    ccache: Ccache | None = None,
+    at: Path | None = None,
+) -> Plan:
+    """The steps that build a target of fetched and patched sources, in the places of an engine's layout (None: this machine's).
+
+    `ccache` makes them quicker and no byte different. `at` is a folder in whose out/ and dist/ all of it happens, with a
+    cache of its own, instead of the project's.
+    """
+    target = project.pins.target(name, line)
+    soc = soc or target["soc"]
+    root = at or project.root
+    tree, build = root / "out/tree" / line / name, root / "out/build" / line / name
+    layout = layout or Layout(tree, build, at / "cache" if at else project.store, sys.executable)
+    if not layout.image:
+        _refuse_spaces(project, target, name)
+    context = _context(project, line, name, target, sources, soc, jobs, ccache, layout)
+    artifacts = tuple(_artifacts(target, context, soc))
+    steps: list[Step] = [*_checkouts(context)]
+    for project_name, cmake in target["cmake"].items():
+        steps += _cmake(context, project_name, cmake)
+    steps += _staging(context, target, artifacts, context.build / "stage")
+    inputs = [
+        __version__,
+        name,
+        {k: v for k, v in target.items() if k not in ("audit", "container", "package", "device")},
+        soc,
+        [s.key() for s in sources],
+        native_sources.digest() if context.native else None,
+        layout.image or (sys.version_info[:2] if "{python}" in str(target) else None),
+    ]
+    return Plan(
+        line,
+        name,
+        digest_of(inputs),
+        tree,
+        build,
+        build / "stage",
+        root / "dist" / line / name,
+        tuple(steps),
+        artifacts,
+        layout,
+        tuple(_brought(context, project)) if layout.image else (),
+        tuple(target["needs"]),
+    )
+
+
+def _refuse_spaces(project: Project, target: Mapping[str, Any], name: str) -> None:
+    for folder, move in ((project.root, "move the project"), (project.store, "move the store: KZ_CACHE=/other/folder")):
+        if not target["spaces"] and " " in str(folder):
+            raise ConfigError(
+                f"{folder} has a space in it, and the build of {name} breaks at one (upstream's, minutes later)",
+                hint=move,
+            )
+
+
+def _context(
+    project: Project,
+    line: str,
+    name: str,
+    target: Mapping[str, Any],
+    sources: tuple[Fetched, ...],
+    soc: str,
+    jobs: int,
+    ccache: Ccache | None,
+    layout: Layout,
+) -> _Context:
+    build = layout.build
+    arch = arch_of(soc) if soc else ""
+    values = {
+        "jobs": str(jobs),
+        "arch": arch,
+        "ARCH": arch.upper(),
+        "python": layout.python,
+        "project": str(project.root),
+        "cache": str(layout.cache),
+    }
+    context = _Context(line, name, target, sources, layout, values, ccache)
+    for source in sources:
+        values[source.name] = str(context.folder(source))
+        values[f"{source.name}.file"] = context.file(source)
+    if context.native:
+        values[NATIVE] = str(context.native)
+    for project_name in target["cmake"]:
+        values[f"build.{project_name}"] = str(build / project_name)
+        values[f"install.{project_name}"] = str(build / f"{project_name}-install")
+    return context
+
+
+def _brought(context: _Context, project: Project) -> Iterator[Bring]:
+    """What lies unpacked on this machine, and archives that the target takes as they are."""
+    for source in context.sources:
+        if source.folder and not source.trees:
+            only = project.pins.source(source.name).list("only")
+            known = source.identity if source.identity.startswith("sha256 ") else ""
+            yield Bring(source.folder, context.folder(source), only, f"{known} {source.folder.name}" if known else "")
+        if source.file and f"{{{source.name}.file}}" in str(context.target):
+            yield Bring(source.file, Path(context.file(source)).parent, (), source.identity)
+    if context.native:
+        yield Bring(native_sources.FOLDER, context.native, (), f"sha256 {native_sources.digest()} {NATIVE}")
+
+
+def _checkouts(context: _Context) -> Iterator[Checkout]:
+    for source in context.sources:
+        for at in source.trees:
+            yield Checkout(at.repository, at.tree, at.exclude, context.tree / source.name / at.path)
+
+
+def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[Step]:
+    source, _, below = cmake["source"].partition("/")
+    folder = Path(context.values[source]) / below
+    build = context.build / name
+    env = tuple(sorted(environment(context).items()))
+    tool = [context.fill(word) for word in context.target["tools"]["cmake"]]
+    for to, path in cmake["lay"].items():
+        yield Copy(Path(context.fill(path)), build / to)
+    preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
+    defines = {
+        **_flags(context),
+        **_assembling(context),
+        "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
+        "CMAKE_INSTALL_PREFIX": str(build) + "-install",
+        **{key: context.fill(value) for key, value in cmake["defines"].items()},
+    }
+    yield Command(
+        f"{name}-configure",
+        (
+            *tool,
+            "-S",
+            str(folder),
+            "-B",
+            str(build),
+            "-G",
+            "Ninja",
+            *preset,
+            *(f"-D{key}={value}" for key, value in sorted(defines.items())),
+        ),
+        folder,
+        env,
+    )
+    targets = ["--target", *cmake["build"]] if cmake["build"] else []
+    yield Command(
+        f"{name}-build", (*tool, "--build", str(build), "--parallel", context.values["jobs"], *targets), folder, env
+    )
+    if cmake["install"]:
+        yield Command(f"{name}-install", (*tool, "--install", str(build)), folder, env)
+
+
+def _flags(context: _Context) -> dict[str, str]:
+    """Prefix maps for all three languages: without them each object holds the folder it was built in."""
+    folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
+    folders |= {str(context.folder(s)): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
+    if context.native:
+        folders[str(context.native)] = f"{MAPPED}/{NATIVE}"
+    folders = {folder: to for folder, to in folders.items() if folder != to}
+    maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
+    return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
+
+
+def _assembling(context: _Context) -> dict[str, str]:
+    """Assembler through the compile cache: CMake knows launchers for other languages alone."""
+    return {"CMAKE_ASM_COMPILE_OBJECT": f"{context.ccache.program} {ASSEMBLE}"} if context.ccache else {}
+
+
+def environment(context: _Context) -> dict[str, str]:
+    """The whole environment of a build: nothing of the caller's comes in."""
+    tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
+    env = {
+        "PATH": ":".join([*sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": str(context.build / "home"),
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "SOURCE_DATE_EPOCH": "1",
+        **_caching(context),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+        "NINJA_STATUS": "[%f/%t] ",
+    }
+    if python := context.target["python"]:
+        env["PYTHONPATH"] = ":".join(context.fill(path) for path in python)
+    return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
+
+
+def _caching(context: _Context) -> dict[str, str]:
+    """CMake takes the launcher from the environment, for projects inside a project too; upstream's own search finds no other."""
+    ccache = context.ccache
+    if ccache is None:
+        return {"CCACHE_DISABLE": "1"}
+    env = {
+        "CCACHE_DIR": str(ccache.folder),
+        "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
+        # By the headers that the compiler names as it goes: no second preprocessing, which clang refuses assembler besides
+        # (-mmark-bti-property, which XNNPACK's is built with).
+        "CCACHE_DEPEND": "1",
+        "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
+        "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
+    }
+    if context.layout.image:  # all files there have one time, which is what ccache would know a compiler by
+        tools = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
+        env["CCACHE_COMPILERCHECK"] = f"string:{tools}"
+    return env
+
+
+def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterator[Artifact]:
+    libraries = f"jniLibs/{target['abi']}" if target["platform"] == "android" else "lib"
+    for name, output in target["outputs"].items():
+        folder = "bin" if output["profile"] == "program" else libraries
+        built = Path(context.fill(output["path"]))
+        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"], built)
+    for name, prebuilt in target["prebuilt"].items():
+        if soc or not prebuilt["soc"]:
+            yield Artifact(context.fill(name), libraries, prebuilt["profile"], False, False)
+
+
+def _staging(
+    context: _Context, target: Mapping[str, Any], artifacts: tuple[Artifact, ...], stage: Path
+) -> Iterator[Step]:
+    objcopy = [context.fill(word) for word in target["tools"]["objcopy"]]
+    env = tuple(sorted(environment(context).items()))
+    made = [a for a in artifacts if a.made]
+    for (_, output), artifact in zip(target["outputs"].items(), made, strict=True):
+        built, to = context.fill(output["path"]), stage / artifact.folder / artifact.name
+        if artifact.symbols:
+            debug = stage / "symbols" / f"{artifact.name}.debug"
+            yield Command(
+                f"symbols-{artifact.name}", (*objcopy, "--only-keep-debug", built, str(debug)), context.build, env
+            )
+            yield Command(f"strip-{artifact.name}", (*objcopy, "--strip-all", built, str(to)), context.build, env)
+        else:
+            yield Copy(Path(built), to)
+    prebuilt = {context.fill(name): entry for name, entry in target["prebuilt"].items()}
+    for artifact in artifacts:
+        if not artifact.made:
+            yield Copy(Path(context.fill(prebuilt[artifact.name]["path"])), stage / artifact.folder / artifact.name)

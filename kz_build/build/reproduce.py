@@ -1,0 +1,257 @@
+"""reproduce: build twice in other surroundings, compare every byte, and find what a difference comes from.
+
+Builds go to folders of their own, without any cache; dist and the build that left it are only read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from kz_build.build import byte_diff
+from kz_build.build.build import build, done
+from kz_build.build.engine import Host
+from kz_build.build.plan import plan
+from kz_build.build.steps import Plan
+from kz_build.build.variation import NOTHING, TOGETHER, Difference, Reproduced, Variation
+from kz_build.build.vary import Varied, unmount, variations
+from kz_build.core import files, locks
+from kz_build.core.command_log import Commands
+from kz_build.core.errors import CommandError
+from kz_build.core.progress import Event, Watch
+from kz_build.pins.project import Project
+from kz_build.sources.fetched import Fetched
+
+HERE, ELSEWHERE = "a", "another-folder-with-a-longer-name"
+_DATE = re.compile(r"\b20\d\d-?[01]\d-?[0-3]\d|\b[A-Z][a-z]{2} [ \d]\d 20\d\d|\b\d\d:\d\d:\d\d|\b[12]\d{9}\b")
+_FOLLOWS = (".note.gnu.build-id",)
+_OBJECTS = (".o", ".obj", ".a")
+_MOST_OBJECTS = 10
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is built again and again: a target's fetched and patched sources."""
+
+    project: Project
+    line: str
+    target: str
+    sources: tuple[Fetched, ...]
+    soc: str
+    jobs: int
+
+    @property
+    def folder(self) -> Path:
+        """Where all of it happens: out/reproduce/<line>/<target>."""
+        return self.project.out("reproduce", self.line, self.target)
+
+    def at(self, names: Iterable[str]) -> Path:
+        """The folder of a build with these variations."""
+        return self.folder / (ELSEWHERE if "path" in names else HERE)
+
+    def plan(self, names: Iterable[str], cpus: int) -> Plan:
+        """The build with these variations; tools and SDKs lie elsewhere too where the path is one of them."""
+        at = self.at(names)
+        sources = tuple(_moved(s, at / "store" / s.name) for s in self.sources) if "path" in names else self.sources
+        jobs = min(self.jobs, cpus) if "cpus" in names else self.jobs
+        return plan(self.project, self.line, self.target, sources, soc=self.soc, jobs=jobs, at=at)
+
+
+def _moved(source: Fetched, to: Path) -> Fetched:
+    return replace(source, folder=to) if source.folder and not source.trees else source
+
+
+def reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
+    """Build twice, the second time with everything varied that this machine can vary; leaves a manifest.
+
+    Where files differ, builds once more with nothing varied, then with one variation at a time until each difference has
+    its cause. Raises CommandError when the build does not even work in other surroundings.
+    """
+    with locks.locked(subject.folder.parent, subject.target, watch):
+        _clear(subject)
+        return _reproduce(subject, commands, watch)
+
+
+def _reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
+    network = Host().network
+    bench = _Bench(subject, (_path(subject), *variations(network, subject.folder)), commands, watch)
+    first = bench.build("first", ())
+    second = bench.build("second", tuple(v.name for v in bench.variations if not v.absent))
+    found = tuple(_compared(first, second))
+    objects = _objects(first, second) if found else ()
+    if found:
+        found = _blamed(bench, first, second, found)
+    result = Reproduced(
+        subject.line,
+        subject.target,
+        bench.variations,
+        {name: files.sha256_file(path) for name, path in _files(first).items()},
+        found,
+        objects,
+        bench.seconds,
+        _kept(subject, first),
+        network,
+    )
+    _leave(subject, result)
+    return result
+
+
+def _path(subject: Subject) -> Variation:
+    return Variation("path", f"…/{HERE}", f"…/{ELSEWHERE}")
+
+
+class _Bench:
+    """Builds one after the other, each moved aside as soon as it is made: the next one needs its folder."""
+
+    def __init__(self, subject: Subject, ways: tuple[Variation, ...], commands: Commands, watch: Watch) -> None:
+        self.subject = subject
+        self.variations = ways
+        self.seconds: dict[str, float] = {}
+        self._commands = commands
+        self._watch = watch
+
+    def build(self, name: str, names: tuple[str, ...]) -> Path:
+        """Build with these variations; gives the folder that keeps what it made, under `name`."""
+        subject = self.subject
+        chosen = [v for v in self.variations if v.name in names]
+        planned = subject.plan(names, next((int(v.second) for v in chosen if v.name == "cpus"), 1))
+        at = subject.at(names)
+        files.remove(at)
+        if "path" in names:
+            for source in subject.sources:
+                if source.folder and not source.trees:
+                    files.link_tree(source.folder, at / "store" / source.name)
+        self._watch(Event(f"{name} build"))
+        with Varied(Host(), chosen, planned.tree) as engine:
+            try:
+                built = build(planned, engine, self._commands, {}, self._watch)
+            except CommandError as error:
+                if names:
+                    raise CommandError(
+                        f"the build does not work with {', '.join(names)} varied: {error}", hint=error.hint
+                    ) from error
+                raise
+        self.seconds[name] = built.manifest["seconds"]
+        kept = subject.folder / name
+        _keep(planned, kept)
+        files.remove(at)
+        return kept
+
+
+def _keep(planned: Plan, kept: Path) -> None:
+    """What is compared: dist, files with their debug information, and intermediate ones to name the first that differs."""
+    kept.mkdir(parents=True)
+    planned.dist.rename(kept / "dist")
+    (kept / "unstripped").mkdir()
+    for artifact in planned.artifacts:
+        if artifact.built and artifact.symbols:
+            os.link(artifact.built, kept / "unstripped" / artifact.name)
+    for path in planned.build.rglob("*"):
+        if path.suffix in _OBJECTS and path.is_file() and planned.stage not in path.parents:
+            to = kept / "objects" / path.relative_to(planned.build)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            os.link(path, to)
+
+
+def _files(kept: Path, *folders: str) -> dict[str, Path]:
+    return {
+        path.relative_to(kept).as_posix().removeprefix("dist/"): path
+        for folder in folders or ("dist", "unstripped")
+        for path in sorted((kept / folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+def _compared(first: Path, second: Path) -> Iterable[Difference]:
+    """All places that differ. Debug files are named by build-id: where that differs, the unstripped file speaks for them."""
+    ours, theirs = _files(first), _files(second)
+    for name in sorted({*ours, *theirs}):
+        if name in ours and name in theirs:
+            if files.sha256_file(ours[name]) != files.sha256_file(theirs[name]):
+                yield from byte_diff.differences(name, ours[name], theirs[name])
+        elif not name.startswith("symbols/"):
+            there = "there" if name in ours else "absent"
+            yield Difference(name, "", there, "absent" if name in ours else "there")
+
+
+def _objects(first: Path, second: Path) -> tuple[str, ...]:
+    ours, theirs = _files(first, "objects"), _files(second, "objects")
+    differ = (n for n, path in ours.items() if n in theirs and files.sha256_file(path) != files.sha256_file(theirs[n]))
+    return tuple(name.removeprefix("objects/") for name in sorted(differ, key=lambda n: n.endswith(".a")))[
+        :_MOST_OBJECTS
+    ]
+
+
+def _blamed(bench: _Bench, first: Path, second: Path, found: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    """Differences with their causes: first those that come by themselves, then one variation at a time, likely ones first."""
+    causes: dict[Place, list[str]] = {(d.file, d.where): [] for d in found if not d.where.startswith(_FOLLOWS)}
+    for difference in _compared(first, bench.build("control", ())):
+        place = difference.file, difference.where
+        if place in causes:
+            dated = _DATE.search(difference.first) and _DATE.search(difference.second)
+            causes[place].append("clock" if dated else NOTHING)
+    evidence = " ".join(f"{d.first} {d.second}" for d in found)
+    ways = [v for v in bench.variations if not v.absent]
+    goals = _places(second)
+    open_places = {place for place, known in causes.items() if not known}
+    for way in sorted(ways, key=lambda v: not (v.second in evidence or v.name == "path" and ELSEWHERE in evidence)):
+        if not open_places:
+            break
+        alone = bench.build(f"{way.name}-alone", (way.name,))
+        made = _places(alone)
+        for difference in _compared(first, alone):
+            place = difference.file, difference.where
+            if place in open_places:
+                causes[place].append(way.name)
+                if made.get(place) == goals.get(place):
+                    open_places.discard(place)
+        files.remove(alone)
+    return tuple(_with(d, causes.get((d.file, d.where))) for d in found)
+
+
+def _with(difference: Difference, causes: list[str] | None) -> Difference:
+    return replace(difference, causes=() if causes is None else tuple(dict.fromkeys(causes)) or (TOGETHER,))
+
+
+def _places(kept: Path) -> Mapping[Place, int]:
+    """A hash of each part of each file: whether one variation alone brings the very bytes that all together brought."""
+    return {
+        (name, where): hash(data)
+        for name, path in _files(kept).items()
+        for where, data in byte_diff.parts(path).items()
+    }
+
+
+def _kept(subject: Subject, first: Path) -> str:
+    """Whether dist, left by `kz build` of the same inputs, has the same bytes."""
+    left = done(
+        plan(subject.project, subject.line, subject.target, subject.sources, soc=subject.soc, jobs=subject.jobs)
+    )
+    if left is None:
+        return "absent"
+    made = {name: files.sha256_file(path) for name, path in _files(first, "dist").items()}
+    return "same" if made == {name: facts["sha256"] for name, facts in left.files.items()} else "differs"
+
+
+def _clear(subject: Subject) -> None:
+    """Away with what a killed run left, mounted file systems first."""
+    unmount(subject.folder)
+    files.remove(subject.folder)
+    subject.folder.mkdir(parents=True)
+
+
+def _leave(subject: Subject, result: Reproduced) -> None:
+    """The manifest, and `first` and `second` only where they differ, with what diffoscope says of them where it is installed."""
+    for path in subject.folder.iterdir():
+        if result.same or path.name not in ("first", "second"):
+            files.remove(path)
+    for name in dict.fromkeys(d.file for d in result.differences if not d.file.startswith("unstripped/")):
+        first, second = (subject.folder / side / "dist" / name for side in ("first", "second"))
+        if first.is_file() and second.is_file():
+            byte_diff.diffoscope(first, second, subject.folder / f"{Path(name).name}.diffoscope.txt")
+    data = {**asdict(result), "same": result.same}
+    files.write_manifest(subject.folder / "manifest.json", subject.plan((), 1).key, data)

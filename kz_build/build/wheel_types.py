@@ -1,0 +1,82 @@
+"""A patched wheel's names and metadata. Nothing here reads or writes files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.core.errors import ConfigError
+from kz_build.git.object_types import Blob
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel that kz wrote: `version` is upstream's with `+kz.g<tree>`, `tree` the patched tree it holds."""
+
+    path: Path
+    version: str
+    sha256: str
+    tree: str
+
+
+def local_version(version: str, tree: str) -> str:
+    """Upstream's version with the tree's first eight digits as a local version: `0.6.1+kz.g1d1a03cf`."""
+    public, _, local = version.partition("+")
+    return f"{public}+{local + '.' if local else ''}kz.g{tree[:8]}"
+
+
+def repacked(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tuple[str, Blob], ...]]:
+    """Files of a patched wheel -> (file name, version, members in their order, RECORD last).
+
+    The dist-info folder, METADATA's Version and the file name carry the new version; RECORD is made anew
+    (PyPA, "Recording installed projects": path, sha256 in URL-safe base64 without padding, size).
+    """
+    infos = sorted({path.split("/")[0] for path in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)})
+    if len(infos) != 1:
+        raise ConfigError(
+            f"a wheel has one .dist-info folder with METADATA, this one has {len(infos)}",
+            hint="does a patch move or delete it?",
+        )
+    old = infos[0]
+    name, _, upstream = old.removesuffix(".dist-info").partition("-")
+    version = local_version(upstream, tree)
+    new = f"{name}-{version}.dist-info"
+    members: list[tuple[str, Blob]] = []
+    for path in sorted(files):
+        blob = files[path]
+        if path == f"{old}/METADATA":
+            blob = Blob(
+                blob.mode, re.sub(rb"(?m)^Version:[^\r\n]*", b"Version: " + version.encode(), blob.data, count=1)
+            )
+        members.append((_moved(path, name, upstream, version, old, new), blob))
+    rows = [f"{_csv(path)},sha256={_digest(blob.data)},{len(blob.data)}" for path, blob in members]
+    record = "\n".join([*rows, f"{_csv(new + '/RECORD')},,", ""]).encode()
+    tags = _tags(files[f"{old}/WHEEL"].data if f"{old}/WHEEL" in files else b"")
+    return f"{name}-{version}-{tags}.whl", version, (*members, (f"{new}/RECORD", Blob("100644", record)))
+
+
+def _moved(path: str, name: str, upstream: str, version: str, old: str, new: str) -> str:
+    top, _, rest = path.partition("/")
+    if top == old:
+        return f"{new}/{rest}"
+    return f"{name}-{version}.data/{rest}" if top == f"{name}-{upstream}.data" else path
+
+
+def _tags(wheel: bytes) -> str:
+    """python-abi-platform of a WHEEL file, its several tags compressed as in the file name."""
+    tags = [m.decode().split("-") for m in re.findall(rb"(?m)^Tag:\s*(\S+)", wheel)]
+    if not tags or any(len(tag) != 3 for tag in tags):
+        raise ConfigError("the wheel's WHEEL file names no tag")
+    return "-".join(".".join(dict.fromkeys(tag[i] for tag in tags)) for i in range(3))
+
+
+def _digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def _csv(path: str) -> str:
+    return '"' + path.replace('"', '""') + '"' if any(c in path for c in ',"\n\r') else path

@@ -1,0 +1,1 @@
+"""Rules asked of libraries, apps and .pte files."""

@@ -1,0 +1,45 @@
+"""The contract of a recipe, from its YAML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from kz_build.checks.contract import Contract
+from kz_build.core.errors import ConfigError, Problem
+
+
+def read_contract(path: Path, root: Path) -> Contract:
+    """The `contract:` of a recipe; `executorch: pinned` is what the recipe's line has in the project at `root`.
+
+    Raises ConfigError with every problem of it, each with its line.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from kz_build.core.validation import sentence
+    from kz_build.core.yaml_lines import parse
+
+    try:
+        data, lines = parse(path.read_bytes(), path.name)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    if not isinstance(data, dict) or not isinstance(data.get("contract"), dict):
+        line = lines.get(("contract",), 0)
+        raise ConfigError(f"{path.name} is no recipe", (Problem(path.name, line, "`contract` is not a mapping"),))
+    try:
+        found = TypeAdapter(Contract).validate_python(data["contract"])
+    except ValidationError as error:
+        problems = []
+        for item in error.errors(include_url=False):
+            place = ("contract", *item["loc"])
+            name = ".".join(map(str, place))
+            problems.append(Problem(path.name, lines.get(place, 0), f"{name}: {sentence(item)}"))
+        raise ConfigError(
+            f"the contract of {path.name} is wrong:", tuple(problems), hint="docs/pte.md describes every key"
+        ) from None
+    if found.executorch != "pinned":
+        return found
+    from kz_build.pins.load import load_project
+
+    pinned = load_project(root).pins.line(str(data.get("line")))
+    return replace(found, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))

@@ -1,0 +1,1 @@
+"""Containers: the daemon, the sandbox, tar streams."""

@@ -1,0 +1,1 @@
+"""What every room needs: errors, checks, processes, files, locks, HTTP, YAML, progress."""

@@ -1,0 +1,97 @@
+"""Commands that build, fetch or change something: shown, logged, journaled, and stopped in time."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+from kz_build.core.env import plain
+from kz_build.core.errors import CommandError, StoppedError
+from kz_build.core.process import Argv, joined, streamed
+
+Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
+"""Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
+
+
+class Commands:
+    """A run's commands: each is shown once, streamed to a log file, and journaled.
+
+    `folder` is this run's `out/log/<time>-<pid>/`, made at the first command. `show` gets each command as one line.
+    A command that takes longer than `limit` seconds (0: any time) is stopped.
+    """
+
+    def __init__(self, folder: Path, show: Callable[[str], None] = lambda text: None, limit: float = 0) -> None:
+        self.folder = folder
+        self.show = show
+        self.limit = limit
+
+    def run(
+        self,
+        title: str,
+        argv: Argv,
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        watch: Callable[[str], None] | None = None,
+        program: Program | None = None,
+        started: Callable[[int], None] | None = None,
+    ) -> Path:
+        """Run to the end, every line of output to the log and to `watch`; by `program`, where not as a process of ours.
+
+        Gives the log. `started` gets the process id, which is that of its session too. Raises CommandError with the
+        log's path and its last lines, and StoppedError at the time limit. On an interrupt the whole process group is
+        ended first.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
+        self.show(_shown(argv))
+        last: deque[str] = deque(maxlen=25)
+        since = time.monotonic()
+        code = -1
+        try:
+            with log.open("wb") as file:
+
+                def line(raw: bytes) -> None:
+                    file.write(raw)
+                    text = raw.decode("utf-8", "replace").rstrip()
+                    last.append(text)
+                    if watch:
+                        watch(text)
+
+                file.write(f"$ {joined(argv)}\n".encode())
+                file.flush()
+                code = (program or partial(streamed, limit=self.limit, started=started))(argv, cwd, env, line)
+        except StoppedError as stopped:
+            raise StoppedError(f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}") from None
+        finally:
+            self._journal(argv, cwd, env, code, time.monotonic() - since)
+        if code != 0:
+            raise CommandError(
+                f"`{joined(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",
+                hint=f"the whole log: {log}",
+                code=code,
+                log=str(log),
+            )
+        return log
+
+    def _journal(self, argv: Argv, cwd: Path, env: Mapping[str, str], code: int, seconds: float) -> None:
+        base = plain()
+        delta = {key: value for key, value in env.items() if base.get(key) != value}
+        entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
+        with (self.folder / "commands.jsonl").open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def _indented(last: Iterable[str]) -> str:
+    return "\n".join(f"  | {text}" for text in last)
+
+
+def _shown(argv: Argv) -> str:
+    """A command as one line of a terminal; the log and the journal have it whole."""
+    own = argv[argv.index("--") + 1 :] if Path(argv[0]).name == "unshare" else argv
+    text = "$ " + joined([Path(own[0]).name, *own[1:]])
+    return text if len(text) < 80 else text[:78] + "…"

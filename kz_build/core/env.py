@@ -1,0 +1,162 @@
+"""The environment of this process, read here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from kz_build.core.errors import Missing, MissingError
+
+# What a child process needs to find its way; nothing of it may change what is built.
+_PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
+# How this machine reaches the network: git, requests and pip understand these themselves.
+_NETWORK = (
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "GIT_SSH_COMMAND",
+    "SSH_AUTH_SOCK",
+    "XDG_CONFIG_HOME",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CONFIG_COUNT",
+    "GIT_ASKPASS",
+    "GIT_ALLOW_PROTOCOL",
+)
+_PIP = (
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_NO_INDEX",
+    "PIP_CONFIG_FILE",
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_PROXY",
+    "PIP_TRUSTED_HOST",
+    "PIP_KEYRING_PROVIDER",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_TIMEOUT",
+    "PIP_CACHE_DIR",
+    "PIP_NO_CACHE_DIR",
+    "XDG_CACHE_HOME",
+)
+
+
+def variable(name: str, default: str = "") -> str:
+    """Value of one variable."""
+    return os.environ.get(name, default)
+
+
+def append_to(name: str, text: str) -> None:
+    """Append to the file that a variable names; nothing where it is unset."""
+    if path := variable(name):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(text)
+
+
+def cache_root() -> Path:
+    """Folder of the store, by its real name: KZ_CACHE, or the platform's cache folder."""
+    if named := variable("KZ_CACHE"):
+        return Path(named).expanduser().resolve()
+    if sys.platform == "linux":  # what platformdirs says there, without its import
+        base = variable("XDG_CACHE_HOME")
+        return ((Path(base) if base.startswith("/") else Path.home() / ".cache") / "kz_build").resolve()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("kz_build")
+
+
+def config_root() -> Path:
+    """Folder of what a user decided for himself: KZ_CONFIG, or the platform's configuration folder."""
+    if named := variable("KZ_CONFIG"):
+        return Path(named).expanduser().absolute()
+    if sys.platform == "linux":
+        base = variable("XDG_CONFIG_HOME")
+        return (Path(base) if base.startswith("/") else Path.home() / ".config") / "kz_build"
+    from platformdirs import user_config_path
+
+    return user_config_path("kz_build")
+
+
+def plain() -> dict[str, str]:
+    """Environment for local tools: paths only, the C locale, no configuration."""
+    found = {name: os.environ[name] for name in _PLAIN if name in os.environ}
+    return {**found, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC"}
+
+
+def networked() -> dict[str, str]:
+    """Environment for tools that reach upstream: the plain one, and how this machine reaches the network.
+
+    Git uses its own protocols alone, so that no address of a file or of upstream names a program to run.
+    """
+    found = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+    found |= {name: os.environ[name] for name in _NETWORK if name in os.environ}
+    found.update(
+        {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
+    )
+    return {**plain(), **found, "GIT_TERMINAL_PROMPT": "0"}
+
+
+def pip() -> dict[str, str]:
+    """Environment for pip: the networked one, and where this machine's pip looks for packages; not where it installs."""
+    found = {name: os.environ[name] for name in _PIP if name in os.environ}
+    return {**networked(), **found, "PYTHONNOUSERSITE": "1"}
+
+
+def uv() -> dict[str, str]:
+    """Environment for uv: the networked one, and its own settings; not where it installs."""
+    own = {name: value for name, value in os.environ.items() if name.startswith("UV_")}
+    return {**networked(), **own}
+
+
+def docker() -> dict[str, str]:
+    """How this machine reaches a container daemon: Docker's own variables."""
+    return {
+        name: os.environ[name]
+        for name in ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
+        if name in os.environ
+    }
+
+
+def adb() -> dict[str, str]:
+    """Environment for adb: the plain one, and what adb itself reads."""
+    return {
+        **plain(),
+        **{name: value for name, value in os.environ.items() if name.startswith(("ADB_", "ANDROID_ADB_"))},
+    }
+
+
+def gradle(sdk: Path) -> dict[str, str]:
+    """Environment for Gradle: the networked one, where Android's SDK lies, and what Gradle and Java themselves read."""
+    own = ("JAVA_HOME", "GRADLE_USER_HOME", "GRADLE_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS")
+    return {**networked(), **{k: os.environ[k] for k in own if k in os.environ}, "ANDROID_HOME": str(sdk)}
+
+
+def ca_bundle() -> str:
+    """Certificates that pip was told to trust; requests reads its own variables itself."""
+    return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""
+
+
+def index_url(own: str = "") -> str:
+    """Package index of a wheel: its own, or PIP_INDEX_URL, or PyPI."""
+    return (own or variable("PIP_INDEX_URL") or _pips_own()).rstrip("/")
+
+
+def _pips_own() -> str:
+    """The index that pip takes where nobody names one."""
+    try:
+        from pip._internal.models.index import PyPI  # pip prints it in its help, and offers no other way to ask
+    except ImportError:
+        missing = Missing("a package index", "this Python has no pip that knows one", "export PIP_INDEX_URL=ADDRESS")
+        raise MissingError((missing,)) from None
+    return str(PyPI.simple_url)

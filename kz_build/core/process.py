@@ -1,0 +1,243 @@
+"""Processes: the only place that starts one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from kz_build.core.env import plain
+from kz_build.core.errors import CommandError, StoppedError
+
+Argv = Sequence[str]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Process = subprocess.Popen[bytes]
+TimeoutExpired = subprocess.TimeoutExpired
+STOP_SECONDS = 5.0
+"""How long a stopped command has to end by itself before it is killed."""
+
+
+class Output(NamedTuple):
+    """What a short command said."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+def find(program: str) -> str:
+    """Full path of a program on PATH, '' where there is none."""
+    return shutil.which(program) or ""
+
+
+def run(
+    argv: Argv,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+    timeout: float | None = None,
+) -> Output:
+    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
+    try:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            env=dict(env if env is not None else plain()),
+            cwd=cwd,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise CommandError(
+            f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]} and try again"
+        ) from error
+    except subprocess.TimeoutExpired:
+        return Output(124, b"", f"no answer within {timeout:g} s".encode())
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+def checked(
+    argv: Argv,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cwd: Path | None = None,
+) -> bytes:
+    """Run a command and give its standard output. Raises CommandError with what it said when it fails."""
+    done = run(argv, env=env, stdin=stdin, cwd=cwd)
+    required(argv, done)
+    return done.stdout
+
+
+def required(argv: Argv, done: Output) -> None:
+    """Raise CommandError with what a command said when it failed."""
+    if done.code != 0:
+        said = done.stderr.decode("utf-8", "replace").strip()
+        raise CommandError(f"`{joined(argv)}` ended with {done.code}\n{said}")
+
+
+def followed(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
+    """Run a command to its end, each line of its standard error to `line`, also those it writes over; gives its exit code."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as given:  # a pipe could fill up while nobody reads what it says
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(
+            argv, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env), start_new_session=True
+        )
+    assert process.stderr
+    try:
+        with open(process.stderr.fileno(), encoding="utf-8", errors="replace", closefd=False) as said:
+            for text in said:  # \r ends a line too
+                line(text)
+        return process.wait()
+    finally:
+        _end_group(process)
+        process.stderr.close()
+
+
+def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
+    """Run short commands at the same time; gives what each said, in order, whatever its exit code."""
+    with contextlib.ExitStack() as stack:
+        running = [stack.enter_context(conversation(argv, env)) for argv in argvs]
+        said = [process.communicate() for process in running]
+        return [Output(process.returncode, *texts) for process, texts in zip(running, said, strict=True)]
+
+
+def all_checked(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
+    """As `side_by_side`, their output alone. Raises CommandError with what the first that failed said."""
+    found = side_by_side(argvs, env=env)
+    for argv, done in zip(argvs, found, strict=True):
+        required(argv, done)
+    return [done.stdout for done in found]
+
+
+def in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """What a function of a module gives for each item, every item in a process of its own; a single one here.
+
+    For work of Python's own on much data. Function, items and results must pickle.
+    """
+    if len(items) < 2:
+        return [function(item) for item in items]
+    from concurrent.futures import ProcessPoolExecutor  # costs 20 ms, which only much data is worth
+
+    # Ctrl-C is for the caller: its processes end with what they are at.
+    with ProcessPoolExecutor(len(items), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+        return list(pool.map(function, items))
+
+
+@contextlib.contextmanager
+def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
+    """A process one talks to over its pipes; it has ended when the block is left."""
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+
+def streamed(
+    argv: Argv,
+    cwd: Path,
+    env: Mapping[str, str],
+    line: Callable[[bytes], None],
+    *,
+    limit: float,
+    started: Callable[[int], None] | None = None,
+) -> int:
+    """Run a command to its end, each line of its output to `line`; gives its exit code. See Commands.
+
+    Raises StoppedError after `limit` seconds, and CommandError if it cannot start.
+    """
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
+    assert process.stdout
+    if started:
+        started(process.pid)
+    with limited(limit, lambda: _end_group(process)):
+        try:
+            for raw in process.stdout:
+                line(raw)
+            return process.wait()
+        finally:
+            # Also when the leader has ended well: nothing that it left behind may go on writing.
+            _end_group(process)
+
+
+@contextlib.contextmanager
+def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` if the block takes longer (0: never), and raise StoppedError once it has ended."""
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        stop()
+
+    timer = threading.Timer(seconds, end) if seconds else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()
+        if over.is_set():
+            raise StoppedError(f"stopped: it took longer than {seconds:g} s")
+
+
+def joined(argv: Argv) -> str:
+    """A command line as a shell takes it."""
+    import shlex  # a verb that only reads shows no command
+
+    return shlex.join(argv)
+
+
+def _end_group(process: Process) -> None:
+    for sign, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        try:
+            os.killpg(process.pid, sign)
+        except (ProcessLookupError, PermissionError):
+            break
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            process.poll()
+            try:
+                os.killpg(process.pid, 0)
+            except (ProcessLookupError, PermissionError):
+                break
+            time.sleep(0.02)
+    process.wait()

@@ -1,0 +1,152 @@
+"""Results as lines for people, at most 80 columns where the facts allow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kz_build.core.progress import Event
+from kz_build.core.result import CheckResult
+
+
+def checks(found: Sequence[CheckResult]) -> str:
+    """The audit as a table, failures last, where the eye ends up."""
+    width = max((len(c.file) for c in found), default=0)
+    order = sorted(found, key=lambda c: c.failed)
+    return "\n".join(f"{c.status.value:5} {c.file:{width}} {c.check:12} {c.evidence}" for c in order)
+
+
+def artifacts(found: dict[str, Any], folder: str) -> str:
+    """Files of a build with size and digest."""
+    width = max(len(name) for name in found)
+    rows = [f"  {name:{width}} {facts['size']:>11,} {facts['sha256'][:12]}" for name, facts in sorted(found.items())]
+    return "\n".join([f"{folder}/", *rows])
+
+
+def papers(unlicensed: Sequence[str], *, signed: bool) -> str:
+    """What lies beside the artifacts, and whose licence one has to look for by hand."""
+    said = "papers: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
+    return said + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
+
+
+def report(found: dict[str, Any]) -> str:
+    """All that is known of a line."""
+    rows = [
+        f"line {found['line']}: " + ", ".join(f"{k} {v}" for k, v in found["pins"].items()),
+        f"canonical: {str(found['canonical']).lower()}",
+        *(f"  {o['where']}: {o['value']}" for o in found["overrides"]),
+    ]
+    for target, manifest in found.get("build", {}).items():
+        rows += [
+            f"build {target}: {manifest['seconds']:g} s, network {manifest['network']}",
+            f"  engine {manifest['engine']}" + (f": {why}" if (why := manifest.get("engine_why")) else ""),
+            artifacts(manifest["files"], f"dist/{found['line']}/{target}"),
+        ]
+    for target, manifest in found.get("audit", {}).items():
+        rows.append(f"audit {target}: {_counts(manifest['checks'])}")
+    for target, manifest in found.get("reproduce", {}).items():
+        varied = ", ".join(v["name"] for v in manifest["variations"] if not v["absent"])
+        rows.append(f"reproduce {target}: {'the same bytes' if manifest['same'] else 'DIFFERS'}, varied: {varied}")
+    for target, manifest in found.get("package", {}).items():
+        rows.append(f"package {target}: {manifest['path']} {manifest['sha256'][:12]}")
+    for manifest in found.get("device", {}).values():
+        tried = manifest["report"]
+        subject = " ".join(filter(None, (tried["target"], tried["subject"])))
+        rows.append(f"device {tried['serial']} ({tried['device']}) {subject}: {_counts(tried['checks'])}")
+    return "\n".join(rows)
+
+
+def _counts(checks: Sequence[dict[str, Any]]) -> str:
+    """How many answers of each kind."""
+    states = [check["status"] for check in checks]
+    return ", ".join(f"{states.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in states)
+
+
+class Live:
+    """Progress of one command: a bar on a terminal, a line now and then in a log."""
+
+    EVERY_SECONDS = 15.0
+
+    def __init__(self) -> None:
+        self.bar: Any = None
+        self.task: Any = None
+        self.phase = ""
+        self.said = 0.0
+        self.counts_bytes = False
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away; another event brings it back."""
+        if self.bar:
+            self.bar.stop()
+            self.bar = self.task = None
+            self.phase = ""
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        if self.bar:
+            self.bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    def head(self, stage: str) -> None:
+        """Begin another stage."""
+        self.stop()
+        self.note(f"== {stage}")
+
+    def event(self, event: Event) -> None:
+        """Progress of a build or a fetch."""
+        if event.text:
+            if not event.phase:
+                self.note(event.text)
+            return
+        phase, done, total = event.phase, event.done, event.total
+        if not sys.stderr.isatty():
+            now = time.monotonic()
+            if phase != self.phase or now - self.said > self.EVERY_SECONDS:
+                print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
+                self.phase, self.said = phase, now
+            return
+        if event.bytes != self.counts_bytes:
+            self.stop()
+        if self.bar is None:
+            self.bar, self.counts_bytes = _progress_bar(event.bytes), event.bytes
+            self.bar.start()
+        if phase != self.phase:
+            if self.task is not None:
+                self.bar.remove_task(self.task)
+            self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
+        self.bar.update(self.task, completed=done, total=total or None)
+        if event.bytes and done >= total > 0:  # what comes next may take long, and say nothing of itself
+            self.stop()
+
+
+def _progress_bar(counts_bytes: bool) -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    count = DownloadColumn() if counts_bytes else MofNCompleteColumn()
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        count,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,52 @@
+"""A YAML file of people's, validated against a pydantic model: all problems at once, each with its line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.yaml_lines import Place, parse
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+def load(
+    path: Path, model: type[BaseModel], what: str, shown: str = ""
+) -> tuple[dict[str, Any], Callable[[Place], int]]:
+    """The plain, complete form of a file, and what gives the line of a place in it.
+
+    `what` names its kind in the message; `docs/<what>.md` is what the hint points at. Raises ConfigError.
+    """
+    from kz_build.core.validation import fields, validate
+
+    shown = shown or str(path)
+    try:
+        data, lines = parse(path.read_bytes(), shown)
+    except OSError as error:
+        raise ConfigError(f"{shown} cannot be read: {error.strerror}") from error
+
+    def where(place: Place) -> int:
+        known = place
+        while known and known not in lines:
+            known = known[:-1]
+        return lines.get(known, 0)
+
+    plain, found = validate(model, data if data is not None else {})
+    if plain is None:
+        known = sorted(fields(model))
+        problems = {Problem(shown, where(place), _said(place, text, bad, known)) for place, text, bad in found}
+        raise ConfigError(
+            f"{what} are wrong:",
+            tuple(sorted(problems, key=lambda p: (p.line, p.text))),
+            hint=f"docs/{what}.md describes the form",
+        )
+    return plain, where
+
+
+def _said(place: Place, text: str, bad: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(bad, known, 1, 0.6) if bad else []
+    return f"{'.'.join(map(str, place)) or 'file'}: {text}" + (f"; did you mean {near[0]}?" if near else "")

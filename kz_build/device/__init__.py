@@ -1,0 +1,1 @@
+"""Real devices over adb: info, push, checks, runs, metrics, baselines, models in apps."""

@@ -1,0 +1,285 @@
+"""Android devices through an adb server: adbutils' client, and the adb that its wheel carries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kz_build.core import env as environment
+from kz_build.core import process
+from kz_build.core.errors import ConfigError, DeviceError, KzError, Missing, MissingError
+from kz_build.core.process import Output
+from kz_build.device.properties import Attached
+
+SHELL_SECONDS = 600.0
+ANSWER_SECONDS = 60.0
+"""How long a device may be silent in mid-transfer."""
+SERVER_SECONDS = 10.0
+"""How long the server itself may be silent: it asks no device."""
+COMMAND_BYTES = 65_000
+"""adb sends a command's length in four hex digits."""
+PIECE = 64 * 1024
+_PIECES = 15
+_GONE = "is it plugged in, unlocked and authorised? `kz device list` says what adb sees"
+
+
+class Remote(NamedTuple):
+    """A file as the device has it; `mtime` in seconds."""
+
+    mode: int
+    size: int
+    mtime: int
+
+
+class Server:
+    """An adb server on loopback. Nothing is started but by `running` and `private`."""
+
+    def __init__(self, port: int) -> None:
+        import adbutils  # brings Pillow and requests along: 200 ms
+
+        class Connection(adbutils.AdbConnection):  # type: ignore[misc]
+            def _safe_connect(self) -> socket.socket:
+                # adbutils would start a server here, and not at this port
+                found: socket.socket = self._create_socket()
+                return found
+
+        class Client(adbutils.AdbClient):  # type: ignore[misc]
+            def make_connection(self, timeout: float | None = None) -> Any:
+                made = Connection("127.0.0.1", port)
+                made.conn.settimeout(timeout or SERVER_SECONDS)
+                return made
+
+        self.port = port
+        self.client: Any = Client("127.0.0.1", port)
+
+    def attached(self) -> tuple[Attached, ...]:
+        """What the server knows, in whatever state."""
+        hint = "what listens there is no adb server, or hangs: `adb kill-server`, or another ANDROID_ADB_SERVER_PORT"
+        with _device_errors(f"adb server at 127.0.0.1:{self.port}", hint):
+            found = self.client.list(extended=True)
+        return tuple(
+            Attached(
+                d.serial, d.state, model := d.tags.get("model", "").replace("_", " "), model.startswith("EMULATED")
+            )
+            for d in sorted(found, key=lambda d: str(d.serial))
+        )
+
+    def device(self, serial: str) -> Device:
+        """A device that is there; one at `host:port` is connected first.
+
+        Raises DeviceError where it is not there, offline or not authorised.
+        """
+        states = {one.serial: one.state for one in self.attached()}
+        if states.get(serial) != "device" and ":" in serial:
+            with _device_errors(serial):
+                if serial in states:
+                    self.client.disconnect(serial)
+                said = self.client.connect(serial, timeout=ANSWER_SECONDS)
+            states = {one.serial: one.state for one in self.attached()}
+            if serial not in states:
+                raise DeviceError(f"{serial}: {said}", hint="does a device listen there?")
+        if serial not in states:
+            raise DeviceError(f"{serial}: adb knows no such device", hint=_GONE)
+        if states[serial] != "device":
+            raise DeviceError(f"{serial}: the device is {states[serial]}", hint=_GONE)
+        return Device(self, serial)
+
+
+def running() -> Server:
+    """The user's adb server, which holds his USB devices and keys: at ANDROID_ADB_SERVER_PORT or 5037; started where none runs."""
+    said = environment.variable("ANDROID_ADB_SERVER_PORT") or "5037"
+    if not (said.isdecimal() and 0 < (port := int(said)) < 1 << 16):
+        raise ConfigError(
+            f"ANDROID_ADB_SERVER_PORT={said} is no port", hint="1 to 65535, or unset it for adb's own, 5037"
+        )
+    if not _listens(port):
+        process.checked([_adb(), "-P", str(port), "start-server"], env=environment.adb())
+    return Server(port)
+
+
+@contextlib.contextmanager
+def private(home: Path) -> Iterator[Server]:
+    """An adb server of one's own, for emulated devices: its own port and keys, no USB, no search; it ends with the block."""
+    apart = {"HOME": str(home), "ADB_USB": "0", "ADB_MDNS": "0", "ADB_EMU": "0"}
+    env = {**environment.plain(), **apart}
+    home.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    try:
+        for left in (4, 3, 2, 1, 0):
+            argv = [_adb(), "-P", str(port), "start-server"]
+            if not (started := process.run(argv, env=env)).code:
+                break
+            if not left:
+                process.required(argv, started)
+            port = _free_port()  # another program took that one before adb did
+        yield Server(port)
+    finally:
+        process.run([_adb(), "-P", str(port), "kill-server"], env=env)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _adb() -> str:
+    import adbutils
+
+    try:
+        return str(adbutils.adb_path())
+    except adbutils.AdbError as error:
+        brings = "Android's platform-tools, on PATH; adbutils carries one for common machines"
+        raise MissingError((Missing("adb", str(error), brings),)) from error
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def _device_errors(serial: str, hint: str = _GONE) -> Iterator[None]:
+    """What adb, adbutils and sockets say of a failure, as a DeviceError."""
+    import adbutils
+
+    try:
+        yield
+    except KzError:
+        raise
+    except (ConnectionError, EOFError) as error:
+        raise DeviceError(f"{serial}: the connection broke", hint=hint) from error
+    except TimeoutError as error:
+        raise DeviceError(f"{serial}: no answer", hint=hint) from error
+    except (adbutils.AdbError, struct.error) as error:
+        said = " ".join(str(part) for part in error.args) or type(error).__name__
+        raise DeviceError(f"{serial}: {said}", hint=hint) from error
+
+
+class Device:
+    """One device of a server. Every failure is a DeviceError that names it."""
+
+    def __init__(self, server: Server, serial: str) -> None:
+        self.serial = serial
+        self.client = server.client.device(serial)
+
+    def shell(self, command: str, *, timeout: float = SHELL_SECONDS) -> Output:
+        """Run a command line to its end; words that come from outside are quoted by who calls (shlex.quote)."""
+        if len(command.encode("utf-8", "surrogateescape")) > COMMAND_BYTES:
+            raise ConfigError(f"a command of {len(command)} characters is too long for adb")
+        with _device_errors(self.serial):
+            done = self.client.shell2(command, timeout=timeout, encoding=None, v2=True)
+        return Output(done.returncode, done.stdout, done.stderr)
+
+    def checked(self, command: str, *, timeout: float = SHELL_SECONDS) -> bytes:
+        """As `shell`, its output alone. Raises DeviceError with what it said when it fails."""
+        done = self.shell(command, timeout=timeout)
+        if done.code:
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+            raise DeviceError(f"{self.serial}: {said or command} (exit {done.code})")
+        return done.stdout
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[Files]:
+        """The device's files, over one connection."""
+        with _device_errors(self.serial):
+            connection = self.client.open_transport(timeout=ANSWER_SECONDS)
+            try:
+                connection.conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.send_command("sync:")
+                connection.check_okay()
+                yield Files(connection.conn, self.serial)
+            finally:
+                connection.conn.close()
+
+
+class Files:
+    """adb's sync protocol on one connection; paths are absolute and go as they are, whatever is in them."""
+
+    def __init__(self, sock: socket.socket, serial: str) -> None:
+        self.sock, self.serial = sock, serial
+
+    def listing(self, folder: str) -> dict[str, Remote]:
+        """What is in a folder, empty where there is none."""
+        self._ask(b"LIST", os.fsencode(folder))
+        found: dict[str, Remote] = {}
+        while True:
+            kind, mode, size, mtime, length = struct.unpack("<4s4I", self._exactly(20))
+            if kind == b"DONE":
+                return found
+            name = os.fsdecode(self._exactly(length))
+            if name not in (".", ".."):
+                found[name] = Remote(mode, size, mtime)
+
+    def send(
+        self, local: Path, remote: str, *, mode: int, mtime: int, sent: Callable[[int], object] = lambda done: None
+    ) -> None:
+        """Write a file of this machine to a device's path. `sent` gets the bytes so far. Raises DeviceError as the device says."""
+        with local.open("rb", buffering=0) as file:
+            self._ask(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | mode}"))
+            try:
+                self._pour(file.fileno(), sent)
+                self.sock.sendall(b"DONE" + struct.pack("<I", mtime))
+            except ConnectionError:
+                self._answer(remote)  # the device may have said why before it went
+                raise
+        self._answer(remote)
+
+    def put(self, data: bytes, remote: str, *, mtime: int = 0) -> None:
+        """Write some bytes to a device's path."""
+        self._ask(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | 0o644}"))
+        for at in range(0, len(data), PIECE):
+            self.sock.sendall(b"DATA" + struct.pack("<I", len(data[at : at + PIECE])) + data[at : at + PIECE])
+        self.sock.sendall(b"DONE" + struct.pack("<I", mtime))
+        self._answer(remote)
+
+    def receive(self, remote: str, write: Callable[[bytes], object]) -> None:
+        """Read a device's file piece by piece."""
+        self._ask(b"RECV", os.fsencode(remote))
+        while True:
+            kind, size = struct.unpack("<4sI", self._exactly(8))
+            if kind == b"DONE":
+                return
+            data = self._exactly(size)
+            if kind != b"DATA":
+                raise DeviceError(f"{self.serial}: {remote}: {data.decode('utf-8', 'replace')}")
+            write(data)
+
+    def _pour(self, file: int, sent: Callable[[int], object]) -> None:
+        """A file's content as DATA messages: read right behind their heads, so that nothing is copied here."""
+        step = 8 + PIECE
+        message = memoryview(bytearray(_PIECES * step))
+        holes = [message[at + 8 : at + step] for at in range(0, len(message), step)]
+        done = 0
+        while got := os.readv(file, holes):
+            whole, rest = divmod(got, PIECE)
+            for index in range(whole + bool(rest)):
+                struct.pack_into("<4sI", message, index * step, b"DATA", PIECE if index < whole else rest)
+            self.sock.sendall(message[: whole * step + (8 + rest if rest else 0)])
+            done += got
+            sent(done)
+
+    def _answer(self, remote: str) -> None:
+        kind, size = struct.unpack("<4sI", self._exactly(8))
+        if kind != b"OKAY":
+            said = self._exactly(size).decode("utf-8", "replace") if kind == b"FAIL" else repr(kind)
+            raise DeviceError(f"{self.serial}: {remote}: {said}")
+
+    def _ask(self, kind: bytes, argument: bytes) -> None:
+        self.sock.sendall(kind + struct.pack("<I", len(argument)) + argument)
+
+    def _exactly(self, size: int) -> bytes:
+        found = bytearray()
+        while len(found) < size:
+            part = self.sock.recv(min(size - len(found), 1 << 20))
+            if not part:
+                raise EOFError
+            found += part
+        return bytes(found)

@@ -1,0 +1,44 @@
+"""What people may write in baselines/<device>.yaml: figures of a device that kz holds its runs against."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from kz_build.pins.schema import Name, Strict, Text
+
+Positive = Annotated[float, Field(gt=0, strict=False)]
+
+
+class Match(Strict):
+    """Which devices are meant: all that is said must hold."""
+
+    models: list[Text] = Field(min_length=1, description="ro.product.model")
+    soc: Annotated[str, StringConstraints(pattern=r"^[A-Z0-9]*$")] = ""
+
+
+class Figures(Strict):
+    """One measurement. Compared only with runs of the same recipe in the same kind of process."""
+
+    recipe: Name
+    process: Literal["app", "shell"] = Field(description="app: forked by Zygote; shell: a program under adbd's shell")
+    date: datetime.date | None = Field(description="null where nobody knows it")
+    source: Text = Field(description="where the figures stand in public, or who measured them")
+    note: str = ""
+    load_s: Positive | None = None
+    ttft_ms: Positive | None = None
+    prefill_tps: Positive | None = None
+    decode_tps: Positive | None = None
+    total_s: Positive | None = None
+    peak_mb: Positive | None = None
+
+
+class Baseline(Strict):
+    device: Text
+    match: Match
+    tolerance: Annotated[float, Field(gt=0, le=100, strict=False)] = Field(
+        default=15, description="percent that a figure may be worse"
+    )
+    figures: list[Figures]

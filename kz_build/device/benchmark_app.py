@@ -1,0 +1,126 @@
+"""app: upstream's benchmark app with our AAR and one activity of ours, for `kz device check --in-app` (docs/device.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kz_build.build.build import with_stacks
+from kz_build.core import env as environment
+from kz_build.core import files
+from kz_build.core.command_log import Commands
+from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError
+from kz_build.core.progress import Watch
+from kz_build.device import android_sdk
+from kz_build.device.in_app import App
+from kz_build.device.in_app_types import PROBE
+from kz_build.git.repository import Entry, Repository
+from kz_build.pins.pins import digest_of
+from kz_build.pins.project import Project
+from kz_build.sources.fetch import fetch
+from kz_build.sources.request import Request
+from kz_build.stack.apply import apply
+
+OURS = Path(__file__).with_name("probe")
+_PLACES = {"AndroidManifest.xml": "", "ProbeActivity.java": "java/kz/"}
+"""Our files in the app's source set of debug builds: none of upstream's is changed."""
+_MADE = "app/build/outputs/apk/debug/app-debug.apk"
+
+
+def missing() -> tuple[Missing, ...]:
+    """What this machine lacks to build an app."""
+    return android_sdk.tools().missing
+
+
+def app(project: Project, line: str, target: str, commands: Commands, watch: Watch) -> App:
+    """Build out/app/<line>/<target>/minibench.apk of the target's AAR, unless it is there of the very same inputs.
+
+    Gradle downloads what the app's own build files name. Raises MissingError without Android's SDK, ConfigError for a target
+    without an app, LockError where its AAR is not packed, CommandError where Gradle fails.
+    """
+    wanted = project.pins.target(target, line)
+    how, java = wanted["package"] or {}, wanted["audit"]["java"]
+    if not how.get("app") or not java:
+        raise ConfigError(f"{target} says no `package.app` in pins.yaml", hint="docs/device.md, or --apk FILE")
+    sdk = android_sdk.tools()
+    folder = project.out("app", line, target)
+    if sdk.missing and not (folder / "manifest.json").is_file():
+        raise MissingError(sdk.missing)
+    aar, aar_sha256 = _packed(project, line, target)
+    repository, entries = _project_of(project, line, str(java["source"]), how["app"], watch)
+    ours = {name: (OURS / name).read_bytes() for name in _PLACES}
+    inputs = [how["app"], [(e.path, e.mode, e.id) for e in entries], aar_sha256]
+    key = digest_of([*inputs, {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}])
+    made = folder / "minibench.apk"
+    manifest = files.read_manifest(folder / "manifest.json", key)
+    if manifest and made.is_file() and files.sha256_file(made) == manifest["sha256"]:
+        return App(made, manifest["sha256"], PROBE)
+    if sdk.missing:
+        raise MissingError(sdk.missing)
+    files.remove(folder)
+    repository.checkout(entries, folder / "tree")
+    inside = folder / "tree" / how["app"]
+    _lay(inside, aar, ours)
+    _gradle(inside, sdk.sdk, commands)
+    shutil.copyfile(inside / _MADE, made)
+    files.remove(folder / "tree")
+    sha256 = files.sha256_file(made)
+    files.write_manifest(
+        folder / "manifest.json", key, {"sha256": sha256, "aar": aar_sha256, "line": line, "target": target}
+    )
+    return App(made, sha256, PROBE)
+
+
+def _packed(project: Project, line: str, target: str) -> tuple[Path, str]:
+    """The target's AAR as `kz package` left it, and its sha256."""
+    hint = f"kz package --aar --line {line} --target {target}"
+    try:
+        manifest: Mapping[str, Any] = json.loads((project.out("package", line, target) / "manifest.json").read_bytes())
+    except FileNotFoundError:
+        raise LockError(f"{target} of {line} is not packed, and the app needs its AAR", hint=hint) from None
+    path = project.root / manifest["path"]
+    if not path.is_file() or files.sha256_file(path) != manifest["sha256"]:
+        raise LockError(f"{manifest['path']} is not what was packed", hint=hint)
+    return path, str(manifest["sha256"])
+
+
+def _project_of(
+    project: Project, line: str, source: str, folder: str, watch: Watch
+) -> tuple[Repository, tuple[Entry, ...]]:
+    """The files of the app's Gradle project, in the patched tree."""
+    at = fetch(project, Request(line, (source,), paths={}, watch=watch))[0].trees[0]
+    paths = {e.path for e in Repository(at.repository).entries(at.tree, only=(f"{folder}/",))}
+    if f"{folder}/gradlew" not in paths:
+        raise ConfigError(
+            f"{source} of {line} has no {folder}/gradlew", hint="mend `package.app` of the target in pins.yaml"
+        )
+    fetched = fetch(project, Request(line, (source,), paths={source: frozenset(paths)}, watch=watch))
+    at = with_stacks(fetched, apply(project, line, watch, (source,)))[0].trees[0]
+    repository = Repository(at.repository)
+    return repository, repository.entries(at.tree, only=(f"{folder}/",))
+
+
+def _lay(inside: Path, aar: Path, ours: Mapping[str, bytes]) -> None:
+    with files.disk_errors(inside):
+        (inside / "app/libs").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(aar, inside / "app/libs/executorch.aar")
+        for name, data in ours.items():
+            to = inside / "app/src/debug" / _PLACES[name] / name
+            if to.exists():
+                raise ConfigError(
+                    f"upstream's app has a {to.relative_to(inside)} of its own",
+                    hint="--apk FILE, with one that you built",
+                )
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(data)
+
+
+def _gradle(inside: Path, sdk: Path, commands: Commands) -> None:
+    argv = ["sh", "./gradlew", "--no-daemon", "--console=plain", ":app:assembleDebug"]
+    commands.run("gradle", argv, cwd=inside, env=environment.gradle(sdk))
+    if not (inside / _MADE).is_file():
+        raise CommandError(f"Gradle ended well, but made no {_MADE}", hint="has upstream renamed its app?")

@@ -1,0 +1,62 @@
+"""What was tried on a device, as text of 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+
+from kz_build.device.metrics import METRICS
+from kz_build.device.trial import Measured, Report
+
+_COLUMNS = 80
+
+
+def report(found: Report) -> str:
+    """One device's report: what it is, what went there, each check, and what runs took."""
+    emulated = "  EMULATED: no figure of it stands for a device" if found.emulated else ""
+    soc = " ".join(filter(None, (found.soc, found.arch)))
+    sent = found.pushed
+    subject = f" {found.subject}" if found.subject else ""
+    rows = [
+        f"{found.serial}  {found.device}" + (f" ({soc})" if soc and soc not in found.device else ""),
+        *([emulated] if emulated else []),
+        f"  {found.line} {found.target}{subject}",
+        f"  {sent.folder}",
+        f"  {len(sent.sent)} files sent ({sent.bytes / 1e6:,.1f} MB), {sent.kept} were there",
+    ]
+    width = max(len(check.check) for check in found.checks)
+    for check in sorted(found.checks, key=lambda c: c.failed):
+        rows.append(_wrapped(f"{check.status.value:5} {check.check:{width}} ", check.evidence))
+    if found.run:
+        rows += _measured(found.run)
+    rows.append(f"  log: {found.log}")
+    if found.in_app:
+        rows += ["", f"in an app of {report(found.in_app)}"]
+    return "\n".join(rows)
+
+
+def _measured(run: Measured) -> list[str]:
+    rows = [f"  {len(run.samples)} runs after {run.warmup} of warm-up, each in a process of its own"]
+    rows.append(f"  {'':14}{'min':>12}{'median':>12}{'max':>12}")
+    for metric in METRICS:
+        if metric.name in run.spreads:
+            low, middle, high = run.spreads[metric.name]
+            rows.append(f"  {metric.title:14}{low:>12,.2f}{middle:>12,.2f}{high:>12,.2f} {metric.unit}")
+    before, after = (state or "not said" for state in run.thermal)
+    rows.append(f"  thermal: {before} before, {after} after" + ("; THROTTLED" if run.throttled else ""))
+    titles = {metric.name: metric for metric in METRICS}
+    for row in run.compared:
+        title, unit = titles[row.metric].title, titles[row.metric].unit
+        said = f"{title} {row.now:,.2f} {unit}, {row.change:+.1f} % from {row.before:,.2f} of {row.against}"
+        rows.append(_wrapped("FAIL  " if row.worse else "PASS  ", said))
+    return [*rows, *(_wrapped("  ", note) for note in run.notes)]
+
+
+def _wrapped(head: str, text: str) -> str:
+    return textwrap.fill(
+        text,
+        _COLUMNS,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,140 @@
+"""Looks for signatures in a log, block by block, in memory that does not grow with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from kz_build.diagnose.signature import Found, Signature
+
+LIMIT = 1000
+"""Lines after which a signature is no longer counted."""
+
+WINDOW = 2048
+"""Bytes of a line that are looked at, to each side of a text found."""
+
+SHOWN = 300
+"""Characters of a line that are kept."""
+
+_COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+
+
+class Scanner:
+    """Feed it blocks that end at line ends, then ask `found`."""
+
+    def __init__(self, signatures: Iterable[Signature]) -> None:
+        self.lines = 0
+        self._all = tuple(signatures)
+        self._wanted: dict[bytes, list[tuple[Signature, re.Pattern[str] | None]]] = {}
+        for one in self._all:
+            pattern = re.compile(one.match) if one.match else None
+            for text in one.find:
+                self._wanted.setdefault(text.encode(), []).append((one, pattern))
+        self._first: dict[str, tuple[int, str, dict[str, str]]] = {}
+        self._times: dict[str, int] = {}
+        self._here: set[tuple[str, int]] = set()
+
+    def feed(self, block: bytes) -> None:
+        """Look through one block."""
+        self._here.clear()
+        if b"\x1b" in block:
+            block = _COLOUR.sub(b"", block)
+        for text in tuple(self._wanted):
+            at = block.find(text)
+            while at >= 0:
+                at = block.find(text, self._line(block, text, at))
+        self.lines += block.count(b"\n")
+
+    def _line(self, block: bytes, text: bytes, at: int) -> int:
+        """Judge the line around a text; gives where to look on."""
+        start = block.rfind(b"\n", max(0, at - WINDOW), at) + 1 or max(0, at - WINDOW)
+        end = block.find(b"\n", at, at + WINDOW)
+        end = min(len(block), at + WINDOW) if end < 0 else end
+        # A progress bar rewrites its line: what counts is what it wrote last before the text.
+        line = block[start:end].rstrip(b"\r")
+        line = line[line.rfind(b"\r", 0, at - start) + 1 :].split(b"\r", 1)[0]
+        shown = line.decode("utf-8", "replace")
+        number = -1
+        for one, pattern in self._wanted.get(text, ()):
+            hit = pattern.search(shown) if pattern else None
+            if pattern and not hit:
+                continue
+            if number < 0:
+                number = self.lines + block.count(b"\n", 0, at) + 1
+            if (one.id, number) not in self._here:
+                self._note(one, number, shown, {k: v or "" for k, v in hit.groupdict().items()} if hit else {})
+        return max(end, at + len(text))
+
+    def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
+        self._here.add((one.id, number))
+        self._times[one.id] = self._times.get(one.id, 0) + 1
+        if one.id not in self._first or number < self._first[one.id][0]:
+            self._first[one.id] = (number, _trim(shown, one), groups)
+        if self._times[one.id] >= LIMIT:
+            kept = {text: [w for w in wanted if w[0].id != one.id] for text, wanted in self._wanted.items()}
+            self._wanted = {text: wanted for text, wanted in kept.items() if wanted}
+
+    def add(self, later: Scanner) -> None:
+        """Take over what another scanner found in the part of the log after this one's."""
+        for id, (number, text, groups) in later._first.items():
+            self._first.setdefault(id, (number + self.lines, text, groups))
+            self._times[id] = min(LIMIT, self._times.get(id, 0) + later._times[id])
+        self.lines += later.lines
+
+    def found(self) -> tuple[Found, ...]:
+        """Everything recognised: causes in the order of the log, each before what follows from it."""
+        by_id = {one.id: one for one in self._all}
+        order = sorted(self._first, key=lambda id: (self._first[id][0], id))
+        why: dict[str, str] = {}
+        for id in order:
+            for other in by_id[id].explains:
+                if other in self._first:
+                    why.setdefault(other, id)
+        placed: list[tuple[str, str]] = []
+        for id in (id for id in order if id not in why):
+            placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]
+        # Signatures that explain each other have no root: show them as they come.
+        placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
+        return tuple(self._finding(by_id[id], follows) for id, follows in placed)
+
+    def _finding(self, one: Signature, follows: str) -> Found:
+        number, text, groups = self._first[one.id]
+        times = self._times[one.id]
+
+        def say(template: str) -> str:
+            return re.sub(r"\{(\w+)\}", lambda m: groups.get(m[1], m[0]), template).strip()
+
+        addresses = tuple(dict.fromkeys(seen.at for seen in one.seen))
+        return Found(
+            one.id,
+            say(one.title),
+            number,
+            text,
+            times,
+            times >= LIMIT,
+            say(one.cause),
+            say(one.next),
+            addresses,
+            follows,
+        )
+
+
+def _root(id: str, why: dict[str, str]) -> str:
+    """What a finding follows from in the end; '' where that is itself or a circle."""
+    seen = {id}
+    at = id
+    while at in why:
+        at = why[at]
+        if at in seen:
+            return ""
+        seen.add(at)
+    return at if at != id else ""
+
+
+def _trim(line: str, one: Signature) -> str:
+    line = "".join(c if c.isprintable() else " " for c in line).strip()
+    if len(line) <= SHOWN:
+        return line
+    at = min((p for p in (line.find(text) for text in one.find) if p >= 0), default=0)
+    start = max(0, min(at - SHOWN // 4, len(line) - SHOWN))
+    return ("…" if start else "") + line[start : start + SHOWN] + ("…" if start + SHOWN < len(line) else "")

@@ -1,0 +1,64 @@
+"""What people may write in a file of signatures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import Field, RootModel, StringConstraints
+
+from kz_build.pins.schema import Strict, Text
+
+Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+Address = Annotated[str, StringConstraints(pattern=r"^https://\S+$")]
+
+
+class SeenLine(Strict):
+    line: Text = Field(description="as the program prints it")
+    at: Address = Field(
+        description="where it stands in public: an issue, a page of documentation, the source that prints it"
+    )
+
+
+class SignatureEntry(Strict):
+    title: Text
+    find: list[Annotated[str, StringConstraints(min_length=5)]] = Field(
+        min_length=1, description="plain texts; a line that holds none of them is not looked at"
+    )
+    match: str = Field(
+        default="", description="regular expression on that line; its named groups may be used in braces"
+    )
+    cause: Text
+    next: Text = Field(description="what to do")
+    explains: list[Id] = Field(default=[], description="signatures that only follow from this one")
+    seen: list[SeenLine] = Field(min_length=1, description="lines that must trigger it")
+    near: list[Text] = Field(min_length=1, description="lines that look alike and must not trigger it")
+
+
+class SignatureFile(RootModel[dict[Id, SignatureEntry]]):
+    pass
+
+
+def doubts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What a schema cannot hold: expressions that do not compile, examples that do not do what they are there for."""
+    for id, entry in plain.items():
+        try:
+            pattern = re.compile(entry["match"])
+        except re.error as error:
+            yield (id, "match"), f"{id}.match: not a regular expression: {error}"
+            continue
+        known = set(pattern.groupindex)
+        for key in ("title", "cause", "next"):
+            for name in set(re.findall(r"\{(\w+)\}", entry[key])) - known:
+                yield (id, key), f"{id}.{key}: {{{name}}} is no group of `match`"
+        for i, seen in enumerate(entry["seen"]):
+            if not _hits(entry, pattern, seen["line"]):
+                yield (id, "seen", i), f"{id}.seen.{i}: does not trigger it"
+        for i, line in enumerate(entry["near"]):
+            if _hits(entry, pattern, line):
+                yield (id, "near", i), f"{id}.near.{i}: triggers it"
+
+
+def _hits(entry: dict[str, Any], pattern: re.Pattern[str], line: str) -> bool:
+    return any(text in line for text in entry["find"]) and bool(pattern.search(line))

@@ -1,0 +1,1 @@
+"""An Android device on loopback, for the real adb."""

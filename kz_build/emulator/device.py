@@ -1,0 +1,135 @@
+"""An emulated device: a root folder, a port of loopback, and the services that adb asks a device for."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from kz_build.core.errors import ConfigError, Missing, MissingError
+from kz_build.core.files import disk_errors
+from kz_build.core.process import Process
+from kz_build.emulator import shell as adbd_shell
+from kz_build.emulator import sync as adbd_sync
+from kz_build.emulator.adbd import FEATURES, Listener, Service, Stream
+from kz_build.emulator.root import OWN, DeviceRoot
+from kz_build.pins.soc import arch_of
+
+
+class Emulated:
+    """A device that the real adb talks to at `serial`, until `close`.
+
+    Its faults: `root.storage` and `root.read_only`, `offline` and `online`, and `cut_after`.
+    """
+
+    def __init__(
+        self, soc: str, folder: Path, *, port: int = 0, storage: int | None = None, read_only: tuple[str, ...] = ()
+    ) -> None:
+        arch_of(soc)
+        if not 0 <= port < 1 << 16 or not all(path.startswith("/") for path in read_only):
+            raise ConfigError("an emulated device has a port below 65536, and its paths begin with /")
+        self.soc = soc.upper()
+        self.root = DeviceRoot(folder, storage, read_only)
+        self.alive: set[Process] = set()
+        with disk_errors(folder):
+            try:
+                self.root.furnish(emulated_properties(self.soc, "EMULATED"))
+            except (FileExistsError, NotADirectoryError) as error:
+                raise ConfigError(f"{error.filename} is in the way of an emulated device's root") from error
+            except (FileNotFoundError, PermissionError) as error:
+                raise ConfigError(
+                    f"{error.filename}: no root of an emulated device can be made: {error.strerror}",
+                    hint="another --root: a folder that you may write to",
+                ) from error
+        _require_shells(self.root)
+        props = emulated_properties(self.soc, "")
+        said = ";".join(
+            f"{name}={props[name]}" for name in ("ro.product.name", "ro.product.model", "ro.product.device")
+        )
+        try:
+            self.listener = Listener(f"device::{said};features={FEATURES}", self._service, port)
+        except OSError as error:
+            raise ConfigError(
+                f"port {port}: {error.strerror}", hint="another --port, or none for any that is free"
+            ) from error
+        self.serial = f"127.0.0.1:{self.listener.port}"
+
+    def __enter__(self) -> Emulated:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Be gone, with every connection and every command that still ran."""
+        self.listener.shut()
+        for running in list(self.alive):
+            adbd_shell.end(running)
+
+    def offline(self) -> None:
+        """Be gone for a while."""
+        self.listener.shut()
+
+    def online(self) -> None:
+        """Be back, at the same port."""
+        self.listener.open()
+
+    def cut_after(self, size: int) -> None:
+        """Break the connection in which that many more bytes have come in; once."""
+        self.listener.cut_after = size
+
+    def log(self, text: str) -> None:
+        """Append to what logcat says."""
+        with (self.root.folder / OWN / "logcat").open("a") as file:
+            file.write(text)
+
+    def _service(self, name: str) -> Service | None:
+        kind, _, rest = name.partition(":")
+        if kind == "sync":
+            return partial(adbd_sync.serve, root=self.root)
+        if kind == "exec":
+            return partial(adbd_shell.serve, root=self.root, command=rest, packets=False, alive=self.alive)
+        what, *options = kind.split(",")
+        if what == "shell":
+            return partial(adbd_shell.serve, root=self.root, command=rest, packets="v2" in options, alive=self.alive)
+        if what in ("root", "remount"):
+            return _no_root
+        return None
+
+
+def _no_root(stream: Stream) -> None:
+    stream.write(b"adbd cannot run as root in production builds\n")
+
+
+def _require_shells(root: DeviceRoot) -> None:
+    if said := adbd_shell.works(root):
+        why = "an emulated device's commands run in a namespace where its root folder is all they see"
+        brings = (
+            "util-linux, and a kernel that lets users make namespaces: sysctl kernel.unprivileged_userns_clone=1, "
+            "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+        raise MissingError((Missing(f"user and mount namespaces ({said})", why, brings),))
+
+
+def emulated_properties(soc: str, serial: str) -> dict[str, str]:
+    """What `getprop` of an emulated device with that SoC says. Every name in it that people read says EMULATED."""
+    return {
+        "ro.kz.emulated": "1",
+        "ro.serialno": serial,
+        "ro.product.name": f"EMULATED_{soc}",
+        "ro.product.manufacturer": "kz",
+        "ro.product.model": f"EMULATED {soc}",
+        "ro.product.device": f"EMULATED_{soc}",
+        "ro.product.cpu.abi": "arm64-v8a",
+        "ro.product.cpu.abilist": "arm64-v8a",
+        "ro.soc.manufacturer": "QTI",
+        "ro.soc.model": soc,
+        "ro.build.version.release": "16",
+        "ro.build.version.sdk": "36",
+        "ro.build.type": "user",
+        "ro.build.fingerprint": f"kz/EMULATED_{soc}/EMULATED:16/KZ/1:user/release-keys",
+        "ro.debuggable": "0",
+        "sys.boot_completed": "1",
+        "init.svc.adbd": "running",
+        "init.svc.vendor.adsprpcd": "running",
+        "init.svc.vendor.cdsprpcd": "running",
+    }

@@ -1,0 +1,1 @@
+"""Recipes: preflight, environments, the export itself, what it probes."""

@@ -1,0 +1,112 @@
+"""The recipes of a project."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.yaml_schema import load
+from kz_build.export.recipe import FOLDERS, PLACEHOLDER, Recipe, recipe
+from kz_build.pins.pins import Pins
+
+FOLDER = "recipes"
+REQUIREMENTS = "requirements"
+"""Folder beside the recipes: NAME.in is what was asked for, NAME.txt what it came to, with hashes."""
+Doubt = tuple[tuple[str | int, ...], str]
+
+
+def recipes(root: Path, pins: Pins) -> tuple[Recipe, ...]:
+    """Every recipe of a project, by name. Raises ConfigError with all that is wrong in any of them."""
+    found: list[Recipe] = []
+    problems: list[Problem] = []
+    for path in sorted((root / FOLDER).glob("*.yaml")):
+        try:
+            found.append(one(path, pins))
+        except ConfigError as error:
+            problems += error.problems or (Problem(path.name, 0, str(error)),)
+    if problems:
+        raise ConfigError("recipes are wrong:", tuple(problems), hint="docs/recipes.md describes every key")
+    return tuple(found)
+
+
+def named(root: Path, pins: Pins, name: str) -> Recipe:
+    """One recipe. Raises ConfigError where there is none of that name, or it is wrong."""
+    path = root / FOLDER / f"{name}.yaml"
+    if "/" in name or not path.is_file():
+        names = sorted(p.stem for p in (root / FOLDER).glob("*.yaml"))
+        near = difflib.get_close_matches(name, names, 1)
+        raise ConfigError(
+            f"there is no recipe {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+            hint="kz export --list shows them" if names else f"this project has no folder {FOLDER}/",
+        )
+    return one(path, pins)
+
+
+def one(path: Path, pins: Pins) -> Recipe:
+    """One file. Raises ConfigError with all that is wrong in it, each with its line."""
+    from kz_build.export.recipe_schema import RecipeOf
+
+    shown = f"{FOLDER}/{path.name}"
+    plain, where = load(path, RecipeOf, "recipes", shown)
+    problems = tuple(
+        Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
+        for place, text in (*_doubts(plain, pins), *_requirements(plain, path.parent))
+    )
+    if problems:
+        raise ConfigError("recipes are wrong:", problems, hint="docs/recipes.md describes every key")
+    pinned = pins.line(plain["line"]) if plain["line"] else {}
+    if plain["contract"]["executorch"] == "pinned":
+        version = pinned.get("executorch") or pinned.get("executorch-wheel", "")
+        plain["contract"]["executorch"] = version
+    return recipe(path.stem, plain)
+
+
+def _requirements(plain: dict[str, Any], folder: Path) -> Iterator[Doubt]:
+    name = plain["requirements"]
+    if name and not (folder / REQUIREMENTS / f"{name}.in").is_file():
+        there = ", ".join(sorted(p.stem for p in (folder / REQUIREMENTS).glob("*.in"))) or "none"
+        yield ("requirements",), f"there is no {REQUIREMENTS}/{name}.in; there: {there}"
+
+
+def _doubts(plain: dict[str, Any], pins: Pins) -> Iterator[Doubt]:
+    """References that a schema cannot hold."""
+    line = plain["line"]
+    if line and line not in pins.lines:
+        yield ("line",), f"there is no line {line!r} in pins.yaml"
+        return
+    sources = set(pins.line(line)) if line else {"upstream"}
+    for i, stage in enumerate(plain["command"]):
+        if stage["inside"] not in sources:
+            yield ("command", i, "inside"), f"{stage['inside']!r} is no source of {line or 'this recipe: upstream'}"
+    known = {*sources, *FOLDERS, *plain["needs"]["sdk"]}
+    for place, text in _texts(plain):
+        for used in PLACEHOLDER.findall(text):
+            if used not in known:
+                yield place, f"{{{used}}} is none of {', '.join(sorted(known))}"
+    for name, version in plain["needs"]["sdk"].items():
+        if version == "pinned" and name not in sources:
+            yield ("needs", "sdk", name), "is pinned nowhere: this line has no such source"
+    for name, of in plain["weights"].items():
+        if of["random"] and of["random"]["shape"] not in plain["weights"]:
+            yield ("weights", name, "random", "shape"), "is none of the weights"
+    soc, arch = plain["contract"]["soc"], plain["contract"]["htp_arch"]
+    if soc:
+        from kz_build.pins.soc import ARCH
+
+        if soc not in ARCH:
+            yield ("contract", "soc"), f"unknown SoC {soc}"
+        elif arch and arch != ARCH[soc]:
+            yield ("contract", "htp_arch"), f"{soc} has {ARCH[soc]}"
+
+
+def _texts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for i, stage in enumerate(plain["command"]):
+        yield from ((("command", i, "run", j), word) for j, word in enumerate(stage["run"]))
+        yield from ((("command", i, "makes", j), word) for j, word in enumerate(stage["makes"]))
+    yield from ((("decode", j), word) for j, word in enumerate(plain["decode"]))
+    for key in ("environment", "device"):
+        yield from (((key, name), f"{name} {value}") for name, value in plain[key].items())
+    yield from ((("needs", "disk", folder), folder) for folder in plain["needs"]["disk"])

@@ -1,0 +1,103 @@
+"""export: a recipe's plan, what would run, where, with what, and what it would make. `running` runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.export.load import named, recipes
+from kz_build.export.recipe import PLACEHOLDER, Recipe
+from kz_build.export.venv import SCRIPTS
+from kz_build.pins.project import Project
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a plan. `cwd` and `argv` may hold sources in braces: they are laid when the recipe runs."""
+
+    name: str
+    where: str
+    cwd: str
+    argv: tuple[str, ...]
+    makes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExportPlan:
+    """What a recipe comes to on this machine."""
+
+    recipe: Recipe
+    steps: tuple[Step, ...]
+    environment: dict[str, str]
+    sources: dict[str, str]
+    unpinned: tuple[str, ...]
+    output: str
+
+
+def plan(project: Project, name: str) -> ExportPlan:
+    """The plan of one recipe. Raises ConfigError where there is none of that name, or it is wrong."""
+    recipe = named(project.root, project.pins, name)
+    pins = project.pins.line(recipe.line) if recipe.line else {"upstream": recipe.upstream["commit"]}
+    names = {name: str(path) for name, path in own_places(project, recipe).items()}
+
+    def fill(text: str) -> str:
+        return PLACEHOLDER.sub(lambda m: names.get(m[1], m[0]), text)
+
+    steps = tuple(
+        Step(
+            stage.name,
+            stage.where,
+            "{" + stage.inside + "}",
+            tuple(map(fill, stage.run)),
+            tuple(map(fill, stage.makes)),
+        )
+        for stage in recipe.command
+    )
+    used = {
+        found
+        for stage in recipe.command
+        for word in (*stage.run, f"{{{stage.inside}}}")
+        for found in PLACEHOLDER.findall(word)
+    }
+    used |= {found for value in recipe.environment.values() for found in PLACEHOLDER.findall(value)}
+    unpinned = [
+        f"{name}/{file}" for name, of in recipe.weights.items() for file, digest in of.digests.items() if digest is None
+    ]
+    unpinned += [
+        f"{name}: revision of {of.repository}"
+        for name, of in recipe.weights.items()
+        if of.repository and not of.revision
+    ]
+    return ExportPlan(
+        recipe,
+        steps,
+        {key: fill(value) for key, value in recipe.environment.items()},
+        {name: version for name, version in pins.items() if name in used},
+        tuple(unpinned),
+        str(project.root / "dist" / (recipe.line or recipe.name) / recipe.output),
+    )
+
+
+def folder(project: Project, recipe: Recipe) -> Path:
+    """Where a recipe writes."""
+    return project.out("export", recipe.line or "upstream", recipe.name)
+
+
+def own_places(project: Project, recipe: Recipe) -> dict[str, Path]:
+    """What the placeholders stand for that every recipe has, `{python}` apart.
+
+    Weights that kz makes lie with what the recipe makes, and links to the store's where a recipe has both.
+    """
+    made = any(not of.repository for of in recipe.weights.values())
+    weights = folder(project, recipe) / "weights" if made else weights_folder(project)
+    return {"out": folder(project, recipe), "weights": weights, "kz": SCRIPTS}
+
+
+def weights_folder(project: Project) -> Path:
+    """Where weights of a repository lie: in the store, shared by every recipe and project."""
+    return project.store / "weights"
+
+
+def every(project: Project) -> tuple[Recipe, ...]:
+    """All recipes of the project, by name."""
+    return recipes(project.root, project.pins)

@@ -1,0 +1,141 @@
+"""What people may write in a file of recipes/. See docs/recipes.md."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from kz_build.checks.contract import Contract
+from kz_build.pins.schema import Name, Strict, Text
+
+Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+Commit = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
+Gigabytes = Annotated[float, Field(ge=0, strict=False)]
+FileName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.+-]*$")]
+
+
+class StageOf(Strict):
+    """One command, as upstream has it."""
+
+    name: Name
+    run: list[Text] = Field(
+        min_length=1, description="argv; {out}, {weights}, {python} and sources of the line in braces"
+    )
+    inside: Text = Field(description="source whose tree it runs in")
+    makes: list[Text] = Field(default=[], description="files it leaves that a later stage or a person wants")
+    where: Literal["host", "device"] = "host"
+
+
+class AmountOf(Strict):
+    gb: tuple[Gigabytes, Gigabytes | None] = Field(
+        strict=False, description="[at least, at most]; null where nobody measured the most"
+    )
+    source: Text = Field(description="who measured it, or what it is computed from")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> AmountOf:
+        if self.gb[1] is not None and self.gb[1] < self.gb[0]:
+            raise ValueError("gb must be [at least, at most]")
+        return self
+
+
+class NeedsOf(Strict):
+    memory: AmountOf = Field(description="RAM and swap together")
+    disk: dict[Text, AmountOf] = Field(description="by folder: {out}, {weights} or a path")
+    minutes: list[int] = Field(default=[], max_length=2, description="[least, most], as measured")
+    sdk: dict[Name, str] = Field(default={}, description="an SDK: `pinned` for the line's, else what version")
+    python: str = Field(default="", description="versions, as `>=3.10,<3.13`")
+    glibc: Annotated[str, StringConstraints(pattern=r"^(\d+\.\d+)?$")] = Field(default="", description="oldest")
+    tools: dict[Text, Text] = Field(default={}, description="programs: what brings each")
+    libraries: dict[Text, Text] = Field(
+        default={}, description="libraries that the linker of this machine must find: what brings each"
+    )
+
+
+class RandomWeights(Strict):
+    """Weights that kz draws, for a model of that shape."""
+
+    seed: int
+    shape: Text = Field(description="file among these weights that holds the model's parameters")
+
+
+class TokenizerOf(Strict):
+    """A SentencePiece tokenizer that kz trains on a fixed text."""
+
+    vocabulary: Annotated[int, Field(gt=256)]
+
+
+class WeightsOf(Strict):
+    """Exactly one of repository, random, content, tokenizer."""
+
+    repository: str = Field(default="", description="on huggingface.co, as owner/name")
+    revision: Commit | None = Field(default=None, description="null: not pinned yet, kz says so")
+    licence: str = Field(default="", description="what one has to accept before they can be had")
+    digests: dict[Text, Digest | None] = Field(default={}, description="file: sha256, null where nobody computed it")
+    random: RandomWeights | None = None
+    content: dict[str, Any] | list[Any] | None = Field(
+        default=None, description="a JSON file, written as it stands here"
+    )
+
+    tokenizer: TokenizerOf | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> WeightsOf:
+        if (
+            sum((bool(self.repository), *(made is not None for made in (self.random, self.content, self.tokenizer))))
+            != 1
+        ):
+            raise ValueError("weights need one of: repository, random, content, tokenizer")
+        return self
+
+
+class Upstream(Strict):
+    """An upstream that is not a source of pins.yaml."""
+
+    git: Text
+    commit: Commit
+
+
+class Trap(Strict):
+    text: Text
+    source: Text
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of a recipe, for editors."""
+    schema = RecipeOf.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "a recipe of kz_build"
+    return schema
+
+
+class RecipeOf(Strict):
+    about: Text
+    line: Name | Literal[""] = ""
+    requirements: Name | Literal[""] = Field(
+        default="", description="what it runs with: a file of recipes/requirements/, without .in"
+    )
+    upstream: Upstream | None = None
+    command: list[StageOf] = Field(min_length=1)
+    environment: dict[Text, str] = {}
+    needs: NeedsOf
+    weights: dict[FileName, WeightsOf] = Field(description="by name below {weights}: a folder, or a file that kz makes")
+    device: dict[Text, FileName] = Field(default={}, description="what is pushed: its name on the device")
+    chat: Literal["", "llama3", "llava", "qwen3"] = Field(default="", description="chat template that it is asked by")
+    traps: list[Trap] = []
+    output: Text
+    contract: Contract
+    decode: list[Text] = Field(
+        default=[],
+        description="argv of a check: what the .pte decodes against eager torch, said as JSON in its last line",
+    )
+    cosine: Annotated[float, Field(ge=0.95, lt=1)] = Field(
+        default=0.95, description="what its steps must be like those of torch, more than"
+    )
+
+    @model_validator(mode="after")
+    def _whose(self) -> RecipeOf:
+        if bool(self.line) == bool(self.upstream):
+            raise ValueError("a recipe needs one of: line, upstream")
+        return self

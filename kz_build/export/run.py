@@ -1,0 +1,266 @@
+"""export, run: preflight, environment, weights, the recipe's stages, then its contract, and only then dist/."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kz_build.build import engine
+from kz_build.checks.pte import hold
+from kz_build.core import files, locks
+from kz_build.core.command_log import Commands
+from kz_build.core.errors import ConfigError, DeviceError
+from kz_build.core.result import CheckResult, Status
+from kz_build.export import run_stage, weights
+from kz_build.export.environment import Environment
+from kz_build.export.phases import Phase
+from kz_build.export.plan import ExportPlan
+from kz_build.export.recipe import PLACEHOLDER, Recipe, Stage
+from kz_build.export.run_stage import OnMoment
+from kz_build.formats.pte import read_pte
+from kz_build.pins.project import Project
+
+MADE_BY = 1
+"""Part of every key: a change of how stages run must change it."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A .pte in dist that met its contract. `phases` are those of the stages that ran for it; `fresh` if some ran now."""
+
+    recipe: str
+    path: Path
+    sha256: str
+    size: int
+    seconds: float
+    phases: tuple[Phase, ...]
+    checks: tuple[CheckResult, ...]
+    decode: Mapping[str, Any]
+    fresh: bool
+
+
+def done(plan: ExportPlan, key: str) -> Exported | None:
+    """The export of this very recipe with these very inputs, if it is there and still what it was."""
+    path = Path(plan.output)
+    facts = files.read_manifest(_manifest(path), key)
+    if facts is None or not path.is_file() or path.stat().st_size != facts["size"]:
+        return None
+    if files.sha256_file(path) != facts["sha256"]:
+        return None
+    return _exported(plan, facts, fresh=False)
+
+
+def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[dict[str, str], str]:
+    """(stage -> key, key of the whole): digests of all that goes in, each stage's with those before it."""
+    inputs: list[Any] = [
+        MADE_BY,
+        environment.key,
+        weights.identity(project, recipe),
+        sorted(recipe.environment.items()),
+    ]
+    inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
+    found = {}
+    for one in _here(recipe):
+        inputs = [_digest([*inputs, one.run, one.makes, one.inside])]
+        found[one.name] = inputs[0]
+    whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.cosine, recipe.output]
+    return found, _digest(whole)
+
+
+def _digest(inputs: list[Any]) -> str:
+    """The same for what means the same, in whatever order its keys were written."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+
+def _pins(project: Project, recipe: Recipe) -> list[str]:
+    pins = project.pins.line(recipe.line)
+    return [pins[name] for name, wanted in sorted(recipe.needs.sdk.items()) if wanted == "pinned"]
+
+
+def _here(recipe: Recipe) -> tuple[Stage, ...]:
+    """The stages that run on this machine."""
+    return tuple(one for one in recipe.command if one.where == "host")
+
+
+def export_recipe(
+    project: Project,
+    plan: ExportPlan,
+    environment: Environment,
+    commands: Commands,
+    watch: OnMoment,
+    *,
+    again_from: str = "",
+) -> Exported:
+    """Run what of a recipe is not there yet, or from the stage `again_from` on. On any failure dist stays as it was.
+
+    Raises CommandError for a stage that fails, DeviceError for a result that does not meet the contract.
+    """
+    recipe = plan.recipe
+    out = environment.places["out"]
+    of_stage, whole = keys(project, recipe, environment)
+    if again_from and again_from not in of_stage:
+        raise ConfigError(f"{recipe.name} has no stage {again_from}", hint=f"its stages: {', '.join(of_stage)}")
+    with files.disk_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    with locks.locked(project.store, f"export-{hashlib.sha256(bytes(out)).hexdigest()[:12]}"):
+        if not again_from and (found := done(plan, whole)):
+            return found
+        run_stage.end_leftovers(out)
+        weights.lay(project, recipe, environment, commands, watch)
+        records = _stages(plan, environment, of_stage, again_from, commands, watch)
+        result = _result(recipe, environment)
+        checks = tuple(hold(read_pte(result), recipe.contract, None, "")) if result.suffix == ".pte" else ()
+        decode = _decode(recipe, environment, commands, watch)
+        _judge(recipe, result, checks, decode)
+        return _publish(plan, whole, result, records, checks, decode)
+
+
+def _stages(
+    plan: ExportPlan,
+    environment: Environment,
+    of_stage: Mapping[str, str],
+    again_from: str,
+    commands: Commands,
+    watch: OnMoment,
+) -> dict[str, Any]:
+    """Run the stages whose inputs changed, and all after the first of them; gives the record of each."""
+    records, stale = {}, False
+    earlier = _earlier(Path(plan.output))
+    for one in _here(plan.recipe):
+        stale = stale or one.name == again_from
+        filled = run_stage.filled(one, fill(environment))
+        record = None if stale else run_stage.recorded(environment, filled, of_stage[one.name])
+        if record is None:
+            stale = True
+            seconds = earlier.get(one.name, {})
+            record = run_stage.run_stage(plan.recipe, filled, environment, of_stage[one.name], seconds, commands, watch)
+        records[one.name] = record
+    return records
+
+
+def fill(environment: Environment) -> Callable[[str], str]:
+    """What puts an environment's places into the text of a recipe."""
+    return lambda text: PLACEHOLDER.sub(lambda m: str(environment.places.get(m[1], m[0])), text)
+
+
+def _result(recipe: Recipe, environment: Environment) -> Path:
+    makes = [path for one in _here(recipe) for path in one.makes]
+    if not makes:
+        raise ConfigError(f"{recipe.name} says of no stage what it `makes`, so there is nothing to check and keep")
+    return Path(fill(environment)(makes[-1]))
+
+
+def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> dict[str, Any]:
+    """What the recipe's own check of decode steps says."""
+    if not recipe.decode:
+        return {}
+    said: list[str] = []
+    argv = [*engine.cut_off(), *map(fill(environment), recipe.decode)]
+    work = run_stage.work_folder(environment, "decode")
+    course = run_stage.Course("decode", {}, watch)
+    out, env = environment.places["out"], environment.variables
+    run_stage.attended(out, course, commands, argv, cwd=work, env=env, line=said.append)
+    try:
+        found = json.loads(said[-1])
+        assert found["steps"]
+    except (ValueError, IndexError, KeyError, TypeError, AssertionError):
+        raise ConfigError(
+            f"the decode check of {recipe.name} ends with no JSON object that has `steps`: {said[-1][:200] if said else ''}",
+            hint="docs/recipes.md says what such a command prints",
+        ) from None
+    return dict(found)
+
+
+def _judge(recipe: Recipe, result: Path, checks: tuple[CheckResult, ...], decode: Mapping[str, Any]) -> None:
+    wrong = [f"{c.check}: {c.evidence}" for c in checks if c.failed]
+    for number, step in enumerate(decode.get("steps", ()), 1):
+        if step["cosine"] <= recipe.cosine or not step["same"]:
+            token = "the same token" if step["same"] else "another token"
+            wrong.append(
+                f"decode: step {number} of {len(decode['steps'])} has cosine {step['cosine']:.4f} with eager torch, and {token}"
+            )
+    if wrong:
+        raise DeviceError(
+            "\n".join(
+                [f"{result.name} was made and does not meet the contract of {recipe.name}:", *(f"  {w}" for w in wrong)]
+            ),
+            hint=f"it stays in {result.parent}, dist is as it was; kz pte {result} shows the file",
+        )
+
+
+def _publish(
+    plan: ExportPlan,
+    key: str,
+    result: Path,
+    records: Mapping[str, Any],
+    checks: tuple[CheckResult, ...],
+    decode: Mapping[str, Any],
+) -> Exported:
+    """Move the file to dist; the old record goes first, for it must never vouch for another file, the new one comes last."""
+    to = Path(plan.output)
+    digest = files.sha256_file(result)
+    facts = {
+        "recipe": plan.recipe.name,
+        "line": plan.recipe.line,
+        "sources": plan.sources,
+        "sha256": digest,
+        "size": result.stat().st_size,
+        "seconds": round(sum(record["seconds"] for record in records.values()), 1),
+        "stages": records,
+        "contract": asdict(plan.recipe.contract),
+        "checks": [
+            {"check": c.check, "status": c.status.value, "evidence": c.evidence, "required": c.required} for c in checks
+        ],
+        "decode": decode,
+    }
+    with files.disk_errors(to):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        _manifest(to).unlink(missing_ok=True)
+        part = to.with_name(f".{to.name}.part")
+        part.unlink(missing_ok=True)
+        try:
+            os.link(result, part)  # what a later stage wants stays where it was made
+        except OSError:
+            shutil.copyfile(result, part)
+        os.replace(part, to)
+    files.write_atomic(to.with_name(f"{to.name}.sha256"), f"{digest}  {to.name}\n".encode())
+    files.write_manifest(_manifest(to), key, facts)
+    return _exported(plan, facts, fresh=True)
+
+
+def _manifest(output: Path) -> Path:
+    return output.with_name(f"{output.name}.json")
+
+
+def _earlier(output: Path) -> dict[str, dict[str, float]]:
+    """Stage -> phase -> seconds of the last export, whatever its inputs were."""
+    try:
+        facts = json.loads(_manifest(output).read_bytes())
+        return {name: run_stage.seconds_of(record) for name, record in facts["stages"].items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _exported(plan: ExportPlan, facts: Mapping[str, Any], *, fresh: bool) -> Exported:
+    phases = tuple(Phase(**phase) for record in facts["stages"].values() for phase in record["phases"])
+    checks = tuple(
+        CheckResult(Path(plan.output).name, c["check"], Status(c["status"]), c["evidence"], c["required"])
+        for c in facts["checks"]
+    )
+    return Exported(
+        plan.recipe.name,
+        Path(plan.output),
+        facts["sha256"],
+        facts["size"],
+        facts["seconds"],
+        phases,
+        checks,
+        facts["decode"],
+        fresh,
+    )

@@ -1,0 +1,97 @@
+"""Where the SDKs that a recipe names lie on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kz_build.core import host
+from kz_build.core.errors import Missing, MissingError
+from kz_build.export import preflight_rules
+from kz_build.export.preflight_rules import Check
+from kz_build.export.recipe import Recipe
+from kz_build.pins.project import Project
+from kz_build.sources import installed_sdk
+from kz_build.sources.accept import not_accepted
+from kz_build.sources.fetch import fetch
+from kz_build.sources.preflight import missing_sources
+from kz_build.sources.request import Request, file_entry
+from kz_build.sources.store import stored_file
+
+HOST_LIBRARIES = "lib/x86_64-linux-clang"
+"""Where Qualcomm's SDKs have their libraries for Linux."""
+
+
+def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
+    """What keeps a recipe's SDKs from being used here: this machine's C library and what they are linked with, a licence that
+    its user has not accepted, an SDK that he does not have. Nothing is downloaded to find out."""
+    checks = (*machine_checks(recipe), *(_installed(project, recipe, name)[1] for name in _of_users(project, recipe)))
+    lacking = [Missing(one.name, one.evidence, one.fix[0]) for one in checks if one.status == "FAIL"]
+    if names := of_wheels(project, recipe):
+        request = Request(recipe.line, names)
+        lacking += [*not_accepted(project, request), *missing_sources(project, request)]
+    return tuple(lacking)
+
+
+def machine_checks(recipe: Recipe) -> tuple[Check, ...]:
+    """The C library, and those libraries that its linker must find."""
+    glibc = [preflight_rules.glibc(recipe.needs.glibc, host.glibc())] if recipe.needs.glibc else []
+    found = [preflight_rules.library(name, brings, host.opens(name)) for name, brings in recipe.needs.libraries.items()]
+    return (*glibc, *found)
+
+
+def checks(project: Project, recipe: Recipe) -> tuple[Check, ...]:
+    """Is every SDK of a recipe here, or can kz bring it?"""
+    found = [_installed(project, recipe, name)[1] for name in _of_users(project, recipe)]
+    for name in of_wheels(project, recipe):
+        version = f"{project.pins.line(recipe.line)[name]} of PyPI"
+        lacking = not_accepted(project, Request(recipe.line, (name,)))
+        fix = tuple(one.brings for one in lacking)
+        said = f"{version}; {lacking[0].what}: {lacking[0].why}" if lacking else f"{version}; its licence is accepted"
+        found.append(Check(f"sdk {name}", "FAIL" if lacking else "PASS", said, fix))
+    return tuple(found)
+
+
+def folders(project: Project, recipe: Recipe) -> dict[str, Path]:
+    """Folder of every SDK that a recipe needs, those brought that come as wheels. Raises MissingError with all that `missing` names."""
+    if lacking := missing(project, recipe):
+        raise MissingError(lacking)
+    found = {name: _installed(project, recipe, name)[0] for name in _of_users(project, recipe)}
+    for source in fetch(project, Request(recipe.line, of_wheels(project, recipe))):
+        found[source.name] = source.laid or source.folder
+    return {name: place for name, place in found.items() if place}
+
+
+def here(project: Project, recipe: Recipe) -> bool:
+    """Whether every SDK of a recipe is on this machine already."""
+    entries = [file_entry(project, recipe.line, project.pins.source(name)) for name in of_wheels(project, recipe)]
+    brought = all(one and stored_file(project.store, str(one["sha256"])).exists() for one in entries)
+    return brought and not missing(project, recipe)
+
+
+def of_wheels(project: Project, recipe: Recipe) -> tuple[str, ...]:
+    """SDKs that are wheels of the line."""
+    pinned = [name for name, wanted in recipe.needs.sdk.items() if wanted == "pinned"]
+    return tuple(name for name in pinned if project.pins.source(name).kind == "wheel")
+
+
+def _of_users(project: Project, recipe: Recipe) -> tuple[str, ...]:
+    """SDKs that a user must have."""
+    wheels = of_wheels(project, recipe)
+    return tuple(name for name in recipe.needs.sdk if name not in wheels)
+
+
+def _installed(project: Project, recipe: Recipe, name: str) -> tuple[Path | None, Check]:
+    """(folder, answer) of an SDK that some variable names."""
+    wanted = recipe.needs.sdk[name]
+    if wanted != "pinned":
+        brings = f"# the recipe says: {wanted}; kz does not bring it and knows no variable that names its folder"
+        return None, Check(f"sdk {name}", "FAIL", f"not pinned here; needed: {wanted}", (brings,))
+    version = project.pins.line(recipe.line)[name]
+    options = project.pins.source(name).options.get("installed") or {"env": [], "identity": ""}
+    fix = tuple(f"export {variable}=/path/to/{version}" for variable in options["env"][:1])
+    place = installed_sdk.installed_folder(options["env"])
+    if place is None:
+        return None, Check(f"sdk {name}", "FAIL", f"{version} needed; {' and '.join(options['env'])} unset", fix)
+    says = installed_sdk.revision(place[1], options["identity"])
+    said = f"{place[0]}={place[1]} says it is {says or 'nothing: no ' + options['identity']}; {version} needed"
+    return place[1], Check(f"sdk {name}", "PASS" if says == version else "FAIL", said, () if says == version else fix)

@@ -1,0 +1,171 @@
+"""Recipes and their plans, for people."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from kz_build.checks.contract import Contract
+from kz_build.export.recipe import Amount, Recipe
+
+
+def listing(found: Sequence[Recipe]) -> str:
+    """One line per recipe."""
+    if not found:
+        return "this project has no recipes"
+    width = max(len(one.name) for one in found)
+    wide = max(len(amount(one.needs.memory)) for one in found)
+    return "\n".join(
+        f"{one.name:{width}}  {one.line or 'own':6}  {amount(one.needs.memory):>{wide}}  {one.about}" for one in found
+    )
+
+
+def shown(one: Recipe) -> str:
+    """All of a recipe."""
+    needs = one.needs
+    rows = [one.name, *_wrapped(one.about, "  "), ""]
+    rows.append(
+        f"  line      {one.line}" if one.line else f"  upstream  {one.upstream['git']} at {one.upstream['commit'][:12]}"
+    )
+    rows += [f"  runs with {one.requirements}  (kz env {one.name})"] if one.requirements else []
+    rows += [f"  output    {one.output}", "", "  needs"]
+    rows.append(f"    RAM + swap  {amount(needs.memory)}  ({needs.memory.source})")
+    rows += [f"    disk        {amount(of)} in {folder}  ({of.source})" for folder, of in needs.disk.items()]
+    if needs.minutes:
+        rows.append(f"    time        {' to '.join(map(str, needs.minutes))} minutes")
+    rows += [f"    sdk         {name}: {version}" for name, version in needs.sdk.items()]
+    rows += [f"    python      {needs.python}"] if needs.python else []
+    rows += [f"    glibc       {needs.glibc} or newer"] if needs.glibc else []
+    rows += [f"    {name}: {what}" for name, what in needs.tools.items()]
+    rows += ["", "  weights", *_weights(one)]
+    rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in _asked(one.contract))]
+    for stage in one.command:
+        rows += ["", f"  {stage.name}, on the {stage.where}, in {{{stage.inside}}}", *_argv(stage.run, "    ")]
+    if one.decode:
+        rows += ["", "  decode check", *_argv(one.decode, "    ")]
+    if one.environment:
+        rows += ["", "  environment", *(f"    {key}={value}" for key, value in one.environment.items())]
+    if one.device:
+        width = max(map(len, one.device.values()))
+        rows += ["", "  on the device", *(f"    {name:{width}}  {path}" for path, name in one.device.items())]
+    for trap in one.traps:
+        rows += ["", *_wrapped(f"! {trap['text']} ({trap['source']})", "  ")]
+    return "\n".join(rows)
+
+
+def plan(found: Any) -> str:
+    """A plan: what would run, with what, and what it would make."""
+    one: Recipe = found.recipe
+    rows = [f"plan of {one.name}: {one.about}", ""]
+    rows += [f"  {name} {version}" for name, version in sorted(found.sources.items())]
+    rows += ["", *(f"  export {key}={shlex.quote(value)}" for key, value in found.environment.items())]
+    for number, step in enumerate(found.steps, 1):
+        rows += ["", f"  {number}. {step.name} (on the {step.where})", f"  cd {step.cwd}", *_argv(step.argv, "  ")]
+        rows += [f"  # makes {path}" for path in step.makes]
+    rows += ["", f"  needs {amount(one.needs.memory)} of RAM + swap, " + _minutes(one)]
+    rows += [f"        {amount(of)} of disk in {where}" for where, of in one.needs.disk.items()]
+    rows += [f"  result: {found.output}"]
+    if found.unpinned:
+        rows += ["", f"  {len(found.unpinned)} digests of weights are null: nobody computed them yet"]
+    return "\n".join(rows)
+
+
+def preflight(found: Any) -> str:
+    """Checks of a machine, failures last, each with what mends it."""
+    order = sorted(found.checks, key=lambda check: ("PASS", "SKIP", "WARN", "FAIL").index(check.status))
+    width = max(len(check.name) for check in order)
+    rows = []
+    for check in order:
+        rows.append(f"{check.status:4}  {check.name:{width}}  {check.evidence}")
+        rows += [f"      {' ' * width}  -> {line}" for line in check.fix]
+    return "\n".join(rows)
+
+
+def exported(found: Any, path: str) -> str:
+    """What an export left, what its phases took, and how it met its contract."""
+    rows = [f"{path}  {found.size:,} B", f"  sha256 {found.sha256}"]
+    if not found.fresh:
+        rows.insert(0, f"{found.recipe}: nothing to do, it is there")
+    width = max((len(phase.name) for phase in found.phases), default=0)
+    for phase in found.phases:
+        swap = f" + {phase.swap / 10**9:.1f} swap" if phase.swap else ""
+        rows.append(f"  {phase.name:{width}}  {clock(phase.seconds):>7}  {phase.ram / 10**9:5.1f} GB{swap}")
+    rows += [f"  {check.status.value:4}  {check.check}: {check.evidence}" for check in found.checks]
+    if steps := found.decode.get("steps"):
+        least = min(step["cosine"] for step in steps)
+        rows.append(f"  PASS  decode: {len(steps)} steps as eager torch, same tokens, cosine at least {least:.5f}")
+    return "\n".join(rows)
+
+
+def clock(seconds: float) -> str:
+    """`0:42`, `1:02:03`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
+
+
+def amount(of: Amount) -> str:
+    """`46-59 GB`; `16+ GB` where nobody measured the most."""
+    if of.high is None:
+        return f"{of.low:g}+ GB"
+    return f"{of.low:g} GB" if of.low == of.high else f"{of.low:g}-{of.high:g} GB"
+
+
+def _minutes(one: Recipe) -> str:
+    return f"{' to '.join(map(str, one.needs.minutes))} minutes" if one.needs.minutes else "time not measured"
+
+
+def _weights(one: Recipe) -> list[str]:
+    rows = []
+    for name, of in one.weights.items():
+        if of.repository:
+            rows.append(
+                f"    {name}: {of.repository} at {of.revision or 'no pinned revision'}"
+                + (f", {of.licence}" if of.licence else "")
+            )
+            rows += [f"      {file}  {digest or 'sha256 not computed yet'}" for file, digest in of.digests.items()]
+        elif of.random:
+            rows.append(f"    {name}: random, seed {of.random['seed']}, in the shape of {of.random['shape']}")
+        else:
+            rows.append(f"    {name}: " + ("a tokenizer that kz trains" if of.tokenizer else "written by kz"))
+    return rows
+
+
+def _argv(argv: Sequence[str], indent: str) -> list[str]:
+    words = [word if word.startswith("{") else shlex.quote(word) for word in argv]
+    if sum(map(len, words)) < 80:
+        return [indent + " ".join(words)]
+    head = 1 + next((i for i, word in enumerate(argv[1:], 1) if not word.startswith("-")), 0)
+    lines = [" ".join(words[:head])]
+    for word in words[head:]:
+        before = lines[-1].rsplit(" ", 1)[-1]
+        if not word.startswith("-") and before.startswith("-") and "=" not in before and len(lines) > 1:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return [indent + (" \\\n" + indent + "    ").join(lines)]
+
+
+def _asked(contract: Contract) -> list[tuple[str, Any]]:
+    """What a contract says, without what it does not ask."""
+    said = ((field.name, getattr(contract, field.name)) for field in dataclasses.fields(contract))
+    return [(name, value) for name, value in said if value not in ("", 0, (), None) or value is False]
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _wrapped(said: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        said,
+        108,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,159 @@
+"""Virtual environments: made from a locked set of packages, and asked what they hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from kz_build.core import env as environment
+from kz_build.core.command_log import Commands
+from kz_build.core.errors import CommandError, LockError, Missing, MissingError
+from kz_build.core.process import find, run
+from kz_build.export.requirements import Locked
+
+SCRIPTS = Path(__file__).with_name("scripts")
+_BUILDS = ("setuptools", "wheel")
+"""What packages that are published as sources alone are built with: of the locked set too, so it is there first."""
+Count = Callable[[int, int], None]
+
+
+def make(folder: Path, program: str, commands: Commands) -> Path:
+    """A new, empty environment; gives its Python. Raises MissingError where that Python cannot make one."""
+    try:
+        commands.run("venv", [program, "-m", "venv", str(folder)], cwd=folder.parent, env=environment.plain())
+    except CommandError as error:
+        if "ensurepip" not in str(error) and "No module named venv" not in str(error):
+            raise
+        brings = "apt install python3-venv   # or that of the Python it is"
+        raise MissingError((Missing("Python's venv", f"{program} cannot make an environment", brings),)) from error
+    return folder / "bin" / "python"
+
+
+def install(
+    python: Path, name: str, packages: Sequence[Locked], indexes: Sequence[str], commands: Commands, count: Count
+) -> None:
+    """Install a locked set, every file by its hash: by uv where its indexes, and `indexes`, have all of it, which is ten times as fast,
+    else by pip from where that looks, then from `indexes` too.
+
+    Raises LockError for other bytes than the set has, MissingError where no place has a package.
+    """
+    early = [one for one in packages if one.name in _BUILDS]
+    for title, some in (("builds-with", early), ("packages", packages)):
+        if some and not _by_uv(python, name, some, indexes, commands):
+            try:
+                _install(python, name, title, some, (), commands, count)
+            except MissingError:
+                if not indexes:
+                    raise
+                _install(python, name, title, some, indexes, commands, count)
+
+
+def _by_uv(python: Path, name: str, packages: Sequence[Locked], indexes: Sequence[str], commands: Commands) -> bool:
+    """Whether uv is there and installed the set. What it cannot, pip is asked for, and says why not."""
+    program = find("uv")
+    if not program:
+        return False
+    argv = [program, "pip", "install", "--python", str(python), "--require-hashes", "--no-deps", "--no-build-isolation"]
+    # Which index a file is from does not matter, its hash does.
+    argv += ["--index-strategy=unsafe-best-match", *(f"--extra-index-url={index}" for index in indexes)]
+    argv += ["--link-mode=copy"]  # nothing of an environment is shared with uv's cache
+    with TemporaryDirectory() as folder:
+        file = _written(folder, name, packages)
+        try:
+            commands.run("uv", [*argv, "-r", str(file)], cwd=Path(folder), env=environment.uv())
+        except CommandError:
+            return False
+    return True
+
+
+def _written(folder: str, name: str, packages: Sequence[Locked]) -> Path:
+    file = Path(folder, f"{name}.txt")
+    file.write_text("".join(one.text for one in packages))
+    return file
+
+
+def _install(
+    python: Path,
+    name: str,
+    title: str,
+    packages: Sequence[Locked],
+    indexes: Sequence[str],
+    commands: Commands,
+    count: Count,
+) -> None:
+    said: list[str] = []
+    seen = 0
+
+    def watch(text: str) -> None:
+        nonlocal seen
+        if text.startswith("Collecting "):
+            seen += 1
+            count(seen, len(packages))
+        if text.startswith("ERROR:") or said:
+            said.append(text)
+
+    with TemporaryDirectory() as folder:
+        file = _written(folder, name, packages)
+        argv = [*_pip(python), "--require-hashes", "--no-build-isolation", "--use-pep517", "--retries=2"]
+        argv += [word for index in indexes for word in ("--extra-index-url", index)]
+        try:
+            commands.run(title, [*argv, "-r", str(file)], cwd=Path(folder), env=environment.pip(), watch=watch)
+        except CommandError as error:
+            raise _refused(name, "\n".join(said), error) from error
+
+
+def _refused(name: str, said: str, error: CommandError) -> Exception:
+    if "DO NOT MATCH THE HASHES" in said or "Hashes are required" in said:
+        return LockError(
+            f"a package is not what {name}.txt says:\n{_short(said)}",
+            hint="nothing of it is kept. Did somebody edit the file? Its first line says how it is made; else do not trust the index",
+        )
+    if "No matching distribution found" in said:
+        what = said.rsplit("No matching distribution found for ", 1)[1].split()[0]
+        return MissingError(
+            (Missing(what, "no package index of this machine has it", "pip's own settings: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS"),)
+        )  # fmt: skip
+    return error
+
+
+def _short(said: str) -> str:
+    return "\n".join(f"  | {line[:160]}" for line in said.splitlines()[:8] if line.strip())
+
+
+def install_wheels(python: Path, wheels: Sequence[Path], commands: Commands) -> None:
+    """Install wheels that kz made, as they are."""
+    if wheels:
+        argv = [*_pip(python), "--no-index", *map(str, wheels)]
+        commands.run("patched", argv, cwd=wheels[0].parent, env=environment.plain())
+
+
+def _pip(python: Path) -> list[str]:
+    return [str(python), "-m", "pip", "install", "--no-deps", "--no-input", "--disable-pip-version-check"]
+
+
+def complete(python: Path) -> str:
+    """What `pip check` finds missing or clashing, '' where nothing is."""
+    done = run([str(python), "-m", "pip", "check"], env=environment.plain())
+    return "" if done.code == 0 else done.stdout.decode("utf-8", "replace").strip()
+
+
+def prove(
+    python: Path, packages: Sequence[str], libraries: Sequence[str], variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """Import packages and open libraries in a process of that Python; what it says (kz_build/export/scripts/inspect_env.py).
+
+    Raises CommandError where it cannot even say that.
+    """
+    argv = [str(python), str(SCRIPTS / "inspect_env.py"), *packages]
+    argv += [word for library in libraries for word in ("--open", library)]
+    done = run(argv, env=variables)
+    try:
+        found = json.loads(done.stdout.splitlines()[-1])
+        assert isinstance(found, dict)
+    except (ValueError, IndexError, AssertionError):
+        said = done.stderr.decode("utf-8", "replace").strip()[-2000:]
+        raise CommandError(f"the environment's Python ended with {done.code}\n{said}") from None
+    return found

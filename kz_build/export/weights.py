@@ -1,0 +1,63 @@
+"""weights: what a recipe's weights are, as one digest, and those that kz makes, made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kz_build.core import files
+from kz_build.core.command_log import Commands
+from kz_build.export import run_stage, venv
+from kz_build.export.environment import Environment
+from kz_build.export.plan import weights_folder
+from kz_build.export.recipe import Recipe, Weights
+from kz_build.export.run_stage import OnMoment
+from kz_build.pins.project import Project
+
+
+def identity(project: Project, recipe: Recipe) -> list[Any]:
+    """What stands for the bytes of a recipe's weights: what kz makes them of, digests, else sizes and times of the files."""
+    return [[name, *_identity(weights_folder(project) / name, of)] for name, of in sorted(recipe.weights.items())]
+
+
+def _identity(place: Path, of: Weights) -> list[Any]:
+    if not of.repository:
+        return [of.random, of.content, of.tokenizer]
+    unknown = [file for file, digest in sorted(of.digests.items()) if digest is None and (place / file).is_file()]
+    stats = [[file, (place / file).stat().st_size, (place / file).stat().st_mtime_ns] for file in unknown]
+    return [of.repository, of.revision, sorted(of.digests.items(), key=lambda item: item[0]), stats]
+
+
+def lay(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> None:
+    """Make the weights that kz makes, where they are not there; link those of repositories beside them."""
+    folder = environment.places["weights"]
+    own = {name: of for name, of in recipe.weights.items() if not of.repository}
+    if not own:
+        return
+    with files.disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    store = weights_folder(project)
+    for name in ["hub", *(name for name, of in recipe.weights.items() if of.repository)]:
+        if (store / name).exists() and not (folder / name).exists():
+            (folder / name).symlink_to(store / name)
+    # What is drawn takes its shape from what is written.
+    for name, of in sorted(own.items(), key=lambda item: item[1].content is None):
+        _make(folder, name, of, environment, commands, watch)
+
+
+def _make(folder: Path, name: str, of: Weights, environment: Environment, commands: Commands, watch: OnMoment) -> None:
+    path, record = folder / name, folder / f".{name}.json"
+    key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
+    if files.read_manifest(record, key) and path.is_file():
+        return
+    if of.content is not None:
+        files.write_atomic(path, json.dumps(of.content, indent=1).encode() + b"\n")
+    else:
+        script = [str(environment.python), str(venv.SCRIPTS / "weights.py")]
+        words = ["random", str(folder / of.random["shape"]), str(of.random["seed"])] if of.random else []
+        words = words or ["tokenizer", str((of.tokenizer or {})["vocabulary"])]
+        course = run_stage.Course(name, {}, watch)
+        out, env = environment.places["out"], environment.variables
+        run_stage.attended(out, course, commands, [*script, *words, str(path)], cwd=folder, env=env)
+    files.write_manifest(record, key, {"sha256": files.sha256_file(path)})

@@ -1,0 +1,218 @@
+"""Reading apps: an APK, an app bundle, or a folder with parts of one (AARs, split APKs, libraries, models).
+
+Nothing is held in memory but one piece of a file, and nothing unpacked but one library at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from kz_build.core.errors import AuditError
+from kz_build.formats import zip as zips
+from kz_build.formats.android_manifest import DamagedError, Manifest, manifest_of, read_text
+from kz_build.formats.app_types import App, Library, Model
+from kz_build.formats.axml import read_axml
+from kz_build.formats.elf import read_elf
+
+ABIS = ("arm64-v8a", "armeabi-v7a", "armeabi", "x86", "x86_64", "riscv64")
+MODELS = (".pte", ".onnx", ".ort", ".bin")
+_MOST_LIBRARY = 1 << 30
+_MOST_MODEL = 1 << 33
+_MOST_MANIFEST = 2 << 20
+_LAYOUTS = {
+    "apk": re.compile(r"lib/([^/]+)/[^/]+\.so"),
+    "aar": re.compile(r"jni/([^/]+)/[^/]+\.so"),
+    "aab": re.compile(r"[^/]+/lib/([^/]+)/[^/]+\.so"),
+}
+_MANIFESTS = {"apk": "AndroidManifest.xml", "aar": "AndroidManifest.xml", "aab": "base/manifest/AndroidManifest.xml"}
+_ADSP = b"ADSP_LIBRARY_PATH"
+# v2.42.0.251225135753_193295: version, then the build's time (yymmddhhmmss) of which the pins take the day.
+_QNN = re.compile(rb"v(2\.\d{1,3}\.\d{1,3}\.2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))")
+_OVERLAP = 64
+
+
+@dataclass
+class _Found:
+    """What was read so far."""
+
+    libraries: list[Library] = field(default_factory=list)
+    models: list[Model] = field(default_factory=list)
+    manifests: list[tuple[str, Manifest]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    declared: set[str] = field(default_factory=set)
+    adsp: list[bool] = field(default_factory=list)
+
+    def app(self, kind: str) -> App:
+        own = [m for _, m in self.manifests if not m.split] or [m for _, m in self.manifests]
+        for manifest in own[:1]:
+            self.declared.update(manifest.libraries)
+        return App(
+            kind, tuple(self.libraries), tuple(self.models), own[0] if own else None, "; ".join(self.problems),
+            frozenset(self.declared), any(self.adsp) if self.adsp else None,
+        )  # fmt: skip
+
+
+def read_app(path: Path) -> App:
+    """An APK or an app bundle. Raises AuditError for what is none, or would not be taken by Android."""
+    found = _Found()
+    with _file(path) as file, zips.opened(path.name, file) as archive:
+        names = {e.name for e in archive.entries}
+        kind = "aab" if _MANIFESTS["aab"] in names else "apk" if _MANIFESTS["apk"] in names else ""
+        if not kind or "classes.jar" in names:
+            raise AuditError(
+                f"{path.name} is neither an APK nor an app bundle",
+                hint="for AARs and loose files: kz check-apk --bundle FOLDER",
+            )
+        _read_zip(archive, kind, "", found)
+    return found.app(kind)
+
+
+def read_folder(folder: Path) -> App:
+    """All libraries, models, AARs and APKs below a folder. Raises AuditError when there is none of them."""
+    if not folder.is_dir():
+        raise AuditError(f"{folder} is no folder")
+    found = _Found()
+    for path in _files(folder):
+        place = path.relative_to(folder).as_posix()
+        if path.suffix in (".aar", ".apk"):
+            with _file(path) as file, zips.opened(place, file) as archive:
+                _read_zip(archive, path.suffix[1:], f"{place}!", found)
+        elif path.suffix == ".so":
+            abi = path.parent.name if path.parent.name in ABIS else ""
+            sha256, said = _scan(_pieces(path))
+            found.libraries.append(_library(Library(place, abi, sha256, None, qnn=said), path))
+        elif path.suffix in MODELS:
+            _model(place, _pieces(path), found)
+        elif path.name == "AndroidManifest.xml":
+            data = path.read_bytes() if path.stat().st_size <= _MOST_MANIFEST else b""
+            _manifest(place, data, "", found)
+        elif path.suffix == ".dex":
+            found.adsp.append(_holds(_pieces(path), _ADSP))
+    if not (found.libraries or found.models):
+        raise AuditError(f"{folder} holds no library, AAR, APK or .pte file")
+    # The app's own manifest lies highest; an APK's is final, one that people wrote is not.
+    found.manifests.sort(key=lambda m: ("!" not in m[0], m[0].count("/"), m[0]))
+    return found.app("folder")
+
+
+def with_models(app: App, paths: Iterable[Path]) -> App:
+    """The app with models that come to it from elsewhere: downloaded at its first start, say."""
+    found = _Found()
+    for path in paths:
+        if not path.is_file():
+            raise AuditError(f"{path} is no file")
+        _model(path.name, _pieces(path), found, asked=True)
+    return replace(app, models=(*app.models, *found.models))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for base, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if f != ".git")
+        yield from (p for name in sorted(names) if (p := Path(base, name)).is_file())
+
+
+def _read_zip(archive: zips.Archive, kind: str, prefix: str, found: _Found) -> None:
+    with tempfile.TemporaryDirectory(prefix="kz-check-") as scratch:
+        for entry in archive.entries:
+            place = prefix + entry.name
+            if entry.name.endswith(".so"):
+                path = Path(scratch, "library", entry.name.rsplit("/", 1)[-1])
+                path.parent.mkdir(exist_ok=True)
+                with path.open("wb") as to:
+                    sha256, said = _scan(archive.pieces(entry, _MOST_LIBRARY), to)
+                abi = match[1] if (match := _LAYOUTS[kind].fullmatch(entry.name)) else ""
+                stored = entry.stored if kind == "apk" else None
+                library = Library(place, abi, sha256, None, qnn=said, stored=stored, offset=entry.offset)
+                found.libraries.append(_library(library, path))
+                path.unlink()
+            elif entry.name.endswith(MODELS):
+                _model(place, archive.pieces(entry, _MOST_MODEL), found)
+            elif entry.name == _MANIFESTS[kind]:
+                _manifest(place, archive.read(entry, _MOST_MANIFEST), kind, found)
+            elif entry.name.endswith(".dex"):
+                found.adsp.append(_holds(archive.pieces(entry, _MOST_LIBRARY), _ADSP))
+
+
+def _library(library: Library, path: Path) -> Library:
+    try:
+        return replace(library, elf=read_elf(path, exports=False))
+    except AuditError as error:
+        return replace(library, problem=str(error))
+
+
+def _model(place: str, pieces: Iterable[bytes], found: _Found, *, asked: bool = False) -> None:
+    said = _versions(pieces)
+    if said or asked or place.endswith(".pte"):  # a .bin without a context is somebody else's
+        found.models.append(Model(place, said))
+
+
+def _manifest(place: str, data: bytes, kind: str, found: _Found) -> None:
+    """Note a manifest: an AAR's only says what it adds to the app's."""
+    try:
+        written = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+        manifest = manifest_of(read_text(data) if written else read_axml(data))
+    except DamagedError as error:
+        found.problems.append(f"{place} cannot be read: {error}")
+        return
+    if kind == "aar":
+        found.declared.update(manifest.libraries)
+    else:
+        found.manifests.append((place, manifest))
+
+
+def _file(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise AuditError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with _file(path) as file:
+        while piece := file.read(zips.PIECE):
+            yield piece
+
+
+def _scan(pieces: Iterable[bytes], to: IO[bytes] | None = None) -> tuple[str, tuple[str, ...]]:
+    """(sha256, QNN versions that stand in it) of a library, written to `to` on the way."""
+    digest = hashlib.sha256()
+
+    def passed() -> Iterator[bytes]:
+        for piece in pieces:
+            digest.update(piece)
+            if to:
+                to.write(piece)
+            yield piece
+
+    said = _versions(passed())
+    return digest.hexdigest(), said
+
+
+def _versions(pieces: Iterable[bytes]) -> tuple[str, ...]:
+    """QNN versions that stand in a file, across the borders of its pieces too."""
+    found: set[str] = set()
+    before = b""
+    for piece in pieces:
+        data = before + piece
+        at = data.find(b"v2.")
+        while at >= 0:
+            if match := _QNN.match(data, at):
+                found.add(match[1].decode())
+            at = data.find(b"v2.", at + 1)
+        before = data[-_OVERLAP:]
+    return tuple(sorted(found))
+
+
+def _holds(pieces: Iterable[bytes], wanted: bytes) -> bool:
+    before, held = b"", False
+    for piece in pieces:
+        held = held or wanted in before + piece
+        before = piece[-_OVERLAP:]
+    return held

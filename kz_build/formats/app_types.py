@@ -1,0 +1,57 @@
+"""An app, or what shall become one, as `kz check-apk` reads it: libraries, models, manifest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kz_build.formats.android_manifest import Manifest
+from kz_build.formats.elf_types import Elf
+
+
+@dataclass(frozen=True)
+class Library:
+    """A shared library. `place` names it for people (`runtime.aar!jni/arm64-v8a/libQnnHtp.so`); `abi` is '' outside of an
+    ABI's folder. Without `elf`, `problem` says why. `qnn` are the QNN versions that stand in it. In an APK, `stored` says
+    whether it lies there uncompressed, at byte `offset`; elsewhere it is None."""
+
+    place: str
+    abi: str
+    sha256: str
+    elf: Elf | None
+    problem: str = ""
+    qnn: tuple[str, ...] = ()
+    stored: bool | None = None
+    offset: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its file name."""
+        return self.place.rsplit("/", 1)[-1].rsplit("!", 1)[-1]
+
+    @property
+    def hexagon(self) -> bool:
+        """Whether it is for the DSP, not for the ABI of its folder: by its name, as whoever asks for it goes by that."""
+        return self.name.startswith("libQnn") and "Skel" in self.name
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model file and the QNN versions that compiled the contexts in it."""
+
+    place: str
+    qnn: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class App:
+    """`kind` is apk, aab or folder. `manifest` is None where none is the app's own, `manifest_problem` says why one could
+    not be read. `adsp_path` tells whether the app's code names ADSP_LIBRARY_PATH, None where there is no dex file."""
+
+    kind: str
+    libraries: tuple[Library, ...] = ()
+    models: tuple[Model, ...] = ()
+    manifest: Manifest | None = None
+    manifest_problem: str = ""
+    declared: frozenset[str] = field(default=frozenset())
+    """uses-native-library of the app's manifest and of those that Gradle merges into it."""
+    adsp_path: bool | None = None

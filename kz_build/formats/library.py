@@ -1,0 +1,68 @@
+"""Which of a .pte's needs a library registers: its strings, and what lies beside it."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+
+from kz_build.core.errors import ConfigError
+from kz_build.formats.elf import texts
+from kz_build.formats.library_types import Library
+from kz_build.formats.pte_types import Pte
+
+# Names of types that the QNN runner's classes leave in a library: one per KV width up to v1.3, one for all from v1.4.
+_RUNNER_16, _RUNNER_ANY = "N7example6RunnerItEE", "N7example6RunnerE"
+_ASKS_WIDTH = "get_kv_io_bit_width"
+_QNN_VERSION = re.compile(rb"v(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}(?:_\d{1,12})?)(?![\d.])")
+_SKEL = re.compile(r"libQnnHtp(V\d+)Skel\.so")
+QNN_HTP = "libQnnHtp.so"
+
+
+def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
+    """Ask a library, or all of a folder, for what the file needs. `executorch` is the version that it was built from.
+
+    Raises ConfigError for a path without one, AuditError for what is no whole ELF file.
+    """
+    files = [path] if path.is_file() else _files(path)
+    if not files:
+        raise ConfigError(f"{path} is no library, and no folder that holds one", hint="kz build makes dist/LINE/TARGET")
+    graph = frozenset(name for d in pte.delegates for name in d.operators)
+    backends = frozenset(d.backend for d in pte.delegates)
+    wanted = sorted({*pte.operators, *backends, *graph, _RUNNER_16, _RUNNER_ANY, _ASKS_WIDTH})
+    found: set[str] = set()
+    for file in files:
+        if not file.name.startswith("libQnn"):  # Qualcomm's own: they register nothing with ExecuTorch
+            found |= texts(file, wanted)
+    return Library(
+        path.name,
+        tuple(file.name for file in files),
+        backends & found,
+        pte.operators & found,
+        graph & found,
+        _kv_width(found),
+        executorch,
+        next((qnn_version(file) for file in files if file.name == QNN_HTP), ""),
+        frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    """Libraries of a folder, and upstream's program that runs a QNN model."""
+    found = (*folder.rglob("*.so"), *folder.rglob("qnn_llama_runner"))
+    return sorted(p for p in found if p.is_file() and "symbols" not in p.relative_to(folder).parts)
+
+
+def _kv_width(found: set[str]) -> str:
+    if _RUNNER_ANY in found or _ASKS_WIDTH in found:
+        return "by file"
+    return "16" if _RUNNER_16 in found else ""
+
+
+def qnn_version(path: Path) -> str:
+    """Version of QNN that stands in a library of Qualcomm's, '' where none does."""
+    if not path.stat().st_size:
+        return ""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        found = _QNN_VERSION.search(data)
+        return found[1].decode() if found else ""

@@ -1,0 +1,61 @@
+"""What Qualcomm's delegates hold, by upstream's backends/qualcomm at v1.4.1.
+
+The compile spec is a flatbuffer (serialization/qc_compiler_spec.fbs). Before a context binary stand a magic number, a
+signature and the context's size, in 256 bytes (runtime/backends/QnnCustomProtocol.h). The binary itself is Qualcomm's own
+and not read, but for the version of the SDK that stands in it as plain text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kz_build.formats.flatbuffer import BOOL, I32, U32, U64, Buffer, Damage, Table
+from kz_build.formats.pte_types import Context, QnnSpec
+
+_MAGIC = 0x5678ABCD
+_PREFIX = 256
+# As far into a context as kz looks for the version: it follows the tensors' descriptions, 8 KB for five layers.
+_SDK_WITHIN = 4 << 20
+_SDK = re.compile(rb"v(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}(?:_\d{1,12})?)(?![\d.])")
+_BACKENDS = ("", "GPU", "HTP", "DSP", "LPAI")
+_SOCS = {
+    30: "SM8350", 36: "SM8450", 39: "SA8295", 42: "SM8475", 43: "SM8550", 45: "SXR1230P", 46: "SSG2115P", 52: "SA8255",
+    53: "SXR2230P", 57: "SM8650", 58: "SSG2125P", 69: "SM8750", 72: "SA8797", 75: "SXR2330P", 77: "QCS9100",
+    87: "SM8850", 93: "QCM6490", 95: "SAR2230P", 96: "SW6100", 97: "SM8845",
+}  # fmt: skip
+
+
+def spec_of(options: Table) -> QnnSpec:
+    """A delegate's compile spec from its flatbuffer's root."""
+    soc, backend = options.table(0), options.table(1)
+    htp = soc.table(1) if soc else None
+    chosen = backend.table(1) if backend else None
+    model = soc.number(0, I32) if soc else 0
+    arch = htp.number(0, I32) if htp else 0
+    kind = backend.number(0, I32) if backend else 0
+    packages = options.table(11)
+    return QnnSpec(
+        soc=_SOCS.get(model, str(model) if model else ""),
+        arch=f"v{arch}" if arch else "",
+        vtcm_mb=htp.number(1, U32) if htp else 0,
+        backend=_BACKENDS[kind] if 0 <= kind < len(_BACKENDS) else str(kind),
+        shared_buffer=options.number(7, BOOL, False),
+        multi_contexts=chosen.number(7, BOOL, False) if chosen else False,
+        weight_sharing=chosen.number(8, BOOL, False) if chosen else False,
+        spill_fill_bytes=chosen.number(0, I32) if chosen else 0,
+        signed_pd=bool(chosen.number(3, I32)) if chosen else False,
+        online_prepare=options.number(4, BOOL, False),
+        op_packages=tuple(p.text(0) for p in packages.tables(0)) if packages else (),
+    )
+
+
+def context_of(blob: Buffer) -> Context | None:
+    """The context binary in a delegate's data; None for a graph that the device compiles itself."""
+    if blob.end - blob.start < _PREFIX or blob.number(U32, blob.start) != _MAGIC:
+        return None
+    size = blob.number(U64, blob.start + 12)
+    start = blob.start + _PREFIX
+    if start + size > blob.end:
+        raise Damage(f"a QNN context of {size:,} bytes does not fit into its {blob.end - start:,}")
+    found = _SDK.search(blob.data, start, start + min(size, _SDK_WITHIN))
+    return Context(size, found[1].decode() if found else "")

@@ -1,0 +1,1 @@
+"""git's plumbing: objects, refs, log, worktrees, fast-import."""

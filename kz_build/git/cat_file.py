@@ -1,0 +1,110 @@
+"""Objects of a repository, read through one running `git cat-file --batch`."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from kz_build.core.errors import KzError, LockError
+from kz_build.core.process import Process
+from kz_build.git.object_types import FOLDER
+
+_DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
+"""What git says of an object that is there and is not what it was."""
+Found = tuple[str, str, bytes]
+"""(id, type, content) of an object."""
+
+
+class ObjectsMissing(KzError):
+    """Objects that a read needs are not in the partial clone yet; the caller fetches them and reads again."""
+
+    exit_code = 6
+    name = "missing"
+
+
+class Objects:
+    """Requests to a running `cat-file --batch`. Pipes never fill up: no more is asked ahead than any pipe holds."""
+
+    AHEAD = 64
+
+    def __init__(self, start: Callable[[], Process], path: Path) -> None:
+        self.start, self.path = start, path
+        self.process = start()
+
+    def get(self, name: str) -> Found | None:
+        """(id, type, content) of an object by any name git knows; None where there is none."""
+        return next(self.get_many([name]))
+
+    def get_many(self, names: Sequence[str]) -> Iterator[Found | None]:
+        """As `get`, for each name in turn: git looks for the next ones while these are used. Read it to its end."""
+        for start in range(0, len(names), self.AHEAD):
+            part = names[start : start + self.AHEAD]
+            self._ask(part)
+            for name in part:
+                yield self._answer(name)
+
+    def _ask(self, names: Sequence[str]) -> None:
+        assert self.process.stdin
+        try:
+            self.process.stdin.write(b"".join(os.fsencode(name) + b"\n" for name in names))
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self._gone(names[0]) from None
+
+    def _answer(self, name: str) -> Found | None:
+        assert self.process.stdout
+        header = self.process.stdout.readline().split()
+        if not header:
+            raise self._gone(name)
+        if header[-1] in (b"missing", b"ambiguous"):
+            return None
+        size = int(header[2])
+        data = self.process.stdout.read(size)
+        self.process.stdout.read(1)
+        return header[0].decode(), header[1].decode(), data
+
+    def content(self, blob: str) -> bytes:
+        """A blob's bytes, or the paths below a tree joined by NUL. Raises ObjectsMissing."""
+        got = self.get(blob)
+        if got is None:
+            raise ObjectsMissing(f"the blob {blob} is not in the partial clone")
+        return got[2] if got[1] == "blob" else b"\0".join(self._below(got[2]))
+
+    def _below(self, tree: bytes) -> Iterator[bytes]:
+        while tree:
+            head, rest = tree.split(b"\0", 1)
+            mode, name = head.split(b" ", 1)
+            got = self.get(rest[:20].hex()) if mode == FOLDER.encode() else None
+            yield from (name + b"/" + path for path in self._below(got[2])) if got else (name,)
+            tree = rest[20:]
+
+    def commit(self, name: str) -> tuple[str, str] | None:
+        """As `commits`, for one."""
+        return self.commits([name])[0]
+
+    def commits(self, names: Sequence[str]) -> list[tuple[str, str] | None]:
+        """(id, committer's date as YYYY-MM-DD) of what tags, branches or ids name here; None where one names nothing."""
+        found: dict[str, tuple[str, str]] = {}
+        for form in ("refs/tags/{}", "refs/heads/{}", "{}"):
+            left = [name for name in names if name not in found and "\n" not in name]
+            for name, got in zip(left, self.get_many([form.format(n) + "^{commit}" for n in left]), strict=True):
+                if got:
+                    stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
+                    found[name] = got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
+        return [found.get(name) for name in names]
+
+    def _gone(self, name: str) -> KzError:
+        assert self.process.stderr
+        said = self.process.stderr.read().decode("utf-8", "replace").strip()
+        # Git ends at an object that a partial clone lacks; the next question is another one.
+        self.process = self.start()
+        if _DAMAGE.search(said):
+            where = f"{self.path.parent.name}/{self.path.name}"
+            return LockError(
+                f"{where} was changed or damaged: git could not read {name}\n{said}",
+                hint=f"nothing of it was used. If it is kz's own, remove it and kz fetches it again: rm -rf {self.path}",
+            )
+        return ObjectsMissing(f"git could not read {name}: {said}")

@@ -1,0 +1,50 @@
+"""Commits as patch mails, in the one form that the stacks keep. Files that the clone lacks are fetched first."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from kz_build.git.blobs import changed_blobs
+from kz_build.git.repository import Repository
+
+
+def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[str] = ()) -> list[tuple[str, bytes]]:
+    """(slug, mail) of each commit of base..tip, oldest first; the slug is git's own name for it, without number."""
+    repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
+    with tempfile.TemporaryDirectory(prefix="kz-mails-") as folder:
+        repository.git(
+            "format-patch",
+            "--quiet",
+            "--zero-commit",
+            "--no-signature",
+            "--no-stat",
+            "--full-index",
+            "--binary",
+            "--no-renames",
+            "--no-numbered",
+            "--diff-algorithm=myers",
+            f"--output-directory={folder}",
+            "--end-of-options",
+            f"{base}..{tip}",
+            "--",
+            *paths,
+        )
+        files = sorted(Path(folder).iterdir())
+        return [(file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files]
+
+
+def one_mail(repository: Repository, base: str, tip: str, said: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
+    """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit, with the message of commit `said`."""
+    repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
+    head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", "--end-of-options", tip)
+    message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", said).decode("utf-8", "replace")
+    subject, _, body = message.partition("\n")
+    words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
+    diff = repository.git("diff", *words, "--end-of-options", base, tip, "--", *paths)
+    slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject)[:52].strip("-.")
+    # A line of the body that would end the message for a reader of mails is indented.
+    text = re.sub(r"^(---|diff --git |Index: )", r" \1", body.strip(), flags=re.MULTILINE)
+    return slug, head + f"Subject: [PATCH] {subject}\n\n{text}\n\n---\n".encode() + diff

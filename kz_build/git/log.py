@@ -1,0 +1,205 @@
+"""Upstream's history as git tells it: names, commits that touch a path, tags that hold a commit, merges of blobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kz_build.core.process import all_checked, run
+from kz_build.git.object_types import Commit
+from kz_build.git.refs import LIST, listed
+from kz_build.git.repository import Repository, local_environment
+
+
+def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:
+    """Where each head parted from `tip`'s history, all from one walk; a head with nothing in common is left out."""
+    said = repository.git(
+        "rev-list", "--parents", "--stdin", stdin="".join(f"{h}\n" for h in (*heads, f"^{tip}")).encode()
+    )
+    parents = {words[0]: words[1:] for words in (line.split(" ") for line in said.decode().splitlines())}
+    # Children before parents: the first of several in this order is nobody's ancestor among them.
+    order = repository.git("rev-list", "--topo-order", "--end-of-options", tip).decode().split()
+    place = {commit: i for i, commit in enumerate(order)}
+    found = {}
+    for head in heads:
+        outside, todo, seen = set(), [head], set()
+        while todo:
+            commit = todo.pop()
+            if commit not in parents:
+                outside.add(commit)
+            elif commit not in seen:
+                seen.add(commit)
+                todo += parents[commit]
+        if outside:
+            found[head] = min(outside, key=lambda commit: place[commit])
+    return found
+
+
+def merge_base(repository: Repository, a: str, b: str) -> str:
+    """Where two commits parted, '' where they have nothing in common."""
+    done = run(repository.argv("merge-base", "--end-of-options", a, b), env=local_environment())
+    return done.stdout.decode().split("\n", 1)[0]
+
+
+def forked(repository: Repository, head: str, tip: str) -> str:
+    """The commit that a branch began at, also where it was merged into `tip` since; '' where they have nothing in common."""
+    base = merge_base(repository, head, tip)
+    if base != head:
+        return base
+    words = ("--first-parent", "--ancestry-path", "--end-of-options", f"{head}..{tip}")
+    merges = repository.git("rev-list", *words).decode().split()
+    return merge_base(repository, head, f"{merges[-1]}^1") if merges else base
+
+
+def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[int, Commit]:
+    """Pull request -> the newest commit of tip's history whose subject ends with its number."""
+    if not numbers:
+        return {}
+    said = repository.git(
+        "log",
+        "--first-parent",
+        "--extended-regexp",
+        f"--grep=\\(#({'|'.join(map(str, sorted(numbers)))})\\)",
+        "--format=%H%x00%cI%x00%s",
+        "--end-of-options",
+        tip,
+    )
+    rows = (row.split("\0", 2) for row in said.decode("utf-8", "replace").splitlines())
+    commits = [Commit(oid, date, subject) for oid, date, subject in rows]
+    return {c.pull: c for c in reversed(commits) if c.pull in numbers}
+
+
+def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
+    """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
+    return _commits(repository.git(*_LOG, f"{base}..{tip}" if base else tip, "--", *_specs(paths)))
+
+
+class Walk(NamedTuple):
+    """base..tip along first parents: how many commits, those that touch the paths, and what the releases hold of it."""
+
+    total: int
+    commits: tuple[Commit, ...]
+    above: bytes
+    tags: bytes
+
+    def first_tags(self, commits: Collection[str]) -> dict[str, str]:
+        """The first release that has each commit: the lowest version without a suffix like -rc1, or with one if there is
+        no other; '' where none has it."""
+        return _first_tags(self.above, self.tags, commits)
+
+
+def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> Walk:
+    """All that a history asks of git, at the same time."""
+    span = f"{base}..{tip}"
+    count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
+    words = [*_above(repository, base), count, repository.argv(*_LOG, span, "--", *_specs(paths))]
+    above, tags, total, said = all_checked(words, env=local_environment())
+    return Walk(int(total), _commits(said), above, tags)
+
+
+def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
+    """As Walk's; `since` is a revision that has none of the commits."""
+    above, tags = all_checked(_above(repository, since), env=local_environment())
+    return _first_tags(above, tags, commits)
+
+
+_LOG = (
+    "log",
+    "--first-parent",
+    "--reverse",
+    "--diff-merges=first-parent",
+    "--raw",
+    "--no-abbrev",
+    "--no-renames",
+    "-z",
+    "--format=%x01%H%x00%cI%x00%s%x00",
+    "--end-of-options",
+)
+
+
+def _specs(paths: Iterable[str]) -> Iterable[str]:
+    return (f":(literal){path}" for path in sorted(paths))
+
+
+def _commits(said: bytes) -> tuple[Commit, ...]:
+    found = []
+    for record in said.split(b"\1")[1:]:
+        commit, date, subject, *rest = record.split(b"\0")
+        changes = []
+        fields = [field.strip(b"\n") for field in rest if field.strip(b"\n")]
+        for facts, path in zip(fields[::2], fields[1::2], strict=True):
+            _, mode, before, after, _ = facts.decode().split(" ")
+            changes.append((os.fsdecode(path), mode, before, after))
+        found.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
+    return tuple(found)
+
+
+def _above(repository: Repository, since: str) -> list[list[str]]:
+    """Every commit that a tag has and `since` has not, with its parents; then the tags in git's order of versions."""
+    return [
+        repository.argv(
+            "rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", "--end-of-options", f"^{since}"
+        ),
+        repository.argv(*LIST, "refs/tags/*"),
+    ]
+
+
+def _first_tags(above: bytes, tags: bytes, commits: Collection[str]) -> dict[str, str]:
+    holds: dict[str, frozenset[str]] = {}
+    for row in reversed(above.decode().splitlines()):
+        commit, *parents = row.split(" ")
+        own = frozenset((commit,) if commit in commits else ())
+        holds[commit] = own.union(*(holds.get(parent, own) for parent in parents))
+    named = [(ref.removeprefix("refs/tags/"), at) for ref, at in listed(tags).items()]
+    named.sort(
+        key=lambda tag: "-" in tag[0]
+    )  # the order of versions stays, and those with a suffix come after the others
+    return {commit: next((tag for tag, at in named if commit in holds.get(at, ())), "") for commit in commits}
+
+
+def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Commit, str] | None:
+    """The commit between base and tip that took a path away, and where the file went ('' where it was removed).
+
+    Renames of renames are followed. None where no commit on the way did it.
+    """
+    last: tuple[Commit, str] | None = None
+    for _ in range(10):
+        commits = [c for c in log(repository, base, tip, [path]) if any(not a.strip("0") for _, _, _, a in c.changes)]
+        if not commits:
+            return last
+        commit = commits[-1]
+        went = _went(repository, commit.id, path)
+        last = (commit, went)
+        if not went:
+            return last
+        base, path = commit.id, went
+    return last
+
+
+def _went(repository: Repository, commit: str, path: str) -> str:
+    """Where a commit moved a file to, by git's own measure of likeness."""
+    words = ("-r", "--no-commit-id", "-z")
+    rows = repository.git("diff-tree", *words, "--raw", "--no-abbrev", "--no-renames", "--end-of-options", commit)
+    fields = rows.split(b"\0")
+    old, added = "", []
+    for facts, name in zip(fields[::2], fields[1::2], strict=False):
+        _, _, before, after, status = facts.decode().split(" ")
+        if os.fsdecode(name) == path:
+            old = before
+        elif status == "A" and Path(os.fsdecode(name)).suffix == Path(path).suffix:
+            added.append((os.fsdecode(name), after))
+    if not old:
+        return ""
+    exact = next((name for name, oid in added if oid == old), "")
+    if exact or not added:
+        return exact
+    repository.fetch_blobs({old, *(oid for _, oid in added)})
+    names = [f":(literal){name}" for name in (path, *(name for name, _ in added))]
+    said = repository.git("diff-tree", *words, "-M", "--name-status", "--end-of-options", commit, "--", *names)
+    fields = said.split(b"\0")
+    for at, field in enumerate(fields):
+        if field.startswith(b"R") and os.fsdecode(fields[at + 1]) == path:
+            return os.fsdecode(fields[at + 2])
+    return ""

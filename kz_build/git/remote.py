@@ -1,0 +1,41 @@
+"""What an upstream repository says of itself over the network."""
+
+from __future__ import annotations
+
+import re
+
+from kz_build.core.env import networked
+from kz_build.core.errors import ConfigError
+from kz_build.core.process import checked, run
+
+
+def resolve(url: str, version: str) -> str:
+    """Commit that a tag, branch or full id names upstream. Raises CommandError when upstream has no such thing."""
+    if len(version) == 40 and set(version) <= set("0123456789abcdef"):
+        return version
+    # One question for all tags and branches: a wrong name is answered with the near ones.
+    argv = ("git", "ls-remote", "--tags", "--heads", "--end-of-options", url)
+    said = checked(argv, env=networked()).decode("utf-8", "replace")
+    refs = {ref: oid for oid, ref in (line.split("\t") for line in said.splitlines())}
+    for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
+        if ref in refs:
+            return refs[ref]
+    import difflib
+
+    names = [r.split("/", 2)[2] for r in refs if not r.endswith("^{}")]
+    near = difflib.get_close_matches(version, names, 3)
+    raise ConfigError(
+        f"{url} has no tag or branch {version!r}", hint=f"near ones: {', '.join(near)}" if near else "look at its tags"
+    )
+
+
+def reachable(url: str, seconds: float) -> str:
+    """'' when a git server answers, else what was said."""
+    argv = ("git", "ls-remote", "--quiet", "--exit-code", "--end-of-options", url, "HEAD")
+    done = run(argv, env=networked(), timeout=seconds)
+    if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
+        return ""
+    said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[
+        -1
+    ]
+    return re.sub(r"^fatal: unable to access '[^']*': ", "", said)

@@ -1,0 +1,110 @@
+"""Where files stand in trees, for many commits and paths at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kz_build.git.cat_file import Objects, ObjectsMissing
+from kz_build.git.object_types import FOLDER, SUBMODULE
+
+if TYPE_CHECKING:
+    from kz_build.git.object_types import Blob
+
+NO_ROOM = (FOLDER, "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
+"""Where a path stands whose folder is a file or a submodule: git's empty tree, which is in every repository."""
+
+
+At = tuple[str, str]
+"""(mode, id) of a file in a tree; FOLDER and the id of a tree where something else takes the path."""
+
+
+def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> list[dict[str, At | None]]:
+    """Where files stand in each commit; None for what is not there. A folder that commits share is read once."""
+    top: Folder = {}
+    for path in paths:
+        folder = top
+        for part in os.fsencode(path).split(b"/"):
+            folder = folder.setdefault(part, {})
+        folder[b""] = path
+    asked = list(commits)
+    listed: dict[tuple[int, str], Listing] = {}
+    roots = []
+    for commit, got in zip(asked, objects.get_many([f"{commit}^{{tree}}" for commit in asked]), strict=True):
+        if got is None:
+            raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
+        roots.append(got[0])
+        if (id(top), got[0]) not in listed:
+            listed[id(top), got[0]] = _listing(got[2], top)
+    level = [(id(top), oid) for oid in set(roots)]
+    while level:  # one level of folders after the other: all of it is asked for at once
+        below = {
+            (id(f), at[1]): f for key in level for f, at in listed[key] if at and at[0] == FOLDER and set(f) != {b""}
+        }
+        level = [key for key in below if key not in listed]
+        for key, got in zip(level, objects.get_many([oid for _, oid in level]), strict=True):
+            listed[key] = _listing(got[2] if got else b"", below[key])
+    known: dict[tuple[int, str], dict[str, At | None]] = {}
+    return [dict(_files(top, root, listed, known)) for root in roots]
+
+
+Folder = dict[bytes, Any]
+"""The paths one looks for, as folders in folders; b"" has the whole path where one ends."""
+
+
+Listing = list[tuple[Folder, At | None]]
+"""What stands for each name of a Folder in one tree; None where there is no such thing."""
+
+
+def _listing(tree: bytes, folder: Folder) -> Listing:
+    return [(below, _entry(tree, name)) for name, below in folder.items() if name]
+
+
+def _files(
+    folder: Folder,
+    tree: str,
+    listed: dict[tuple[int, str], Listing],
+    known: dict[tuple[int, str], dict[str, At | None]],
+) -> dict[str, At | None]:
+    key = (id(folder), tree)
+    if key not in known:
+        found = known[key] = {}
+        for below, at in listed[key]:
+            if b"" in below:
+                found[below[b""]] = NO_ROOM if at and at[0] == SUBMODULE else at
+            if at and at[0] == FOLDER:
+                found.update(_files(below, at[1], listed, known) if set(below) != {b""} else {})
+            else:
+                found.update((path, NO_ROOM if at else None) for path in _inside(below))
+    return known[key]
+
+
+def _inside(folder: Folder) -> Iterator[str]:
+    for name, below in folder.items():
+        if name:
+            yield from (below[b""],) if b"" in below else ()
+            yield from _inside(below)
+
+
+def _entry(tree: bytes, name: bytes) -> At | None:
+    """(mode, id) of a name in a raw tree object: `mode SP name NUL id` over and over."""
+    middle = tree.find(b" " + name + b"\0")
+    while middle >= 0:
+        # Only a folder's mode has five digits.
+        mode = b"40000" if tree[middle - 5 : middle] == b"40000" else tree[max(middle - 6, 0) : middle]
+        if mode.isdigit():  # an id may hold these bytes by chance
+            at = middle + len(name) + 2
+            return mode.decode(), tree[at : at + 20].hex()
+        middle = tree.find(b" " + name + b"\0", middle + 1)
+    return None
+
+
+def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
+    """Files of a commit; None for what is not there."""
+    from kz_build.git.object_types import Blob  # with the patch engine 6 ms that a look at ids does not need
+
+    found: dict[str, Blob | None] = {}
+    for path, at in read_ids(objects, [commit], paths)[0].items():
+        found[path] = Blob(at[0], objects.content(at[1])) if at else None
+    return found

@@ -1,0 +1,220 @@
+"""Patches and strict hunk application: the heart of the engine, on bytes alone.
+
+The rules are those of `git apply` without fuzz (git's apply.c, find_pos and match_fragment): a hunk may sit at an
+offset, its context must be there to the letter, and a line that one hunk wrote cannot be matched by the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # few patches have binaries
+    from kz_build.patch.binary import Binary
+
+NOT_THERE = "its lines are not there"
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One change. `before` and `after` are lines with their newlines; `line` is where the hunk stands in its patch file.
+
+    `section` is what the header names after its second @@: the line of the function that the hunk is in, b'' for none.
+    """
+
+    old_start: int
+    new_start: int
+    before: tuple[bytes, ...]
+    after: tuple[bytes, ...]
+    leading: int
+    trailing: int
+    line: int
+    section: bytes = b""
+
+    def reverse(self) -> Hunk:
+        """The hunk that takes this change back."""
+        sides = (self.new_start, self.old_start, self.after, self.before)
+        return Hunk(*sides, self.leading, self.trailing, self.line, self.section)
+
+    @cached_property
+    def again(self) -> tuple[int, ...]:
+        """How far into the lines after it the lines before it stand whole: where they do, it applies a second time."""
+        size = len(self.before)
+        shifts = range(len(self.after) - size + 1)
+        return tuple(shift for shift in shifts if self.after[shift : shift + size] == self.before)
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """What a patch does to one path.
+
+    `mode` is the mode afterwards ('' where it stays), `old_mode` the one that the patch names before ('' for none).
+    `source` is the path read from in a rename or, with `copies`, a copy ('': the path itself). `line` is where it
+    begins in its patch file, `made_for` the id of the blob that it changes there ('' where git's index line has it not in full).
+    """
+
+    path: str
+    hunks: tuple[Hunk, ...]
+    mode: str = ""
+    creates: bool = False
+    deletes: bool = False
+    source: str = ""
+    copies: bool = False
+    old_mode: str = ""
+    binary: Binary | None = None
+    line: int = 0
+    made_for: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The path that is read."""
+        return self.source or self.path
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the path that is read is gone afterwards."""
+        return self.deletes or bool(self.source and not self.copies)
+
+    def reverse(self) -> FileChange:
+        """The change that takes this one back. A copy's never applies where its source still is, as in git."""
+        changed = self.creates or self.deletes or self.mode
+        return replace(
+            self,
+            path=self.origin,
+            source=self.path if self.source else "",
+            hunks=tuple(h.reverse() for h in self.hunks),
+            binary=self.binary.reverse() if self.binary else None,
+            mode=self.old_mode if changed else "",
+            old_mode=self.mode or self.old_mode,
+            creates=self.deletes,
+            deletes=self.creates,
+            made_for="",
+        )
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch file: `author` is `Name <address>`, `date` is RFC 2822, `message` without the [PATCH] tag.
+
+    `gnu`: it comes from a series that is not ours, and its hunks go where GNU patch would put them.
+    """
+
+    name: str
+    author: str
+    date: str
+    message: str
+    files: tuple[FileChange, ...]
+    gnu: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The name without number and suffix, which stays when the stack is renumbered."""
+        return re.sub(r"^\d+-|\.patch$", "", self.name)
+
+    @property
+    def subject(self) -> str:
+        """First line of the message."""
+        return self.message.split("\n", 1)[0]
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Paths whose files decide what becomes of it."""
+        return frozenset(p for f in self.files for p in (f.path, f.origin))
+
+    def reverse(self) -> Patch:
+        """The patch that takes this one back."""
+        return replace(self, files=tuple(f.reverse() for f in reversed(self.files)))
+
+
+@dataclass(frozen=True)
+class HunkFailure:
+    """A hunk whose place was not found."""
+
+    path: str
+    hunk: Hunk
+    reason: str
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines with their `\\n`; a carriage return or form feed ends no line, as in git."""
+    lines = data.split(b"\n")
+    tail = lines.pop()
+    return [line + b"\n" for line in lines] + ([tail] if tail else [])
+
+
+def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
+    """Apply hunks in order. Gives the new bytes and each hunk's offset in lines, or the first hunk that failed."""
+    if hunks and b"".join(hunks[0].before) not in data:  # most that fail do so here, before any line is split off
+        return HunkFailure(path, hunks[0], NOT_THERE)
+    lines = split_lines(data)
+    written = bytearray(len(lines))
+    offsets = []
+    for hunk in hunks:
+        place = _find(lines, written, hunk)
+        if place is None:
+            return HunkFailure(path, hunk, NOT_THERE)
+        offsets.append(place - max(hunk.new_start - 1, 0))
+        end = place + len(hunk.before)
+        lines[place:end] = hunk.after
+        written[place:end] = b"\1" * len(hunk.after)
+    return b"".join(lines), tuple(offsets)
+
+
+def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
+    """Where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
+    found = []
+    earlier: list[tuple[int, int, int]] = []
+    for hunk, offset in zip(hunks, offsets, strict=True):
+        at = offset + max(hunk.new_start - 1, 0)
+        found.append(at - sum(growth for _, end, growth in earlier if end <= at))
+        growth = len(hunk.after) - len(hunk.before)
+        earlier = [(start + growth, end + growth, g) if start > at else (start, end, g) for start, end, g in earlier]
+        earlier.append((at, at + len(hunk.after), growth))
+    return found
+
+
+def _find(lines: list[bytes], written: bytearray, hunk: Hunk) -> int | None:
+    """Where the hunk fits, nearest to where it says, later lines first at equal distance; None where it does not."""
+    size, wanted = len(hunk.before), max(hunk.new_start - 1, 0)
+    free = (place for place in fits(lines, hunk) if 1 not in written[place : place + size])
+    return min(free, key=lambda place: (abs(place - wanted), place < wanted), default=None)
+
+
+def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
+    """Every place, from 0, where the lines before the hunk stand as git asks for them."""
+    before = list(hunk.before)
+    size, total = len(before), len(lines)
+    at_start = hunk.old_start <= 1
+    if hunk.trailing == 0:
+        # Without context on one side the hunk belongs to that end of the file, and nowhere else.
+        place = total - size
+        return [place] if place >= 0 and not (at_start and place) and lines[place:] == before else []
+    *body, last = before
+    # git compares a last line without newline as the beginning of one: white space may follow, and goes.
+    loose = not last.endswith(b"\n")
+
+    def fits_at(place: int) -> bool:
+        end = place + size
+        if end > total or lines[place : end - 1] != body:
+            return False
+        there = lines[end - 1]
+        return there == last or (loose and there.startswith(last) and not there[len(last) :].strip(b" \t\r\n"))
+
+    if at_start:
+        return [0] if fits_at(0) else []
+    places = positions(lines, before[0]) if body or not loose else range(total)
+    return [place for place in places if fits_at(place)]
+
+
+def positions(lines: list[bytes], line: bytes) -> list[int]:
+    """Where a line stands, from 0."""
+    found, at = [], -1
+    try:
+        while True:
+            at = lines.index(line, at + 1)
+            found.append(at)
+    except ValueError:
+        return found

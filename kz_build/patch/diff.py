@@ -1,0 +1,286 @@
+"""Reading diffs: git's own, and for the stacks of others the plain ones that GNU patch takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.rules import unsafe_path
+from kz_build.git.object_types import FILE, LINK
+from kz_build.patch.change import FileChange, Hunk
+
+if TYPE_CHECKING:
+    from kz_build.patch.binary import Binary
+
+_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_FACT = re.compile(
+    rb"((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)|(?:dis)?similarity index|index|---|\+\+\+) (.*)",
+    re.DOTALL,
+)
+_DIFFER = re.compile(rb"(?:Binary files|Files) .* differ", re.DOTALL)
+_END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
+_EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
+_NOTHING = b"/dev/null"
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
+_INDEX = re.compile(rb"([0-9a-f]+)\.\.[0-9a-f]+(?: ([0-7]{6}))?")
+_TOGETHER = (
+    *((b"old mode", b"new mode"), (b"rename from", b"rename to"), (b"copy from", b"copy to"), (b"---", b"+++")),
+)
+
+
+class DiffReader:
+    """Reads the lines of a patch file. `strip` is how many folders paths lose; `gnu` takes what GNU patch takes."""
+
+    def __init__(self, name: str, lines: list[bytes], *, strip: int = 1, gnu: bool = False) -> None:
+        self.name, self.lines, self.strip, self.gnu = name, lines, strip, gnu
+        self.at = 0
+        self.crlf = False
+
+    def fail(self, text: str, line: int | None = None) -> ConfigError:
+        """An error at a line, without one at the line being read."""
+        number = self.at + 1 if line is None else line
+        hint = "" if self.gnu else "make patch files with `git format-patch --full-index --binary`"
+        return ConfigError("a patch cannot be read", (Problem(self.name, number, text),), hint=hint)
+
+    def peek(self) -> bytes:
+        """The line being read, b'' at the end."""
+        return self.lines[self.at] if self.at < len(self.lines) else b""
+
+    def starts(self) -> bool:
+        """Whether a diff begins here."""
+        line = self.peek()
+        if line.startswith(b"diff --git "):
+            return True
+        after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else b""
+        if self.gnu and line.startswith(b"*** ") and after.startswith(b"--- "):
+            raise self.fail("a context diff is not taken: `quilt refresh -u` makes it a unified one")
+        if line.startswith(b"@@ -"):
+            raise self.fail("a hunk of no file")
+        return self.gnu and line.startswith(b"--- ") and after.startswith(b"+++ ")
+
+    def files(self) -> tuple[FileChange, ...]:
+        """The changes from here to the end. Raises ConfigError."""
+        found = []
+        while self.at < len(self.lines):
+            if self.starts():
+                change = self._git() if self.peek().startswith(b"diff --git ") else self._plain()
+                # GNU patch passes over a binary change that git left out.
+                if not (self.gnu and change.binary and not change.binary.forward):
+                    found.append(change)
+            elif not self.gnu and found and self.peek().strip():
+                break
+            else:
+                self.at += 1
+        if self.peek() and self.peek() not in (b"-- \n", b"--\n"):
+            raise self.fail("is no part of a diff")
+        for number, line in enumerate(self.lines[self.at :], self.at + 1):  # a mail's signature
+            if line.startswith((b"diff --git ", b"--- ", b"@@ -")):
+                raise self.fail("there is a diff after the mail's end", number)
+        return tuple(found)
+
+    def _git(self) -> FileChange:
+        start = self.at + 1
+        header = self.peek().rstrip(b"\r\n")[len(b"diff --git ") :]
+        facts: dict[bytes, bytes] = {}
+        self.at += 1
+        while self.at < len(self.lines) and not self.peek().startswith(_END):
+            line = self.peek().rstrip(b"\r\n" if self.gnu else b"\n")
+            fact = _FACT.fullmatch(line)
+            if fact and not self.gnu and (fact[1] in facts or not self.peek().endswith(b"\n")):
+                raise self.fail("stands twice" if fact[1] in facts else "is cut off")
+            if fact:
+                facts[fact[1]] = fact[2]
+                self.crlf = self.peek().endswith(b"\r\n")
+            elif _DIFFER.fullmatch(line):
+                facts[b"binary"] = b""
+                self.at += 1
+                break
+            else:
+                break
+            self.at += 1
+        change = self._change(header, facts, start)
+        if b"binary" in facts or self.peek() == b"GIT binary patch\n":
+            change = replace(change, binary=self._binary(facts))
+        else:
+            change = replace(change, hunks=self._hunks())
+        if not self.gnu and (said := self._damage(header, facts, change)):
+            raise self.fail(said, start)
+        return change
+
+    def _damage(self, header: bytes, facts: dict[bytes, bytes], change: FileChange) -> str:
+        """Why a diff of git's is none: where git might still make something of it, nobody should."""
+        for one, other in _TOGETHER:
+            if (one in facts) != (other in facts):
+                return f"its header has only one of {one.decode()!r} and {other.decode()!r}"
+        if len(facts.keys() & {b"new file mode", b"deleted file mode", b"rename from", b"copy from"}) > 1:
+            return "its header contradicts itself"
+        half = header[: len(header) // 2]
+        twice = half + b" " + half.replace(b"a/", b"b/", 1)
+        if not change.source and (header != twice or self._path(half, change.line) != change.path):
+            return "its first line names other paths"
+        if b"---" in facts:
+            nothing = [facts[key].rstrip(b"\t") == _NOTHING for key in (b"---", b"+++")]
+            if nothing != [change.creates, change.deletes]:
+                return "its header contradicts itself"
+        elif change.hunks:
+            return "its hunks have no header with --- and +++"
+        if not (change.hunks or change.binary or change.creates or change.deletes or change.source or change.mode):
+            return "it changes nothing"
+        return ""
+
+    def _change(self, header: bytes, facts: dict[bytes, bytes], line: int) -> FileChange:
+        """What the header says, without the content."""
+        creates, deletes = b"new file mode" in facts, b"deleted file mode" in facts
+        source = facts.get(b"rename from", facts.get(b"copy from", b""))
+        target = facts.get(b"rename to", facts.get(b"copy to", b""))
+        named = [facts.get(key, _NOTHING) for key in (b"---", b"+++")]
+        paths = [self._path(p, line) for p in named if p.rstrip(b"\t") != _NOTHING]
+        if source or target:
+            old, new = (self._path(p, line, self.strip - 1) for p in (source, target))
+        else:
+            # A change of mode alone, or an empty file, has no ---/+++: both halves of the header are then the same path.
+            old = new = _likely(paths) if paths else self._path(header[: len(header) // 2], line)
+        if not self.gnu and paths and (paths[0], paths[-1]) != (old, new):
+            raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is no rename of these", line)
+        index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
+        if not index and not self.gnu:
+            raise self.fail("its index line is damaged", line)
+        before = facts.get(b"deleted file mode", facts.get(b"old mode", index[2] if index else None))
+        after = facts.get(b"new file mode", facts.get(b"new mode"))
+        mode, old_mode = self._mode(after, line), self._mode(before, line)
+        source_path, copies = (old if old != new else ""), b"copy from" in facts
+        made_for = index[1].decode() if index and len(index[1]) == 40 else ""
+        return FileChange(new, (), mode, creates, deletes, source_path, copies, old_mode, line=line, made_for=made_for)
+
+    def _mode(self, text: bytes | None, line: int) -> str:
+        if text is None:
+            return ""
+        bits = int(text, 8) if re.fullmatch(rb"[0-7]{1,6}", text) else 0
+        if bits >> 12 == 0o12:
+            return LINK
+        if bits >> 12 != 0o10:
+            raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not taken", line)
+        return "100755" if bits & 0o100 else FILE
+
+    def _path(self, raw: bytes, line: int, strip: int | None = None) -> str:
+        name = raw.rstrip(b"\t")
+        if self.gnu and not name.startswith(b'"'):
+            name = name.split(b"\t")[0]
+        if name.startswith(b'"'):
+            if not _QUOTED.fullmatch(name):
+                raise self.fail("the quoting of a path is damaged", line)
+            name = name[1:-1].decode("unicode_escape").encode("latin-1")
+        count = max(self.strip if strip is None else strip, 0)
+        if self.gnu:
+            name = re.sub(rb"/+", b"/", name)
+        elif strip is None and name[:2] not in (b"a/", b"b/"):
+            raise self.fail("paths must have git's a/ and b/ prefixes", line)
+        parts = name.split(b"/", count)
+        if len(parts) <= count:
+            raise self.fail(f"the path {name.decode('utf-8', 'replace')!r} has less than {count} folders", line)
+        path = parts[count].decode("utf-8", "surrogateescape")
+        if reason := unsafe_path(path):
+            raise self.fail(f"the path {path!r} {reason}", line)
+        return path
+
+    def _plain(self) -> FileChange:
+        """A diff without git's header."""
+        start = self.at + 1
+        sides = []
+        for _ in range(2):
+            raw = self.peek()[4:].rstrip(b"\r\n")
+            self.crlf = self.peek().endswith(b"\r\n")
+            name, _, stamp = raw.partition(b"\t") if b"\t" in raw else raw.partition(b" ")
+            sides.append((name, name == _NOTHING or _is_epoch(stamp)))
+            self.at += 1
+        (old, none_before), (new, none_after) = sides
+        paths = [self._path(name, start) for name in (old, new) if name != _NOTHING]
+        if not paths:
+            raise self.fail("it names no file", start)
+        hunks = self._hunks()
+        if not hunks:
+            raise self.fail("there are no hunks in it", start)
+        creates = none_before and hunks[0].old_start == 0 and not hunks[0].before
+        deletes = none_after and hunks[0].new_start == 0 and not hunks[0].after
+        return FileChange(_likely(paths), hunks, "", creates, deletes, line=start)
+
+    def _binary(self, facts: dict[bytes, bytes]) -> Binary:
+        from kz_build.patch.binary import Binary, BinaryError, read_binary  # few patches need it
+
+        ids = facts.get(b"index", b"").split(b" ")[0].decode("ascii", "replace")
+        old, _, new = ids.partition("..")
+        if b"binary" in facts:
+            return Binary(old, new, None, None)
+        self.at += 1
+        try:
+            forward, self.at = read_binary(self.lines, self.at)
+            if forward is None:
+                raise BinaryError("the binary data is not there")
+            backward, self.at = read_binary(self.lines, self.at)
+        except BinaryError as error:
+            raise self.fail(str(error)) from error
+        return Binary(old, new, forward, backward)
+
+    def _hunks(self) -> tuple[Hunk, ...]:
+        hunks = []
+        while self.peek().startswith(b"@@ "):
+            hunks.append(self._hunk())
+        return tuple(hunks)
+
+    def _hunk(self) -> Hunk:
+        line = self.at + 1
+        match = _HUNK.match(self.peek())
+        if not match:
+            raise self.fail("is not a hunk header")
+        old_left, new_left = (int(match[i]) if match[i] else 1 for i in (2, 4))
+        sides: tuple[list[bytes], list[bytes]] = ([], [])
+        kinds = bytearray()
+        self.at += 1
+        while old_left > 0 or new_left > 0:
+            text = self.peek()
+            if self.crlf and self.gnu and text.endswith(b"\r\n"):  # as in the header: GNU patch takes it off
+                text = text[:-2] + b"\n"
+            if not text.endswith(b"\n"):
+                raise self.fail("the hunk ends before the lines its header counts")
+            kind = text[:1]
+            if kind == b"\n":  # some mailers strip the blank of an empty context line
+                kind, text = b" ", b" \n"
+            if kind not in (b" ", b"-", b"+"):
+                raise self.fail("the hunk ends before the lines its header counts")
+            body = text[1:]
+            self.at += 1
+            if self.peek().startswith(b"\\ ") and len(self.peek()) >= 12:  # in any language
+                body = body.rstrip(b"\n")
+                self.at += 1
+            if kind != b"+":
+                sides[0].append(body)
+                old_left -= 1
+            if kind != b"-":
+                sides[1].append(body)
+                new_left -= 1
+            kinds += kind
+        if old_left < 0 or new_left < 0:
+            raise self.fail("the hunk has more lines than its header counts", line)
+        if not kinds.strip(b" "):
+            raise self.fail("the hunk changes nothing", line)
+        leading = len(kinds) - len(kinds.lstrip(b" "))
+        trailing = len(kinds) - len(kinds.rstrip(b" "))
+        section = self.lines[line - 1][match.end() :].strip()
+        return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line, section)
+
+
+def _likely(paths: list[str]) -> str:
+    """Of two names for one file, GNU patch's choice: fewest folders, then the shortest names, then the first."""
+    return min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
+
+
+def _is_epoch(stamp: bytes) -> bool:
+    """Whether a timestamp is that of the year 1970's first second: the file is not there."""
+    found = _EPOCH.search(stamp.strip())
+    if not found:
+        return False
+    sign = -1 if found[3][:1] == b"-" else 1
+    minutes = int(found[1]) * 60 + int(found[2]) - sign * (abs(int(found[3])) * 60 + int(found[4]))
+    return minutes % (24 * 60) == 0

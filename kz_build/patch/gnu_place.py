@@ -1,0 +1,63 @@
+"""Where GNU patch puts hunks at --fuzz=0 (its patch.c, locate_hunk): for the stacks of others, which quilt applies.
+
+It differs from git: hunks keep their order, the offset of one is expected of the next, and a hunk belongs to an end of
+the file where it has less context on that side than on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kz_build.patch.change import NOT_THERE, Hunk, HunkFailure, positions, split_lines
+
+
+def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
+    """Apply hunks in order. Gives the new bytes and each hunk's offset in lines, or the first hunk that failed."""
+    lines = split_lines(data)
+    out: list[bytes] = []
+    offsets: list[int] = []
+    frozen = offset = 0
+    for hunk in hunks:
+        guess = hunk.old_start - bool(hunk.before) + offset
+        place = _find(lines, frozen, hunk, guess)
+        if place is None:
+            return HunkFailure(path, hunk, NOT_THERE)
+        offset += place - guess
+        offsets.append(offset)
+        # What follows the last change may be the context of the next hunk.
+        kept = len(hunk.before) - hunk.trailing
+        out += lines[frozen:place]
+        out += hunk.after[: len(hunk.after) - hunk.trailing]
+        frozen = place + kept
+    out += lines[frozen:]
+    # A last line that is no longer last gets its newline.
+    ended = [line if line.endswith(b"\n") else line + b"\n" for line in out[:-1]]
+    return b"".join([*ended, *out[-1:]]), tuple(offsets)
+
+
+def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
+    """Where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
+    return [hunk.old_start - bool(hunk.before) + offset for hunk, offset in zip(hunks, offsets, strict=True)]
+
+
+def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None:
+    """Where the hunk fits (from 0), nearest to `guess`, later lines first at equal distance; nothing before `frozen`."""
+    if not hunk.before:
+        return guess if frozen <= guess else None
+    free = (place for place in fits(lines, hunk) if place >= frozen)
+    return min(free, key=lambda place: (abs(place - guess), place < guess), default=None)
+
+
+def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
+    """Every place, from 0, where the lines before the hunk stand as GNU patch asks for them; none for no lines."""
+    before = list(hunk.before)
+    if not before:
+        return []
+    size, last = len(before), len(lines) - len(before)
+    if hunk.leading < hunk.trailing and hunk.old_start <= 1:
+        places = [0]
+    elif hunk.trailing < hunk.leading:
+        places = [max(last, 0)]
+    else:
+        places = positions(lines, before[0])
+    return [place for place in places if lines[place : place + size] == before]

@@ -1,0 +1,194 @@
+"""Where a patch belongs in a file, and whether what it changes stands there already.
+
+That the lines which a hunk leaves stand in a file says little: another function may have the same body. The hunk's place is
+in the function that its header names, else at the line that the header names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from kz_build.patch.change import Hunk, split_lines
+
+Fits = Callable[[list[bytes], Hunk], list[int]]
+"""Every place, from 0, where the lines before a hunk stand."""
+
+_LABEL = re.compile(rb"\w+\s*:\s*(//.*|/\*.*)?$")
+_NAME = re.compile(rb"(?:[^(\[{<=:;,]|::)*")
+_CUT = 40
+"""GNU diff cuts the function's line in a header here, git at 80."""
+
+
+class Place(NamedTuple):
+    """Lines of a file, from 1, both included; 0 for the file itself, `gone` where there is none."""
+
+    path: str
+    first: int = 0
+    last: int = 0
+    gone: bool = False
+
+    def __str__(self) -> str:
+        if self.gone:
+            return f"{self.path} (gone)"
+        return f"{self.path}:{self.first}-{self.last}" if self.first else self.path
+
+
+def shown(places: Sequence[str]) -> str:
+    """Places as one phrase: `a.c:3-9, 20-26 and b.c:1-7`."""
+    files: dict[str, list[str]] = {}
+    for place in places:
+        path, colon, lines = place.rpartition(":")
+        files.setdefault(path if colon else place, []).extend([lines] if colon else [])
+    parts = [f"{path}:{', '.join(lines)}" if lines else path for path, lines in files.items()]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
+
+
+class Standing(Enum):
+    """What is to be said of a hunk that applies: not there yet, there already, or only a person can tell."""
+
+    AWAY = "away"
+    THERE = "there"
+    UNCLEAR = "unclear"
+
+
+def settled(lines: list[bytes], hunks: Sequence[Hunk], fits: Fits) -> list[int] | None:
+    """Where the lines stand that these hunks leave, from 0; None unless there is just one way to place them all in order.
+
+    For hunks that do not apply themselves.
+    """
+    pools = [_pool(lines, hunk, _added(hunks[:number]), fits) for number, hunk in enumerate(hunks)]
+    first: list[int] = []
+    last: list[int] = []
+    above, below = 0, len(lines)
+    for hunk, pool in zip(hunks, pools, strict=True):
+        place = next((at for at in pool if at + hunk.leading >= above), None)
+        if place is None:
+            return None
+        first.append(place)
+        above = place + len(hunk.after) - hunk.trailing
+    for hunk, pool in zip(reversed(hunks), reversed(pools), strict=True):
+        place = next((at for at in reversed(pool) if at + len(hunk.after) - hunk.trailing <= below), None)
+        if place is None:
+            return None
+        last.insert(0, place)
+        below = place + hunk.leading
+    return first if first == last else None
+
+
+def _pool(lines: list[bytes], hunk: Hunk, added: frozenset[bytes], fits: Fits) -> list[int]:
+    """The places that speak for a hunk: in its function; where the file has no such function, at its line."""
+    places = fits(lines, hunk.reverse())
+    told = {at: _inside(lines, at, hunk.after, hunk.section, added) for at in places}
+    own = [at for at in places if at == _line(hunk) and told[at] is not False]
+    if True in told.values():
+        places = [at for at in places if told[at]]
+    elif hunk.section:
+        places = []
+    return own or places
+
+
+def _added(hunks: Sequence[Hunk]) -> frozenset[bytes]:
+    return frozenset(line for hunk in hunks for line in {*hunk.after} - {*hunk.before})
+
+
+def standing(lines: list[bytes], hunk: Hunk, at: int, offset: int, fits: Fits, *, whole: bool) -> tuple[Standing, int]:
+    """What is to be said of a hunk that applies at a place, from 0, and where the lines stand that it leaves.
+
+    `whole`: the reverse of its patch applies.
+    """
+    for shift in hunk.again:  # right where they would be put a second time
+        start = at - shift
+        if start >= 0 and tuple(lines[start : start + len(hunk.after)]) == hunk.after:
+            return Standing.THERE, start
+    if not offset:
+        return Standing.AWAY, at
+    places = sorted(fits(lines, hunk.reverse()), key=lambda place: abs(place - _line(hunk)))
+    mine = _inside(lines, at, hunk.before, hunk.section) if places else None
+    theirs = [place for place in places if _inside(lines, place, hunk.after, hunk.section)]
+    if mine is False and theirs:
+        return Standing.THERE, theirs[0]
+    near = [place for place in (theirs if mine else places) if abs(place - _line(hunk)) < abs(offset)]
+    return (Standing.UNCLEAR, near[0]) if near and whole else (Standing.AWAY, at)
+
+
+def nearest(lines: list[bytes], hunk: Hunk, fits: Fits) -> int | None:
+    """Where the lines stand that a hunk leaves, nearest to its own line; None where they do not."""
+    return min(fits(lines, hunk.reverse()), key=lambda at: abs(at - _line(hunk)), default=None)
+
+
+def _line(hunk: Hunk) -> int:
+    return max(hunk.new_start - 1, 0)
+
+
+def _inside(
+    lines: Sequence[bytes], at: int, image: Sequence[bytes], section: bytes, added: frozenset[bytes] = frozenset()
+) -> bool | None:
+    """Whether lines that stand somewhere are in the function that their hunk's header names, or name one themselves.
+
+    `added` are lines that earlier hunks of the patch add. None where neither the header nor the file tells.
+    """
+    heads = [line for line in lines if _is(line, section)] if section else []
+    indent = min((_indent(line) for line in heads), default=0)
+    if any(_begins(line, indent, section) for line in image):
+        return True
+    above = next((lines[n] for n in range(at - 1, -1, -1) if _begins(lines[n], indent, section)), b"")
+    if above and section and (_is(above, section) or above in added or (not heads and _name(above) == _name(section))):
+        return True
+    return False if heads else None
+
+
+def _is(line: bytes, section: bytes) -> bool:
+    text = line.strip()
+    return text == section or (len(section) >= _CUT and text.startswith(section))
+
+
+def _indent(line: bytes) -> int:
+    return len(line) - len(line.lstrip(b" \t"))
+
+
+def _begins(line: bytes, indent: int, section: bytes) -> bool:
+    """Whether a function begins with a line, as git and GNU diff tell it: by a name that is not indented."""
+    if _indent(line) > indent:
+        return False
+    text = line.strip()
+    return _kind(text) == _kind(section or b"a") and (not _LABEL.match(text) or bool(_LABEL.match(section)))
+
+
+def _kind(text: bytes) -> bytes:
+    return b"a" if text[:1].isalpha() or text[:1] in (b"_", b"$") else text[:1]
+
+
+def _name(line: bytes) -> bytes:
+    """What a line calls its function, whatever its parameters are: `int f` of `int f(int a) {`. A macro is all of its line."""
+    text = line.strip()
+    name = _NAME.match(text)[0].strip()  # type: ignore[index]
+    macro = text[len(name) :].startswith(b"(") and b" " not in name and b"::" not in name
+    return text if macro else name
+
+
+def traced(place: Place, target: bytes, current: bytes) -> Place:
+    """The lines of the target's file that a place in its patched form has; the lines beside it where all are the patches'."""
+    if not place.first or target == current:
+        return place
+    from difflib import SequenceMatcher  # only a file that earlier patches changed needs it
+
+    old, new = split_lines(target), split_lines(current)
+    most = min(len(old), len(new))
+    head = next((i for i in range(most) if old[i] != new[i]), most)
+    tail = next((i for i in range(most - head) if old[-1 - i] != new[-1 - i]), most - head)
+    changed = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+
+    def back(line: int) -> int:
+        if line < head:
+            return line
+        if line >= len(new) - tail:
+            return line - len(new) + len(old)
+        kind, i1, i2, j1, _ = next(op for op in changed.get_opcodes() if op[3] <= line - head < op[4])
+        at = i1 + line - head - j1
+        return min(head + (at if kind == "equal" else min(at, max(i2 - 1, i1))), len(old) - 1)
+
+    first, last = back(place.first - 1) + 1, back(place.last - 1) + 1
+    return place._replace(first=first, last=max(first, last))

@@ -1,0 +1,127 @@
+"""Reading the quilt stacks of others, a Debian package's say: series with comments and options, DEP-3 or no headers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.patch.change import Patch, split_lines
+from kz_build.patch.diff import DiffReader
+from kz_build.patch.mail import decoded
+
+NOBODY, NO_DATE = "unknown <unknown>", "Thu, 01 Jan 1970 00:00:00 +0000"
+"""Author and date of a patch that names none."""
+
+_COMMENT = re.compile(r"(^|[ \t]+)#.*")
+_FIELD = re.compile(
+    r"(description|subject|from|author|date|origin|bug(?:-\w+)?|forwarded|applied-upstream|last-update|reviewed-by"
+    r"|acked-by|signed-off-by|upstream-status|upstream-pr)\s*:\s*(.*)",
+    re.IGNORECASE,
+)
+_RFC_DATE = re.compile(r"\w{3}, \d{1,2} \w{3} \d{4} \d\d:\d\d:\d\d [-+]\d{4}")
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_ADDRESS = re.compile(r"\s*([^<>]*?)\s*<([^<>]*)>")
+_HEADER = ("description", "subject", "from", "author", "date", "last-update")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A patch of a series: its path below the series' folder, how many folders its paths lose, whether it is taken back."""
+
+    name: str
+    strip: int = 1
+    reverse: bool = False
+
+
+def read_series(text: str, shown: str) -> tuple[Entry, ...]:
+    """The patches of a series file, as quilt reads it. Raises ConfigError with every line that kz does not take."""
+    found: dict[str, Entry] = {}
+    problems = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        words = _COMMENT.sub("", raw).split()
+        if not words:
+            continue
+        name, options = words[0], " ".join(words[1:])
+        levels = re.findall(r"-p ?(\d+)(?!\S)", options)
+        rest = re.sub(r"-p ?\d+(?!\S)|-R(?!\S)", "", options).strip()
+        if rest:
+            problems.append(Problem(shown, number, f"{name}: the option {rest} is not taken, only -pN and -R"))
+        if name in found or name.startswith("/") or ".." in name.split("/"):
+            what = "stands twice" if name in found else "leads out of the folder"
+            problems.append(Problem(shown, number, f"{name}: {what}"))
+        found[name] = Entry(name, int(levels[-1]) if levels else 1, "-R" in words[1:])
+    if problems:
+        raise ConfigError(f"{shown} is wrong:", tuple(problems))
+    return tuple(found.values())
+
+
+def parse_foreign(entry: Entry, shown: str, data: bytes) -> Patch:
+    """Read a patch file as GNU patch would. What its header does not tell is made up of its name. Raises ConfigError."""
+    reader = DiffReader(shown, split_lines(data), strip=entry.strip, gnu=True)
+    head: list[str] = []
+    while reader.at < len(reader.lines) and not reader.starts():
+        head.append(reader.peek().decode("utf-8", "replace").rstrip())
+        reader.at += 1
+    files = reader.files()
+    if data and not files:  # quilt takes an empty file for a patch that does nothing
+        raise reader.fail("there is no diff in it", 1)
+    fields, free = _header(head)
+    patch = Patch(entry.name, _author(fields), _date(fields), _message(entry, fields, free), files, gnu=True)
+    return patch.reverse() if entry.reverse else patch
+
+
+def _header(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Fields by name in lower case, and the free text."""
+    fields: dict[str, str] = {}
+    free: list[str] = []
+    last = ""
+    for line in lines:
+        if line == "---" or line.startswith(("Index: ", "diff ", "=====")):
+            break
+        match = _FIELD.fullmatch(line)
+        if match:
+            last = match[1].lower()
+            fields[last] = match[2].strip()
+        elif line[:1] in (" ", "\t") and last:
+            fields[last] += "\n" + ("" if line.strip() == "." else line.strip())
+        elif not line.startswith("From "):
+            last = ""
+            free.append(line)
+    return fields, free
+
+
+def _author(fields: dict[str, str]) -> str:
+    text = decoded(fields.get("from", fields.get("author", "")).split("\n")[0])
+    if match := _ADDRESS.match(text):
+        name = match[1].strip(' "') or match[2]
+        return f"{name} <{match[2]}>"
+    text = re.sub(r"[<>]", "", text).strip()
+    return (f"{text} <{text}>" if "@" in text else f"{text} <unknown>") if text else NOBODY
+
+
+def _date(fields: dict[str, str]) -> str:
+    text = fields.get("date", "")
+    if _RFC_DATE.fullmatch(text):
+        return text
+    if match := _ISO_DATE.match(text or fields.get("last-update", "")):
+        from datetime import date  # few patches need it
+
+        try:
+            return date.fromisoformat(match[0]).strftime("%a, %d %b %Y 00:00:00 +0000")
+        except ValueError:
+            pass
+    return NO_DATE
+
+
+def _message(entry: Entry, fields: dict[str, str], free: list[str]) -> str:
+    """Title, text and the other fields as trailers."""
+    text = "\n".join(free).strip("\n")
+    told = decoded(fields.get("description") or fields.get("subject") or "").strip()
+    if not told:
+        told, text = text, ""
+    title, _, rest = told.partition("\n")
+    title = re.sub(r"^(\[[^\]]*\]\s*)+", "", title).strip() or re.sub(r"\.\w+$", "", entry.name)
+    trailers = [f"{key.title()}: {value}" for key, value in fields.items() if key not in _HEADER]
+    parts = [title, rest.strip("\n"), text.strip("\n"), "\n".join(trailers)]
+    return "\n\n".join(part for part in parts if part) + "\n"

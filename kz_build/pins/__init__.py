@@ -1,0 +1,1 @@
+"""pins.yaml and pins.lock: schema, reading, the project that they make."""

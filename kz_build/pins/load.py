@@ -1,0 +1,203 @@
+"""Reading a project's files: pins and lock. All problems at once, each with file and line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from kz_build.core.env import cache_root
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.files import write_atomic
+from kz_build.core.transaction import roll_forward
+from kz_build.pins.lock_file import Lock, parse_lock
+from kz_build.pins.pins import KINDS as SOURCE_KINDS
+from kz_build.pins.pins import NATIVE, RUN_PLACEHOLDERS, Override, Pins, merge
+from kz_build.pins.project import Project
+
+PINS, LOCAL, LOCK = "pins.yaml", "pins.local.yaml", "pins.lock"
+PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+Place = tuple[Any, ...]
+
+
+def load_project(root: Path, *, local: bool = True) -> Project:
+    """Read a project, with pins.local.yaml unless `local` is false; what a killed command left unfinished is finished first.
+
+    Raises ConfigError with every problem of its pins.
+    """
+    # As compilers and getcwd name it: a map of a folder's other name, with a link or `..` in it, keeps no path out of a library.
+    root = root.resolve()
+    if not (root / PINS).is_file():
+        raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint="name one with -C FOLDER")
+    roll_forward(root)
+    store = cache_root()
+    text = (root / PINS).read_bytes()
+    over = (root / LOCAL).read_bytes() if local and (root / LOCAL).is_file() else b""
+    digest = hashlib.sha256(b"\0".join((_rules(), text, over))).hexdigest()
+    cached = store / "validated" / f"{digest}.json"
+    try:
+        plain = json.loads(cached.read_bytes())
+    except (FileNotFoundError, ValueError):
+        plain = _validate(root, local and (root / LOCAL).is_file())
+        write_atomic(cached, json.dumps(plain).encode())
+    overrides = tuple(Override(**o) for o in plain["overrides"])
+    lock_file = root / LOCK
+    lock = parse_lock(lock_file.read_bytes(), LOCK) if lock_file.is_file() else Lock({})
+    return Project(root, store, Pins(plain["pins"], overrides, digest), lock)
+
+
+def executorch_of(path: Path) -> str:
+    """Return the ExecuTorch version that a `dist/<line>/<target>` of a project was built from: its line's pin; '' elsewhere."""
+    for folder in (path.absolute(), *path.absolute().parents):
+        line, dist = folder.parent, folder.parent.parent
+        if dist.name == "dist" and (dist.parent / PINS).is_file():
+            return load_project(dist.parent).pins.line(line.name).get("executorch", "")
+    return ""
+
+
+def _rules() -> bytes:
+    """What a validation depends on besides the file: the schema, its rules and this code, to the byte."""
+    package = Path(__file__).parents[1]
+    code = ("pins/load.py", "pins/schema.py", "core/rules.py", "core/yaml_lines.py")
+    return b"".join((package / name).read_bytes() for name in code)
+
+
+def _validate(root: Path, local: bool) -> dict[str, Any]:
+    from kz_build.core.yaml_lines import parse
+    from kz_build.pins.schema import FIELDS, validate
+
+    data, lines = parse((root / PINS).read_bytes(), PINS)
+    where: dict[Place, tuple[str, int]] = {place: (PINS, line) for place, line in lines.items()}
+    overrides: list[Override] = []
+    problems: list[Problem] = []
+    if isinstance(data, dict):
+        problems += _local_only(data, where)
+    if local:
+        over, over_lines = parse((root / LOCAL).read_bytes(), LOCAL)
+        where.update({place: (LOCAL, line) for place, line in over_lines.items()})
+        if over is not None and not isinstance(over, dict):
+            raise ConfigError(f"{LOCAL} is wrong", (Problem(LOCAL, 1, "must be a mapping"),))
+        overrides = [Override(path, value) for path, value in _leaves(over or {})]
+        data = _override(data, over or {})
+    plain, found = validate(data)
+    problems += [_problem(place, text, bad, where, FIELDS) for place, text, bad in found]
+    if plain is not None:
+        problems += _cross_check(plain, where)
+    if problems:
+        raise ConfigError(
+            "the pins are wrong:",
+            tuple(sorted(set(problems), key=lambda p: (p.file, p.line))),
+            hint="docs/pins.md describes every key; `kz schema` prints the schema for your editor",
+        )
+    return {"pins": plain, "overrides": [o._asdict() for o in overrides]}
+
+
+def _local_only(data: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:
+    found = [Problem(*where[("submodules",)], f"`submodules` belongs into {LOCAL}")] if "submodules" in data else []
+    sources = data.get("sources")
+    for name, source in sources.items() if isinstance(sources, dict) else ():
+        if isinstance(source, dict) and "folder" in source:
+            found.append(Problem(*where[("sources", name, "folder")], f"a folder of one machine belongs into {LOCAL}"))
+    return found
+
+
+def _override(data: Any, over: Any) -> Any:
+    """Local values over the pins; a source that names another kind of place is replaced whole."""
+    merged = merge(data, over)
+    for name, source in (over.get("sources") or {}).items():
+        if isinstance(source, dict) and "folder" in source:
+            merged["sources"][name] = source
+        elif isinstance(source, dict) and any(kind in source for kind in SOURCE_KINDS):
+            kept = {k: v for k, v in merged["sources"][name].items() if k not in SOURCE_KINDS or k in source}
+            merged["sources"][name] = kept
+    return merged
+
+
+def _leaves(data: Any, path: str = "") -> list[tuple[str, str]]:
+    if isinstance(data, dict):
+        return [leaf for key, value in data.items() for leaf in _leaves(value, f"{path}.{key}" if path else str(key))]
+    return [(path, data if isinstance(data, str) else json.dumps(data))]
+
+
+def _problem(
+    place: Place, text: str, bad: str, where: dict[Place, tuple[str, int]], fields: dict[str, list[str]]
+) -> Problem:
+    known: Place = place
+    while known and known not in where:
+        known = known[:-1]
+    file, line = where.get(known, (PINS, 0))
+    name = ".".join(map(str, place))
+    if bad:
+        import difflib  # only a mistake needs it
+
+        near = difflib.get_close_matches(bad, sorted({f for names in fields.values() for f in names}), 1, 0.6)
+        text += f"; did you mean {near[0]}?" if near else ""
+    return Problem(file, line, f"{name}: {text}")
+
+
+def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:
+    """References between the parts, which a schema cannot hold."""
+    found: list[Problem] = []
+
+    def need(name: str, there: Any, what: str, place: Place) -> None:
+        if name in there:
+            return
+        import difflib
+
+        known = place
+        while known and known not in where:
+            known = known[:-1]
+        near = difflib.get_close_matches(name, list(there), 1)
+        file, line = where.get(known, (PINS, 0))
+        found.append(
+            Problem(
+                file,
+                line,
+                f"{'.'.join(map(str, place))}: there is no {what} {name!r}"
+                + (f"; did you mean {near[0]}?" if near else ""),
+            )
+        )
+
+    need(plain["default"], plain["lines"], "line", ("default",))
+    for line, pins in plain["lines"].items():
+        for source in pins:
+            need(source, plain["sources"], "source", ("lines", line, source))
+    for name, target in plain["targets"].items():
+        place = ("targets", name)
+        for i, source in enumerate(target["sources"]):
+            need(source, plain["sources"], "source", (*place, "sources", i))
+        if target["container"] and (base := target["container"]["base"]):
+            need(base, plain["sources"], "source", (*place, "container", "base"))
+        if target["package"]:
+            need(target["package"]["aar"], plain["sources"], "source", (*place, "package", "aar"))
+        for line in target["when"]:
+            need(line, plain["lines"], "line", (*place, "when", line))
+        allowed = {
+            *target["sources"],
+            "jobs",
+            "arch",
+            "ARCH",
+            "python",
+            "project",
+            "cache",
+            *(f"{s}.file" for s in target["sources"]),
+            *(f"{folder}.{p}" for folder in ("build", "install") for p in target["cmake"]),
+        }
+        for leaf, text in _leaves(
+            {k: v for k, v in target.items() if k not in ("when", "audit", "needs", "package", "device")}
+        ):
+            for used in PLACEHOLDER.findall(text):
+                need(used, allowed, "placeholder", (*place, *leaf.split(".")))
+        for i, word in enumerate(target["device"]["run"] if target["device"] else ()):
+            for used in PLACEHOLDER.findall(word):
+                need(used, RUN_PLACEHOLDERS, "placeholder", (*place, "device", "run", i))
+        for project, cmake in target["cmake"].items():
+            need(
+                cmake["source"].split("/")[0],
+                (*target["sources"], NATIVE),
+                "source of this target",
+                (*place, "cmake", project, "source"),
+            )
+    return found

@@ -1,0 +1,111 @@
+"""Pins as the stages see them: what a person chose, for one line and one target."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kz_build.core.errors import ConfigError
+
+KINDS = ("folder", "git", "wheel", "archive", "image")
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+"""What a line, a source or a target may be called: it becomes a folder."""
+NATIVE = "kz"
+"""The source of kz's own programs, which a cmake project of a target may name."""
+RUN_PLACEHOLDERS = ("model", "tokenizer", "prompt", "tokens", "decoder", "eval_mode", "shared_buffer")
+"""What may stand in braces in the argv of a target's runner."""
+
+
+class Source(NamedTuple):
+    """Something upstream that we build from. `kind` is git, wheel, archive or folder; `options` as in pins.yaml."""
+
+    name: str
+    kind: str
+    location: str
+    options: Mapping[str, Any]
+
+    def list(self, key: str) -> tuple[str, ...]:
+        """A list option as a tuple."""
+        return tuple(self.options.get(key) or ())
+
+
+class Override(NamedTuple):
+    """One value that pins.local.yaml changed, as a dotted path."""
+
+    where: str
+    value: str
+
+
+class Pins(NamedTuple):
+    """All of pins.yaml with pins.local.yaml over it, validated. `digest` covers both files."""
+
+    data: Mapping[str, Any]
+    overrides: tuple[Override, ...]
+    digest: str
+
+    @property
+    def default(self) -> str:
+        """Name of the default line."""
+        return str(self.data["default"])
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Names of all release lines, in the order of the file."""
+        return tuple(self.data["lines"])
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Names of all targets, in the order of the file; the first is the default."""
+        return tuple(self.data["targets"])
+
+    def line(self, name: str) -> dict[str, str]:
+        """Source -> version of a line. Raises ConfigError for an unknown one."""
+        return dict(pick(self.data["lines"], name, "line"))
+
+    def source(self, name: str) -> Source:
+        """A source by name."""
+        options = pick(self.data["sources"], name, "source")
+        kind = next(k for k in KINDS if k in options)
+        return Source(name, kind, options[kind], options)
+
+    def target(self, name: str, line: str) -> dict[str, Any]:
+        """A target's plain form with what differs on that line merged in."""
+        target = dict(pick(self.data["targets"], name, "target"))
+        merged: dict[str, Any] = merge(target, target.get("when", {}).get(line, {}))
+        return merged
+
+    def submodule_overrides(self, source: str) -> Mapping[str, Mapping[str, str]]:
+        """Path -> {folder | git, commit} from pins.local.yaml."""
+        found: Mapping[str, Mapping[str, str]] = self.data.get("submodules", {}).get(source, {})
+        return found
+
+    def overridden(self, line: str, source: str) -> bool:
+        """Whether pins.local.yaml changed where this source comes from or which version it is (its submodules aside)."""
+        return any(
+            o.where.startswith(f"sources.{source}.") or o.where == f"lines.{line}.{source}" for o in self.overrides
+        )
+
+
+def pick(table: Mapping[str, Any], name: str, what: str) -> Any:
+    """table[name], or a ConfigError that says what there is."""
+    if name not in table:
+        import difflib
+
+        near = difflib.get_close_matches(name, list(table), 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(table)}"
+        raise ConfigError(f"no {what} named {name!r} in pins.yaml", hint=hint)
+    return table[name]
+
+
+def merge(base: Any, over: Any) -> Any:
+    """`over` laid on `base`: mappings key by key, everything else replaced."""
+    if isinstance(base, Mapping) and isinstance(over, Mapping):
+        return {**base, **{key: merge(base.get(key), value) for key, value in over.items()}}
+    return over
+
+
+def digest_of(data: Any) -> str:
+    """sha256 of a plain value in canonical JSON."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,62 @@
+"""A kz project: a folder with pins.yaml, and what was read from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from kz_build.core.errors import ConfigError, LockError
+from kz_build.pins.lock_file import Lock
+from kz_build.pins.pins import Pins, Source
+
+
+class Project(NamedTuple):
+    """`root` is the project's folder, `store` the folder of the content-addressed store."""
+
+    root: Path
+    store: Path
+    pins: Pins
+    lock: Lock
+
+    @property
+    def canonical(self) -> bool:
+        """False when pins.local.yaml changes anything: the result is then this machine's own."""
+        return not self.pins.overrides
+
+    def out(self, stage: str, *parts: str) -> Path:
+        """Folder of a stage's results: out/<stage>/<line>/…"""
+        return self.root.joinpath("out", stage, *parts)
+
+    def git_url(self, source: Source) -> str:
+        """A git source's address; one without scheme is a path below the project (a bundle, say)."""
+        return self.address(source.location)
+
+    def address(self, url: str) -> str:
+        """A git address as git takes it from any folder."""
+        local = "://" not in url and not (":" in url and not url.startswith((".", "/")))
+        return str((self.root / url).resolve()) if local else url
+
+    def stack_folder(self, line: str, source: str) -> str:
+        """Where the stack of a source lies in the project."""
+        named = str(self.pins.source(source).options.get("patches") or "")
+        return named.replace("{line}", line) if named else f"patches/{line}/{source}"
+
+    def locked(self, line: str, source: str) -> dict[str, object]:
+        """The lock's entry of a source. ConfigError when the line does not have that source at all, LockError when the
+        pin was never locked or has changed since."""
+        version = self.pins.line(line).get(source)
+        if version is None:
+            having = [name for name in self.pins.lines if source in self.pins.line(name)]
+            raise ConfigError(
+                f"line {line} has no {source}",
+                hint=f"lines that have it: {', '.join(having)}" if having else "add it under `lines` in pins.yaml",
+            )
+        entry, kind = self.lock.entry(line, source), self.pins.source(source).kind
+        hint = f"kz lock --write --line {line}"
+        if entry is None:
+            raise LockError(f"{source} of line {line} is not in pins.lock", hint=hint)
+        if entry["kind"] != kind:
+            raise LockError(f"pins.lock has {source} as {entry['kind']}, pins.yaml as {kind}", hint=hint)
+        if entry["version"] != version:
+            raise LockError(f"pins.lock has {source} {entry['version']}, pins.yaml asks for {version}", hint=hint)
+        return dict(entry)

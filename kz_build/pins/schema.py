@@ -1,0 +1,309 @@
+"""What people may write in pins.yaml and pins.local.yaml. The JSON schema for editors is generated from these classes.
+
+Imported only when a file has changed since it was last validated (pydantic costs 100 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+
+from kz_build.core.rules import bad_address, bad_id, bad_url, bad_version
+from kz_build.core.validation import sentence
+from kz_build.pins.pins import NAME
+
+Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+def _held_to(rule: Callable[[str], str]) -> AfterValidator:
+    def check(text: str) -> str:
+        if text and (wrong := rule(text)):
+            raise ValueError(wrong)
+        return text
+
+    return AfterValidator(check)
+
+
+Version = Annotated[str, StringConstraints(min_length=1), _held_to(bad_version)]
+Address = Annotated[str, _held_to(bad_address)]
+Url = Annotated[str, _held_to(bad_url)]
+HostPath = Annotated[str, Field(description="a path; {source} stands for the folder of that source")]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Installed(Strict):
+    """Where to look for a copy that the user already has, and the file in it that says which version it is."""
+
+    env: list[Text] = Field(description="environment variables that may name its folder, first hit wins")
+    identity: Text = Field(description="file in it that names the version: source.properties or sdk.yaml")
+
+
+class Published(Strict):
+    """What upstream prints about one version: checked at the first download already."""
+
+    sha1: Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")] = ""
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = ""
+    revision: str = Field(default="", description="version as the identity file spells it, where that differs")
+
+
+class GitSource(Strict):
+    git: Annotated[Text, _held_to(bad_address)] = Field(
+        description="URL, or a path relative to the project (a bundle, say)"
+    )
+    submodules: list[Text] = Field(
+        default=[], description="paths of the submodules that a build needs; nested ones follow"
+    )
+    exclude: list[Text] = Field(default=[], description="never downloaded: `*.gif` (any folder) or `folder/`")
+    patches: str = Field(
+        default="", description="folder of a quilt stack in the project, with {line} if it has one each"
+    )
+
+
+class WheelSource(Strict):
+    wheel: Text = Field(description="name of the project on the package index")
+    index: Url = Field(default="", description="index to use instead of PIP_INDEX_URL or PyPI")
+    tag: str = Field(default="*-none-any", description="pattern on python-abi-platform that one file must match")
+    only: list[Text] = Field(default=[], description="folders or files of it to unpack; all where empty")
+    patches: str = Field(
+        default="", description="folder of a quilt stack in the project, with {line} if it has one each"
+    )
+    licence: str = Field(
+        default="", description="file in it with terms that each user accepts (`kz accept`) before kz uses it"
+    )
+    lay: dict[Text, Text] = Field(
+        default={}, description="another layout of its files, as links: path -> file or folder in the wheel"
+    )
+
+
+class ArchiveSource(Strict):
+    archive: Annotated[Text, _held_to(bad_url)] = Field(description="URL of a zip or tar with {version}")
+    root: str = Field(default="", description="top folder inside it, with {version}")
+    only: list[Text] = Field(default=[], description="folders or files below root to unpack; all where empty")
+    installed: Installed | None = None
+    published: dict[str, Published] = {}
+
+
+class ImageSource(Strict):
+    image: Text = Field(description="repository of a container image; its version is a tag")
+
+
+class FolderSource(Strict):
+    """A folder on this machine: pins.local.yaml only."""
+
+    folder: Text
+
+
+def _kind(value: Any) -> str | None:
+    keys = value if isinstance(value, dict) else vars(value)
+    return next((kind for kind in ("folder", "git", "wheel", "archive", "image") if kind in keys), None)
+
+
+Source = Annotated[
+    Annotated[GitSource, Tag("git")]
+    | Annotated[WheelSource, Tag("wheel")]
+    | Annotated[ArchiveSource, Tag("archive")]
+    | Annotated[ImageSource, Tag("image")]
+    | Annotated[FolderSource, Tag("folder")],
+    Discriminator(
+        _kind, custom_error_type="source_kind", custom_error_message="a source needs one of: git, wheel, archive, image"
+    ),
+]
+
+
+class CMakeProject(Strict):
+    """One configure-and-build. Names in braces: a source's folder, `build.<project>`, `install.<project>`, `jobs`."""
+
+    source: Text = Field(
+        description="source folder: `executorch`, `executorch/examples/qualcomm`, or `kz` for kz's own programs"
+    )
+    preset: str = ""
+    defines: dict[str, str] = Field(default={}, description='cmake -D; write "ON", not ON')
+    build: list[Text] = Field(default=[], description="cmake targets; all where empty")
+    install: bool = False
+    lay: dict[str, HostPath] = Field(default={}, description="files put into the build folder before configuring")
+
+
+class Output(Strict):
+    """A file the build must make."""
+
+    path: HostPath
+    install_as: str = Field(default="", description="its name in the app, where that differs")
+    symbols: bool = Field(default=True, description="split debug symbols off; false where upstream links stripped")
+    profile: Literal["ours", "vendor", "hexagon", "program"] = "ours"
+
+
+class Prebuilt(Strict):
+    """A file that goes along with the outputs as it is."""
+
+    path: HostPath
+    profile: Literal["vendor", "hexagon"] = "vendor"
+    soc: bool = Field(default=False, description="only with a chosen SoC; {arch} is then v79 and {ARCH} V79")
+
+
+class Java(Strict):
+    """Where the Java side of the library stands."""
+
+    source: Text
+    paths: list[Text] = Field(description="folders of .java and .kt files, relative to the source")
+    classes: list[Text] = Field(
+        default=[], description="classes that the library must register; all with natives where empty"
+    )
+
+
+class Audit(Strict):
+    required: list[
+        Literal[
+            "elf",
+            "pages-16k",
+            "android-note",
+            "soname",
+            "needed",
+            "jni",
+            "natives",
+            "textrel",
+            "build-id",
+            "paths",
+            "size",
+        ]
+    ] = []
+    needed: list[Text] = Field(default=[], description="libraries of the system that may be needed")
+    max_api: int = Field(default=0, description="highest API level an Android note may name")
+    java: Java | None = None
+
+
+class Container(Strict):
+    """The image that engine docker builds in."""
+
+    folder: Text = Field(
+        description="folder of its Dockerfile, relative to the project; the folder above is the context"
+    )
+    base: str = Field(default="", description="source of the line that is its base; BASE_IMAGE names another")
+    ccache: bool = Field(default=False, description="whether the compilers go through ccache, which its image then has")
+
+
+class Package(Strict):
+    """How a target becomes an AAR: upstream's of that version, with the target's libraries in the place of its own."""
+
+    aar: Name = Field(description="archive source: upstream's published AAR")
+    dependencies: dict[str, list[Text]] = Field(
+        default={},
+        description="Gradle coordinates that an app needs beside an AAR file, {source} for a pin's version: libraries of the"
+        " target that they bring and that therefore stay out of the AAR",
+    )
+    app: str = Field(
+        default="",
+        description="Gradle project, in the source of `audit.java`, of upstream's benchmark app: `kz device check --in-app`"
+        " builds it with the AAR",
+    )
+
+
+class Target(Strict):
+    platform: Literal["android", "linux"]
+    abi: Text
+    sources: list[Name] = Field(description="sources of the line that this target uses")
+    omit: list[Text] = Field(default=[], description="submodules it does without: `executorch/backends/vulkan/`")
+    tools: dict[Literal["cmake", "ninja", "objcopy"], list[HostPath]] = Field(description="argv of each build tool")
+    needs: dict[str, Text] = Field(default={}, description="programs of the machine: what brings each")
+    python: list[HostPath] = Field(default=[], description="folders on the PYTHONPATH of the build")
+    environment: dict[str, str] = {}
+    cmake: dict[Name, CMakeProject]
+    outputs: dict[str, Output]
+    prebuilt: dict[str, Prebuilt] = {}
+    spaces: bool = Field(default=True, description="false where upstream's build breaks at a space in its path")
+    soc: str = Field(default="", description="SoC whose runtime goes along; --soc overrides")
+    container: Container | None = None
+    audit: Audit = Audit()
+    package: Package | None = None
+    device: DeviceUse | None = None
+    when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
+
+
+class DeviceUse(Strict):
+    """What of a target is tried on a device: `kz device check`, `kz device run`."""
+
+    loads: list[Text] = Field(min_length=1, description="libraries that must open there, in this order")
+    run: list[Text] = Field(
+        default=[],
+        description="argv of its runner in the device's folder; {model} {tokenizer} {prompt} {tokens} {decoder} {eval_mode}"
+        " {shared_buffer}",
+    )
+    template: Literal["kz", "runner"] = Field(default="kz", description="who lays the prompt into the chat template")
+    text: str = Field(default="", description="file that the runner writes its text to; its output where empty")
+    prompt: Text = Field(default="What is the capital of France?", description="what it is asked where nobody says")
+    model: str = Field(default="", description="file of the project that runs where nobody names another")
+
+
+class SubmoduleOverride(Strict):
+    """pins.local.yaml: another place or commit for one submodule."""
+
+    folder: str = ""
+    git: Address = ""
+    commit: Annotated[str, _held_to(bad_id)] = ""
+
+
+class Pins(Strict):
+    """pins.yaml: what a person chose. See docs/pins.md."""
+
+    version: Literal[1]
+    default: Name
+    sources: dict[Name, Source]
+    lines: dict[Name, dict[Name, Version]]
+    targets: dict[Name, Target]
+    submodules: dict[Name, dict[str, SubmoduleOverride]] = Field(default={}, description="pins.local.yaml only")
+
+
+FIELDS: dict[str, list[str]] = {
+    cls.__name__: list(cls.model_fields)
+    for cls in (
+        Pins,
+        GitSource,
+        WheelSource,
+        ArchiveSource,
+        ImageSource,
+        FolderSource,
+        Installed,
+        Published,
+        CMakeProject,
+        Output,
+        Prebuilt,
+        Java,
+        Audit,
+        Container,
+        Package,
+        DeviceUse,
+        Target,
+        SubmoduleOverride,
+    )
+}
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON schema of pins.yaml, for editors."""
+    schema = Pins.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "pins.yaml of kz_build"
+    return schema
+
+
+def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str | int, ...], str, str]]]:
+    """Check parsed YAML. Gives the complete plain form, or all problems as (path, text, bad key or '')."""
+    from pydantic import ValidationError
+
+    try:
+        return Pins.model_validate(data).model_dump(mode="json"), []
+    except ValidationError as error:
+        problems = []
+        for item in error.errors(include_url=False):
+            path = tuple(
+                p
+                for p in item["loc"]
+                if p not in ("git", "wheel", "archive", "image", "folder", "[key]") or p == item["loc"][-1]
+            )
+            problems.append((path, sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
+        return None, problems

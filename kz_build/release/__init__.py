@@ -1,0 +1,1 @@
+"""What lies beside artifacts: provenance, SBOM, notices, signature, AAR."""

@@ -1,0 +1,241 @@
+"""package: upstream's published AAR with the libraries of a target in the place of its own (docs/package.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kz_build.build.build import folder_of, java_sources, with_stacks
+from kz_build.build.wheel_files import packed
+from kz_build.build.wheel_types import local_version
+from kz_build.checks.built import Audited, Rules, audit_files, recorded
+from kz_build.core import files
+from kz_build.core.errors import AuditError, ConfigError, LockError
+from kz_build.core.progress import Watch
+from kz_build.core.result import CheckResult, Status
+from kz_build.formats import zip as zips
+from kz_build.formats.android_manifest import DamagedError
+from kz_build.formats.classfile import java_side
+from kz_build.formats.elf_types import JavaSide
+from kz_build.formats.java_source import java_side as java_of_sources
+from kz_build.git.object_types import Blob
+from kz_build.git.repository import Repository
+from kz_build.pins.load import PLACEHOLDER
+from kz_build.pins.pins import digest_of
+from kz_build.pins.project import Project
+from kz_build.release.aar_folder import Package, Snippet, publish, said
+from kz_build.sources.fetch import fetch
+from kz_build.sources.fetched import Fetched
+from kz_build.sources.request import Request
+from kz_build.stack.apply import apply
+
+_LIBRARY = re.compile(r"jni/([^/]+)/([^/]+)")
+_JAR = re.compile(r"classes\.jar|libs/[^/]+\.jar")
+_ASKED = ("needed", "jni", "natives")
+
+
+@dataclass(frozen=True)
+class _Built:
+    """The libraries of a build by file name: their paths and audit profiles. `overrides` made it this machine's own."""
+
+    paths: Mapping[str, Path]
+    profiles: Mapping[str, str]
+    overrides: tuple[Mapping[str, str], ...]
+
+
+def package(
+    project: Project, line: str, target: str, watch: Watch, snippet: Snippet, sign: Path | None = None
+) -> Package:
+    """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its piece for Gradle, and papers.
+
+    Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of which nobody
+    knows the digest, AuditError for one whose audit failed.
+    """
+    wanted = project.pins.target(target, line)
+    how, java = wanted["package"], wanted["audit"]["java"]
+    if not how or not java:
+        raise ConfigError(f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/package.md")
+    if failed := [c for c in recorded(project, line, target) if c.failed]:
+        raise AuditError(f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}")
+    sources = _fetched(project, line, java, how["aar"], watch)
+    source, aar = with_stacks(sources, apply(project, line, watch, (java["source"],)))
+    built = _built(project, line, target, source)
+    content = _content(aar)
+    brought = {lib: _filled(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
+    members, placed, left_out = _combined(content, built, wanted["abi"], brought)
+    inside = {p.rsplit("/", 1)[-1] for p, _ in placed}
+    checks = tuple(_checks(content, built, inside, wanted, brought, source, sources[0]))
+    tree = source.trees[0].tree
+    version = local_version(aar.version, tree)
+    path = project.root / "dist" / line / "aar" / target / f"{_name(project, line, aar)}-{version}-{target}.aar"
+    good = not any(c.failed for c in checks)
+    data = packed(tuple(sorted(members.items()))) if good else b""
+    made = hashlib.sha256(data).hexdigest() if good else ""
+    found = Package(
+        line, target, wanted["abi"], version, str(path) if made else "", made, tree, placed, left_out,
+        tuple(_filled(project, line, at) for at in how["dependencies"]),
+        any(built.profiles[name] == "hexagon" for name in inside),
+        (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
+    )  # fmt: skip
+    if made:
+        publish(project, found, data, snippet(found, path.name), said(project, found, source, aar, built.paths), sign)
+    _record(project, found, aar)
+    return found
+
+
+def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, watch: Watch) -> tuple[Fetched, ...]:
+    """The source of the Java side, with those files of it alone, and upstream's AAR."""
+    name = str(java["source"])
+    at = fetch(project, Request(line, (name, aar), paths={}, watch=watch))[0].trees[0]
+    paths = {e.path for e in Repository(at.repository).entries(at.tree) if e.path.startswith(tuple(java["paths"]))}
+    return fetch(project, Request(line, (name, aar), paths={name: frozenset(paths)}, watch=watch))
+
+
+def _content(aar: Fetched) -> dict[str, bytes]:
+    """The AAR's files by path."""
+    assert aar.file
+    with aar.file.open("rb") as file, zips.opened(f"{aar.name} {aar.version}", file) as archive:
+        if sum(e.size for e in archive.entries) > zips.MOST:
+            raise AuditError(f"{aar.name} {aar.version} would unpack to more than {zips.MOST:,} bytes")
+        return {entry.name: archive.read(entry, zips.MOST) for entry in archive.entries}
+
+
+def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
+    manifest = json.loads((project.out("build", line, target) / "manifest.json").read_bytes())
+    tree = next((s["trees"].get(".") for s in manifest["sources"] if s["name"] == source.name), None)
+    if tree != source.trees[0].tree:
+        raise LockError(
+            f"{target} of {line} was built of {source.name} with tree {tree}, its stack now gives {source.trees[0].tree}",
+            hint=f"kz build --line {line} --target {target}",
+        )
+    folder = folder_of(project, line, target)
+    kept = {n: f["profile"] for n, f in manifest["files"].items() if f["profile"] in ("ours", "vendor", "hexagon")}
+    return _Built(
+        {Path(n).name: folder / n for n in kept},
+        {Path(n).name: profile for n, profile in kept.items()},
+        tuple(manifest["overrides"]),
+    )
+
+
+def _filled(project: Project, line: str, coordinates: str) -> str:
+    """Coordinates with the versions of pins in the place of their names."""
+    pins = project.pins.line(line)
+    if lost := [name for name in PLACEHOLDER.findall(coordinates) if name not in pins]:
+        raise ConfigError(f"package.dependencies: {coordinates}: line {line} has no {lost[0]}", hint="mend pins.yaml")
+    return PLACEHOLDER.sub(lambda m: pins[m[1]], coordinates)
+
+
+_Placed = tuple[tuple[str, str], ...]
+
+
+def _combined(
+    content: Mapping[str, bytes], built: _Built, abi: str, brought: Mapping[str, str]
+) -> tuple[dict[str, Blob], _Placed, _Placed]:
+    """(files of the new AAR, libraries put in, files left out)."""
+    members: dict[str, Blob] = {}
+    left_out: list[tuple[str, str]] = []
+    theirs: set[str] = set()
+    for place, data in content.items():
+        match = _LIBRARY.fullmatch(place)
+        if not match:
+            members[place] = Blob("100644", data)
+        elif match[1] != abi:
+            left_out.append((place, f"{match[1]} is not built here"))
+        else:
+            theirs.add(match[2])
+            if match[2] not in built.paths:
+                left_out.append((place, "this target does not build it"))
+    placed = []
+    for name, path in sorted(built.paths.items()):
+        if name in brought:
+            left_out.append((f"jni/{abi}/{name}", f"comes with {brought[name]}"))
+            continue
+        members[f"jni/{abi}/{name}"] = Blob("100644", path.read_bytes())
+        placed.append((f"jni/{abi}/{name}", "replaced" if name in theirs else "added"))
+    return members, tuple(placed), tuple(sorted(left_out))
+
+
+def _checks(
+    content: Mapping[str, bytes],
+    built: _Built,
+    inside: set[str],
+    wanted: Mapping[str, Any],
+    brought: Mapping[str, str],
+    source: Fetched,
+    plain: Fetched,
+) -> Iterator[CheckResult]:
+    """Whether the classes and the libraries of the new AAR belong together."""
+    java = wanted["audit"]["java"]
+    try:
+        classes = java_side(_classes(content))
+    except (DamagedError, AuditError) as error:
+        yield CheckResult("classes.jar", "classes", Status.ERROR, str(error), True)
+        return
+    yield _same_java(classes, java_of_sources(java_sources((source,), java)))
+    yield _unpatched(source, plain, java)
+    rules = Rules(
+        wanted["platform"], wanted["abi"], frozenset(_ASKED), frozenset({*wanted["audit"]["needed"], *brought}),
+        wanted["audit"]["max_api"], (), classes, frozenset(java["classes"]),
+    )  # fmt: skip
+    subjects = tuple(
+        Audited(path, built.profiles[name]) for name, path in sorted(built.paths.items()) if name in inside
+    )
+    yield from (c for c in audit_files(subjects, rules) if c.check in _ASKED)
+
+
+def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
+    for path, data in sorted(content.items()):
+        if _JAR.fullmatch(path):
+            with zips.opened(path, io.BytesIO(data)) as jar:
+                for entry in jar.entries:
+                    if entry.name.endswith(".class") and not entry.name.startswith("META-INF/"):
+                        yield jar.read(entry, zips.MOST)
+
+
+def _same_java(classes: JavaSide, sources: JavaSide) -> CheckResult:
+    """The published classes declare the native methods that the pinned sources declare."""
+    ours, theirs = set(sources.methods), set(classes.methods)
+    rows = [
+        f"{what} {' '.join(sorted(m.java_class.rsplit('/', 1)[-1] + '.' + m.name for m in lost))}"
+        for what, lost in (("they lack", ours - theirs), ("the pinned sources lack", theirs - ours))
+        if lost
+    ]
+    evidence = "; ".join(rows) or f"{len(theirs)} native methods, those of the pinned sources"
+    return CheckResult("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
+
+
+def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> CheckResult:
+    """No patch of the stack changes a Java file: the published classes would not have it."""
+    before, after = (java_sources((s,), java) for s in (plain, source))
+    changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))
+    evidence = (
+        f"the stack changes {' '.join(changed)}, upstream's classes do not have it"
+        if changed
+        else "no patch changes it"
+    )
+    return CheckResult("classes.jar", "java", Status.FAIL if changed else Status.PASS, evidence, True)
+
+
+def _name(project: Project, line: str, aar: Fetched) -> str:
+    """The artifact's name as upstream publishes it, without version."""
+    entry = project.lock.entry(line, aar.name) or {}
+    last = str(entry.get("url") or "").rsplit("/", 1)[-1]
+    return last.removesuffix(f"-{aar.version}.aar") if last.endswith(f"-{aar.version}.aar") else aar.name
+
+
+def _record(project: Project, made: Package, aar: Fetched) -> None:
+    manifest = project.out("package", made.line, made.target) / "manifest.json"
+    if not made.path:
+        files.remove(manifest)
+        return
+    facts = {k: v for k, v in vars(made).items() if k != "checks"}
+    facts["path"] = Path(made.path).relative_to(project.root).as_posix()
+    rows = [{**c.__dict__, "status": c.status.value} for c in made.checks]
+    key = digest_of([made.sha256, aar.identity])
+    files.write_manifest(manifest, key, {**facts, "canonical": not made.overrides, "aar": aar.identity, "checks": rows})

@@ -1,0 +1,154 @@
+"""The software bill of materials: CycloneDX 1.6 by its own library, and valid by its own schema."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kz_build.release.statement import NOTICES, Component, nearest
+
+
+@dataclass(frozen=True)
+class Licensed:
+    """A component with its notices: path in the folder of papers -> SPDX id, '' where the text is of no known licence.
+
+    `compiled` maps '' and each folder of vendored code of it to the artifacts that have code of that, as far as they tell."""
+
+    component: Component
+    notices: Mapping[str, str]
+    compiled: Mapping[str, Sequence[str]]
+
+
+def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Licensed], tool: str, seed: str) -> bytes:
+    """The document, the same bytes for the same arguments: no time, a serial number made of `seed`. `files`: name -> sha256."""
+    from cyclonedx.model import HashAlgorithm, HashType, Property
+    from cyclonedx.model.bom import Bom, BomMetaData
+    from cyclonedx.model.component import Component as Listed
+    from cyclonedx.model.component import ComponentType
+    from cyclonedx.model.tool import ToolRepository
+    from cyclonedx.output import make_outputter
+    from cyclonedx.schema import OutputFormat, SchemaVersion
+
+    artifacts = [
+        Listed(name=path, type=ComponentType.FILE, bom_ref=f"file:{path}", hashes=[HashType(alg=HashAlgorithm.SHA_256, content=sha256)])
+        for path, sha256 in files.items()
+    ]  # fmt: skip
+    top = Listed(
+        name=name, version=version, type=ComponentType.LIBRARY, bom_ref=f"kz:{version}/{name}", components=artifacts
+    )
+    tools = ToolRepository(components=[Listed(name="kz_build", version=tool, type=ComponentType.APPLICATION)])
+    bom = Bom(
+        serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"urn:kz-build:{seed}"),
+        metadata=BomMetaData(component=top, tools=tools, properties=[Property(name="kz:time", value="left out")]),
+    )
+    # The schema does not ask for it, and it would be another one at every build.
+    bom.metadata.timestamp = None  # type: ignore[assignment]
+    made = {part.component.ref: _component(part) for part in parts}
+    for ref, component in made.items():
+        bom.components.add(component)
+        above = max((r for r in made if ref.startswith(f"{r}/")), key=len, default="")
+        bom.register_dependency(made[above] if above else top, [component])
+    return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1).encode() + b"\n"
+
+
+def _component(part: Licensed) -> Any:
+    from cyclonedx.model import HashAlgorithm, HashType, Property
+    from cyclonedx.model.component import Component as Listed
+    from cyclonedx.model.component import (
+        ComponentScope,
+        ComponentType,
+        Diff,
+        Patch,
+        PatchClassification,
+        Pedigree,
+        Swhid,
+    )
+    from packageurl import PackageURL
+
+    c = part.component
+    own = {path: part.notices[path] for path in nearest(list(part.notices))}
+    properties = [Property(name="kz:kind", value=c.kind), *_part_of(part.compiled.get("", ()))]
+    scope = ComponentScope.REQUIRED if "" in part.compiled else ComponentScope.EXCLUDED if c.tool else None
+    properties += [Property(name="kz:notice", value=path) for path in part.notices]
+    if not part.notices:
+        properties.append(Property(name="kz:notice:none", value="no licence file in what is pinned"))
+    properties += [Property(name=f"kz:patched:{key}", value=value) for key, value in c.patched.items()]
+    if c.note:
+        properties.append(Property(name="kz:note", value=c.note))
+    patches = [Patch(type=PatchClassification.UNOFFICIAL, diff=Diff(url=_uri(path))) for path, _ in c.patches]
+    return Listed(
+        name=c.name,
+        version=c.version,
+        type=ComponentType.LIBRARY,
+        bom_ref=c.ref,
+        purl=PackageURL.from_string(c.purl),
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=c.digests["sha256"])] if "sha256" in c.digests else [],
+        swhids=[Swhid(f"swh:1:{kind}:{c.digests[key]}") for key, kind in (("gitCommit", "rev"), ("gitTree", "dir")) if key in c.digests],
+        licenses=_licences(own),
+        scope=scope,
+        components=[_vendored(part, folder) for folder in sorted(part.compiled) if folder],
+        properties=properties,
+        pedigree=Pedigree(patches=patches) if patches else None,
+    )  # fmt: skip
+
+
+def _vendored(part: Licensed, folder: str) -> Any:
+    """Code with a licence of its own in a component's folder. Nobody there says which version it is."""
+    from cyclonedx.model.component import Component as Listed
+    from cyclonedx.model.component import ComponentScope, ComponentType
+
+    place = f"{NOTICES}/{part.component.ref}/{folder}"
+    return Listed(
+        name=folder.rpartition("/")[2],
+        type=ComponentType.LIBRARY,
+        bom_ref=f"{part.component.ref}/{folder}",
+        scope=ComponentScope.REQUIRED,
+        licenses=_licences({path: spdx for path, spdx in part.notices.items() if path.rpartition("/")[0] == place}),
+        properties=_part_of(part.compiled[folder]),
+    )
+
+
+def _part_of(artifacts: Sequence[str]) -> list[Any]:
+    from cyclonedx.model import Property
+
+    return [Property(name="kz:part-of", value=name) for name in artifacts]
+
+
+def _licences(notices: Mapping[str, str]) -> list[Any]:
+    """What the authors say of it; which of several holds for what was compiled, nobody has concluded."""
+    from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement
+
+    declared = LicenseAcknowledgement.DECLARED
+    known = [DisjunctiveLicense(id=spdx, acknowledgement=declared) for spdx in sorted({*notices.values()} - {""})]
+    return known + [
+        DisjunctiveLicense(name=f"see {path}", acknowledgement=declared) for path, spdx in notices.items() if not spdx
+    ]
+
+
+def _uri(text: str) -> Any:
+    from cyclonedx.model import XsUri
+
+    return XsUri(text)
+
+
+def problem(text: str) -> str:
+    """What the schema of CycloneDX 1.6 has against a document, '' for nothing."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    try:
+        found = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    except ValueError as error:
+        return f"no JSON: {error}"
+    return str(getattr(found, "data", found)).splitlines()[0] if found else ""
+
+
+def purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
+    """A package URL of a PyPI wheel, a Maven archive or anything that has only a name; empty qualifiers are left out."""
+    from packageurl import PackageURL
+
+    given = {key: value for key, value in qualifiers.items() if value}
+    namespace, _, last = name.rpartition("/")
+    return PackageURL(kind, namespace or None, last, version or None, given or None).to_string()

@@ -1,0 +1,248 @@
+"""Papers: what lies beside the artifacts of a build and says what they are (docs/attest.md). Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from kz_build.build.steps import ASSEMBLE, CACHING, Checkout, Command, Copy, Step
+
+PROVENANCE = "provenance.json"
+SBOM = "sbom.cdx.json"
+NOTICES = "THIRD-PARTY-NOTICES"
+SUMS = "SHA256SUMS"
+SIGNATURE = "SHA256SUMS.minisig"
+PUBLIC_KEY = "minisign.pub"
+LIBRARIES = "libraries"
+"""In the folder of an AAR: the papers of the target whose libraries are in it."""
+UNLISTED = (SUMS, SIGNATURE, PUBLIC_KEY)
+"""What SHA256SUMS cannot list: itself and what signs it."""
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "urn:kz-build:build:1"
+PACKAGE_TYPE = "urn:kz-build:package:1"
+BUILDER = "urn:kz-build:builder"
+_NOTICE = re.compile(
+    r"(licen[cs]es?|copying|copyright|notices?|unlicense|patents|third[-_ ]?party[-_ ]?(notices?|licen[cs]es?))([-_. ].*)?",
+    re.IGNORECASE,
+)
+_WHEELS_OWN = re.compile(r"[^/]+\.dist-info/licenses/(.+)")
+_NO_TEXT = (
+    ".py",
+    ".pdf",
+    ".h",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".java",
+    ".sh",
+    ".bzl",
+    ".cmake",
+    ".json",
+    ".yml",
+    ".yaml",
+    ".toml",
+)
+
+
+@dataclass(frozen=True)
+class Component:
+    """One thing that went into a build. `ref` is the source's name, and a submodule's path behind it.
+
+    `uri` is '' where no address outside this machine has it; `digests` is empty for an SDK that was there already.
+    """
+
+    ref: str
+    name: str
+    version: str
+    kind: str
+    uri: str
+    purl: str
+    digests: Mapping[str, str]
+    patched: Mapping[str, str]
+    patches: tuple[tuple[str, str], ...]
+    """(path in the project, sha256) of the stack that was applied"""
+    note: str = ""
+    tool: bool = False
+    """the build runs it, and its target takes no file of it"""
+
+
+def is_notice(path: str) -> bool:
+    """Whether a file of a tree holds a licence or a notice, by its name: vendored code has its own, wherever it lies."""
+    folder, _, name = path.rpartition("/")
+    if name.lower().endswith(_NO_TEXT):
+        return False
+    return folder.rpartition("/")[2] == "LICENSES" or bool(_NOTICE.fullmatch(name))
+
+
+def is_own_notice(path: str) -> bool:
+    """The same of a wheel or an archive: at its root, or in a wheel's own list of licences."""
+    inner = re.sub(r"^[^/]+\.dist-info/", "", path)
+    return bool(_WHEELS_OWN.fullmatch(path)) or ("/" not in inner and is_notice(inner))
+
+
+def nearest(notices: Sequence[str]) -> list[str]:
+    """The notices of a component itself, not of what it vendors: those that lie least deep."""
+    least = min((path.count("/") for path in notices), default=0)
+    return [path for path in notices if path.count("/") == least]
+
+
+def compiled(
+    notices: Mapping[str, Sequence[str]], named: Mapping[str, Iterable[str]], root: str
+) -> dict[str, dict[str, set[str]]]:
+    """Component -> folder in it -> the artifacts that have code of it: '' for the whole component, and each folder of vendored
+    code, which is one with a licence of its own.
+
+    `notices` are those of each component, by their names in it; `named` the paths below `root`, where components lie, that each
+    artifact's debug information names.
+    """
+    folders = {
+        ref: {name.rpartition("/")[0] for name in set(names) - set(nearest(names))} - {""}
+        for ref, names in notices.items()
+    }
+    found: dict[str, dict[str, set[str]]] = {}
+    for artifact, paths in named.items():
+        for path in paths:
+            ref = _deepest(path.removeprefix(f"{root}/"), folders)
+            if ref:
+                inner = path.removeprefix(f"{root}/{ref}/")
+                for folder in {"", _deepest(inner, folders[ref])}:
+                    found.setdefault(ref, {}).setdefault(folder, set()).add(artifact)
+    return found
+
+
+def _deepest(path: str, folders: Iterable[str]) -> str:
+    """The longest of these folders that a path lies in, '' for none."""
+    return max((f for f in folders if f"{path}/".startswith(f"{f}/")), key=len, default="")
+
+
+def notice_name(path: str) -> str:
+    """A notice's name below its component's folder: a wheel's own folder is left out of it."""
+    found = _WHEELS_OWN.fullmatch(path)
+    return found[1] if found else re.sub(r"^[^/]+\.dist-info/", "", path)
+
+
+def public_url(url: str) -> str:
+    """An address as one may print it: without a password; '' for a path of this machine."""
+    if "://" not in url:
+        return ""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return ""
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def renamed(text: str, names: Sequence[tuple[str, str]]) -> str:
+    """A text with folders of this machine under the names that they have on none: longest first, whole names only."""
+    for real, name in sorted(names, key=lambda pair: -len(pair[0])):
+        text = re.sub(rf"{re.escape(real)}(?![\w.-])", lambda _, name=name: name, text)  # type: ignore[misc]
+    return text
+
+
+def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A step of a plan as any machine would print it. How many compilers run at once, and whether a cache spares some, is no
+    part of it."""
+    if isinstance(step, Checkout):
+        to = renamed(str(step.folder), names).rstrip("/")
+        return {"checkout": to, "gitTree": step.tree, "exclude": list(step.exclude)}
+    if isinstance(step, Copy):
+        return {"copy": renamed(str(step.source), names), "to": renamed(str(step.to), names)}
+    return _plain_command(step, names)
+
+
+def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    argv = [renamed(word, names) for word in step.argv if not _caching(word)]
+    for at, word in enumerate(argv[:-1]):
+        if word == "--parallel":
+            argv[at + 1] = "{jobs}"
+    return {
+        "phase": step.phase,
+        "argv": argv,
+        "cwd": renamed(str(step.cwd), names),
+        "env": {key: _plain_value(key, value, names) for key, value in step.env if key not in CACHING},
+    }
+
+
+def _caching(word: str) -> bool:
+    """Whether a word of cmake's puts the compile cache before the assembler."""
+    return word.startswith("-DCMAKE_ASM_COMPILE_OBJECT=") and word.endswith(f" {ASSEMBLE}")
+
+
+def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:
+    found = renamed(value, names)
+    if key != "PATH":
+        return found
+    # The plan sorts the tools' folders by where they lie here.
+    folders = found.split(":")
+    return ":".join([*sorted(f for f in folders if f.startswith("/kz/")), *(f for f in folders if not f.startswith("/kz/"))])  # fmt: skip
+
+
+def statement(
+    subjects: Mapping[str, str],
+    components: Sequence[Component],
+    external: Mapping[str, Any],
+    internal: Mapping[str, Any],
+    image: Mapping[str, str] | None,
+    version: str,
+    build_type: str = BUILD_TYPE,
+) -> dict[str, Any]:
+    """The in-toto statement with SLSA's provenance, version 1. `subjects` maps a file's name to its sha256."""
+    resolved = [_descriptor(c) for c in components]
+    for component in components:
+        resolved += [
+            {"name": path, "digest": {"sha256": sha256}, "annotations": {"kind": "patch", "of": component.ref}}
+            for path, sha256 in component.patches
+        ]
+    if image:
+        named = {"name": image["name"], "digest": {"sha256": image["digest"].removeprefix("sha256:")}}
+        resolved.append({**named, "annotations": {"kind": "image"}})
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in sorted(subjects.items())],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": build_type,
+                "externalParameters": dict(external),
+                "internalParameters": dict(internal),
+                "resolvedDependencies": resolved,
+            },
+            "runDetails": {"builder": {"id": BUILDER, "version": {"kz_build": version}}},
+        },
+    }
+
+
+def _descriptor(component: Component) -> dict[str, Any]:
+    annotations: dict[str, Any] = {"kind": component.kind, "version": component.version}
+    if component.patched:
+        annotations["patched"] = dict(component.patched)
+    if component.note:
+        annotations["note"] = component.note
+    found: dict[str, Any] = {"name": component.ref, "annotations": annotations}
+    if component.uri:
+        found["uri"] = component.uri
+    if component.digests:
+        found["digest"] = dict(component.digests)
+    return found
+
+
+def sums_text(files: Mapping[str, str]) -> str:
+    """SHA256SUMS of name -> sha256, as `sha256sum -c` reads it."""
+    return "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(files.items()))
+
+
+def parse_sums(text: str) -> dict[str, str]:
+    """name -> sha256. Raises ValueError naming the line that no build writes."""
+    found: dict[str, str] = {}
+    for number, row in enumerate(text.splitlines(), 1):
+        match = re.fullmatch(r"([0-9a-f]{64})  ([^/\0][^\0]*)", row)
+        if not match or ".." in match[2].split("/"):
+            raise ValueError(f"line {number} is not `<sha256>  <file>`")
+        if match[2] in found:
+            raise ValueError(f"line {number} names {match[2]} again")
+        found[match[2]] = match[1]
+    return found

@@ -1,0 +1,1 @@
+"""What is built from: fetch, store, integrity, clones, licences, installed SDKs."""

@@ -1,0 +1,138 @@
+"""The store's partial clones: commits, blobs in one request, submodules, and files imported as commits."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from kz_build.core import locks
+from kz_build.core.errors import ConfigError
+from kz_build.core.paths import excluded
+from kz_build.core.process import run
+from kz_build.core.progress import Watch
+from kz_build.core.rules import bad_address, bad_folder
+from kz_build.git import fast_import
+from kz_build.git import repository as git
+from kz_build.git import tree_lookup as trees
+from kz_build.git.cat_file import ObjectsMissing
+from kz_build.git.object_types import Blob
+from kz_build.pins.pins import Source, digest_of
+from kz_build.sources import store
+from kz_build.sources.fetched import TreeAt
+
+
+def clone(root: Path, path: str, url: str, watch: Watch | None = None) -> git.Repository:
+    """The store's partial clone of an address, named after the last part of `path`; it may not be made yet."""
+    return git.Repository(git.repository_path(root, Path(path).name, url), watch, url)
+
+
+def fetch_commit(
+    root: Path, name: str, url: str, commit: str, version: str, *, history: bool, watch: Watch | None = None
+) -> git.Repository:
+    """The store's partial clone of an address, with this commit and its trees in it."""
+    repo = clone(root, name, url, watch)
+    if not repo.has(commit):
+        with locks.locked(root, repo.path.name, repo.watch):
+            repo.create()
+            if not repo.has(commit):
+                repo.fetch_commit(commit, version, history=history)
+    return repo
+
+
+def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], only: frozenset[str] | None) -> None:
+    """Bring the blobs that a verb needs, all in one request: every file but the excluded, or just `only`."""
+    marker = repo.path / "kz-whole" / f"{commit}-{digest_of(list(exclude))[:8]}"
+    if only is None and marker.exists():
+        return
+    with locks.locked(root, repo.path.name, repo.watch):
+        files = [e for e in repo.entries(commit, exclude) if not e.submodule]
+        repo.fetch_blobs({e.id for e in files if only is None or e.path in only})
+        if only is None:
+            marker.parent.mkdir(exist_ok=True)
+            marker.touch()
+
+
+def import_folder(root: Path, path: str, folder: Path, watch: Watch | None = None) -> TreeAt:
+    """A folder's content as a commit in the store."""
+    return import_files(root, path, store.folder_files(folder), "a folder", watch)
+
+
+def import_files(root: Path, path: str, files: dict[str, Blob], message: str, watch: Watch | None = None) -> TreeAt:
+    """Files as a commit in the store; the same files give the same commit anywhere."""
+    repo = git.Repository(git.contents_path(root), watch)
+    with locks.locked(root, repo.path.name, repo.watch):
+        repo.create()
+        commit = repo.fast_import(fast_import.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
+        repo.git("update-ref", "--end-of-options", f"refs/kz/{commit}", commit)
+    return TreeAt(path, repo.path, commit, repo.tree_id(commit))
+
+
+def submodules_of(
+    root: Path, repo: git.Repository, commit: str, source: Source, overrides: Collection[str] = ()
+) -> list[tuple[str, str, str]]:
+    """(path, url, commit) of the submodules that a source names, and all those nested in them."""
+    found: list[tuple[str, str, str]] = []
+
+    def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str] | None) -> None:
+        for path, url, link in links(root, repo, commit):
+            full = f"{prefix}{path}"
+            if (
+                (wanted is not None and path not in wanted)
+                or full in overrides
+                or excluded(full, source.list("exclude"))
+            ):
+                continue
+            found.append((full, url, link))
+            inner = fetch_commit(root, path, url, link, link, history=False, watch=repo.watch)
+            visit(inner, link, full + "/", None)
+
+    visit(repo, commit, "", source.list("submodules"))
+    return found
+
+
+def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = ()) -> list[tuple[str, str, str]]:
+    """(path, url, commit) of a commit's own submodules, or of those among `only`, by .gitmodules and gitlinks."""
+    gitlinks = {e.path: e.id for e in repo.entries(commit, only=only) if e.submodule}
+    if not gitlinks:
+        return []
+    try:
+        blob = _gitmodules(repo, commit)
+    except ObjectsMissing:
+        fill(root, repo, commit, (), frozenset({".gitmodules"}))
+        blob = _gitmodules(repo, commit)
+    urls = _addresses(repo, blob.data if blob else b"")
+    if unknown := sorted(set(gitlinks) - set(urls)):
+        raise ConfigError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
+    for path in sorted(gitlinks):
+        for what, wrong in ((path, bad_folder(path)), (urls[path], bad_address(urls[path]))):
+            if wrong:
+                said = f"{repo.path.name} {commit}: .gitmodules has {what!r}, which kz refuses: it {wrong}"
+                raise ConfigError(said, hint="pin another version of this source")
+    return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]
+
+
+def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
+    """Path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
+    argv = repo.argv("config", "--file=-", "-z", "--get-regexp", r"^submodule\..*\.(path|url)$")
+    found: dict[str, dict[str, str]] = {}
+    for row in run(argv, env=git.local_environment(), stdin=gitmodules).stdout.split(b"\0"):
+        key, _, value = os.fsdecode(row).partition("\n")
+        name, _, field = key.rpartition(".")
+        found.setdefault(name, {})[field] = value
+    return {own["path"]: _absolute(repo, own["url"]) for own in found.values() if own.keys() >= {"path", "url"}}
+
+
+def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:
+    with repo.objects() as objects:
+        return trees.read_paths(objects, commit, [".gitmodules"])[".gitmodules"]
+
+
+def _absolute(repo: git.Repository, url: str) -> str:
+    """A submodule's address; `../other.git` is beside its superproject (gitmodules(5))."""
+    if not url.startswith(("./", "../")):
+        return url
+    own = urlsplit(repo.git("config", "remote.origin.url").decode().strip())
+    return urlunsplit(own._replace(path=posixpath.normpath(posixpath.join(own.path, url))))

@@ -1,0 +1,251 @@
+"""fetch: pins and lock -> sources, their bytes proved equal to the lock.
+
+All that is missing on this machine is listed before anything is downloaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kz_build.core import locks
+from kz_build.core.env import index_url
+from kz_build.core.errors import ConfigError, LockError, MissingError
+from kz_build.core.paths import below
+from kz_build.core.progress import Watch
+from kz_build.git import remote
+from kz_build.pins.pins import Source
+from kz_build.pins.project import Project
+from kz_build.sources import clones, installed_sdk, integrity, store
+from kz_build.sources.accept import not_accepted, proved
+from kz_build.sources.fetched import Fetched, TreeAt
+from kz_build.sources.preflight import missing_sources
+from kz_build.sources.prove import part_of
+from kz_build.sources.request import (
+    Request,
+    archive_url,
+    file_entry,
+    lock_holds,
+    unknown_submodules,
+    wanted_commits,
+)
+
+
+def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
+    """Bring every named source of a line. Raises MissingError, LockError or CommandError; what came before stays."""
+    check_installed(project, request)
+    missing = (*not_accepted(project, request), *missing_sources(project, request))
+    if missing:
+        raise MissingError(missing)
+    check_known(project, request)
+    return tuple(_bring(project, request, project.pins.source(name)) for name in request.names)
+
+
+def check_installed(project: Project, request: Request) -> None:
+    """Raise LockError for an installed SDK of another version, before anything is downloaded for the others."""
+    for name in request.names:
+        source = project.pins.source(name)
+        if (options := source.options.get("installed")) and (found := installed_sdk.installed_folder(options["env"])):
+            _installed(request, source, project.pins.line(request.line)[name], *found)
+
+
+def check_known(project: Project, request: Request) -> None:
+    """Raise LockError with every fact that a fetch needs and nobody has computed yet, before anything is downloaded."""
+    lacks: list[str] = []
+    trust: list[str] = []
+    for name in request.names:
+        source = project.pins.source(name)
+        if source.kind == "git":
+            if request.paths is None and lock_holds(project, request.line, source):
+                lacks += [f"what is nested in {name}/{path}" for path in unknown_submodules(project, request, source)]
+        elif source.kind != "folder" and not _is_installed(source):
+            entry = file_entry(project, request.line, source)
+            lacking = [] if entry is None or entry.get("sha256") else ["digest"]
+            if entry is not None and source.options.get("licence") and not entry.get("licence"):
+                lacking.append("licence's digest")
+            if lacking:
+                lacks.append(f"the {' and the '.join(lacking)} of {name} {project.pins.line(request.line)[name]}")
+                trust.append(name)
+    if lacks:
+        command = " ".join(["kz lock --write", *(f"--trust {name}" for name in trust)])
+        raise LockError(
+            "\n  ".join(["pins.lock does not know, because nobody who locked could reach it:", *lacks]),
+            hint=f"{command}; or name copies in pins.local.yaml",
+        )
+
+
+def _is_installed(source: Source) -> bool:
+    options = source.options.get("installed")
+    return bool(options and installed_sdk.installed_folder(options["env"]))
+
+
+def _bring(project: Project, request: Request, source: Source) -> Fetched:
+    version = project.pins.line(request.line).get(source.name)
+    if version is None:
+        raise ConfigError(
+            f"line {request.line} has no version of {source.name}", hint="add it under `lines` in pins.yaml"
+        )
+    if source.kind == "git":
+        return _bring_git(project, request, source, version)
+    if source.kind == "folder":
+        folder = Path(source.location).expanduser()
+        if not folder.is_dir():
+            raise ConfigError(
+                f"the folder of {source.name}, {folder}, is not there", hint="mend `sources` in pins.local.yaml"
+            )
+        tree = clones.import_folder(project.store, "", folder, request.watch)
+        return Fetched(
+            source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine"
+        )
+    if (options := source.options.get("installed")) and (found := installed_sdk.installed_folder(options["env"])):
+        return _installed(request, source, version, *found)
+    return _bring_file(project, request, source, version)
+
+
+def _installed(request: Request, source: Source, version: str, variable: str, folder: Path) -> Fetched:
+    options = source.options["installed"]
+    published = source.options["published"].get(version) or {}
+    wanted = published.get("revision") or version
+    found = installed_sdk.revision(folder, options["identity"])
+    if found == wanted:
+        return Fetched(source.name, "archive", version, f"installed {found}", folder=folder)
+    said = f"says it is {found}" if found else f"has no {options['identity']} that says which version it is"
+    if source.name not in request.allow_unpinned:
+        raise LockError(
+            f"{variable}={folder} {said}; the pin is {version} ({wanted})",
+            hint=f"install {source.name} {version}, unset {variable} so that kz downloads it, or accept this one: --allow-unpinned {source.name}",
+        )
+    return Fetched(
+        source.name,
+        "archive",
+        version,
+        f"installed {found or 'unknown'}",
+        folder=folder,
+        note=f"not the pinned version: it {said}",
+    )
+
+
+def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
+    file = stored(project, request.line, source, request.watch)
+    if source.options.get("licence"):
+        proved(source, file)
+    folder = integrity.unpacked(project.store, file.name, *part_of(source, version))
+    lay: dict[str, str] = source.options.get("lay") or {}
+    return Fetched(
+        source.name,
+        source.kind,
+        version,
+        f"sha256 {file.name}",
+        (),
+        folder,
+        file,
+        "overridden in pins.local.yaml" if file_entry(project, request.line, source) is None else "",
+        store.laid(project.store, folder, lay) if lay else None,
+    )
+
+
+def stored(project: Project, line: str, source: Source, watch: Watch) -> Path:
+    """A wheel or archive of a line in the store, downloaded where it is not there, its bytes the lock's."""
+    entry = file_entry(project, line, source)
+    digest = str(entry["sha256"]) if entry else download(project, line, source, watch, again=False)
+    if not store.stored_file(project.store, digest).exists():
+        download(project, line, source, watch, digest)
+    return store.stored_file(project.store, digest)
+
+
+def download(
+    project: Project, line: str, source: Source, watch: Watch, expected: str = "", *, again: bool = True
+) -> str:
+    """Bring a wheel or archive into the store; gives its sha256. What upstream publishes about it is checked too.
+
+    Without `again`, what once came from that very address is taken as it is: for overrides, which no lock holds.
+    """
+    from kz_build.core import http  # requests costs 160 ms
+
+    version = project.pins.line(line)[source.name]
+    if source.kind == "wheel":
+        wheel = http.find_wheel(index_url(source.options["index"]), source.location, version, source.options["tag"])
+        url, published = wheel.url, {"sha256": wheel.sha256}
+    else:
+        url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
+    part = store.partial_file(project.store, url)
+    with locks.locked(project.store, part.name, watch):
+        known = expected or ("" if again else store.once_from(project.store, url))
+        if known and store.stored_file(project.store, known).exists():
+            return known
+        http.download(url, part, watch)
+        if sha1 := published.get("sha1"):
+            _check_sha1(part, sha1, source.name)
+        if published.get("sha256") and expected and published["sha256"] != expected:
+            raise LockError(
+                f"upstream says {source.name} {version} has sha256 {published['sha256']}, pins.lock says {expected}",
+                hint="a release must not change. If you trust the new file: kz lock --write --trust " + source.name,
+            )
+        digest = store.adopt(project.store, part, expected or published.get("sha256", ""), source.name)
+        store.remember(project.store, url, digest)
+        return digest
+
+
+def _check_sha1(path: Path, expected: str, name: str) -> None:
+    import hashlib
+
+    found = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+    if found != expected:
+        path.unlink()
+        raise LockError(
+            f"{name} has sha1 {found}, upstream publishes {expected}",
+            hint="nothing was kept; is something between you and upstream?",
+        )
+
+
+def _bring_git(project: Project, request: Request, source: Source, version: str) -> Fetched:
+    overridden = project.pins.overridden(request.line, source.name)
+    note = "overridden in pins.local.yaml" if overridden else ""
+    if request.paths is None and (changed := project.pins.submodule_overrides(source.name)):
+        note = note or f"submodules overridden: {', '.join(sorted(changed))}"
+    commits = wanted_commits(project, request, source)
+    url, commit = commits[0][1], commits[0][2]
+    locked_tree = ""
+    if overridden and not lock_holds(project, request.line, source):
+        commit = remote.resolve(url, commit)
+    else:
+        locked_tree = str(project.locked(request.line, source.name)["tree"])
+    exclude = source.list("exclude")
+    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
+    tree = root.tree_id(commit)
+    if locked_tree and tree != locked_tree:
+        raise LockError(
+            f"{source.name} {commit} has tree {tree}, pins.lock says {locked_tree}",
+            hint="the lock was edited by hand: kz lock --write",
+        )
+    only = None if request.paths is None else request.paths.get(source.name, frozenset())
+    clones.fill(project.store, root, commit, exclude, only)
+    trees = [TreeAt("", root.path, commit, tree, exclude)]
+    if request.paths is None:
+        if not locked_tree:
+            commits += clones.submodules_of(
+                project.store, root, commit, source, project.pins.submodule_overrides(source.name)
+            )
+        trees += _bring_submodules(project, source, commits[1:], request.watch)
+    return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
+
+
+def _bring_submodules(
+    project: Project, source: Source, commits: Sequence[tuple[str, str, str]], watch: Watch
+) -> list[TreeAt]:
+    trees = []
+    for path, url, commit in commits:
+        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False, watch=watch)
+        exclude = below(source.list("exclude"), path)
+        clones.fill(project.store, repo, commit, exclude, None)
+        trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit), exclude))
+    for path, override in project.pins.submodule_overrides(source.name).items():
+        if override.get("folder"):
+            folder = Path(override["folder"]).expanduser()
+            if not folder.is_dir():
+                raise ConfigError(
+                    f"the folder of submodule {path}, {folder}, is not there",
+                    hint="mend `submodules` in pins.local.yaml",
+                )
+            trees.append(clones.import_folder(project.store, path, folder, watch))
+    return sorted(trees, key=lambda t: t.path)

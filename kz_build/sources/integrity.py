@@ -1,0 +1,177 @@
+"""What the store holds, proved: files by their digest, folders by their archive, git's objects by their ids.
+
+A proof leaves a seal: size, times and inode of every file, as the kernel has them. While they are the same the proof holds.
+A file that was written to, replaced or dated back has another change time; a disk that rots has not: `kz store verify`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from filecmp import cmp
+from pathlib import Path
+
+from kz_build.core.errors import LockError, StorageError
+from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
+from kz_build.core.process import run
+from kz_build.git.repository import local_environment
+from kz_build.sources.store import stored_file, unpack, unpack_once, unpacked_folder
+
+Stamp = list[int]
+"""Size in bytes, time of change of the content and of the file itself in ns, inode, mode."""
+
+
+def prove_file(store: Path, sha256: str, *, again: bool = False) -> None:
+    """Raise LockError where a stored file is not the one of its name. `again`: whatever its seal says."""
+    path = stored_file(store, sha256)
+    now = {"": _stamp(path)}
+    if not again and _sealed(store, path) == now:
+        return
+    if (found := sha256_file(path)) != sha256:
+        raise _tampered(store, path, f"has sha256 {found}")
+    _seal(store, path, now)
+
+
+def prove_unpacked(store: Path, folder: Path, root: str, only: Sequence[str], *, again: bool = False) -> None:
+    """Raise LockError where an unpacked folder is not what its archive holds; the archive is proved with it."""
+    sha256 = folder.name[:64]
+    prove_file(store, sha256, again=again)
+    now = _stamps(folder)
+    if not again and _sealed(store, folder) == now:
+        return
+    with disk_errors(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".proof-") as made:
+        unpack(stored_file(store, sha256), Path(made), root, only)
+        odd = sorted(_differences(Path(made), folder))
+    if odd:
+        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+        raise _tampered(store, folder, f"{odd[0]} is not as in its archive{more}")
+    _seal(store, folder, now)
+
+
+def unpacked(store: Path, sha256: str, root: str, only: Sequence[str]) -> Path:
+    """Folder with an archive's content. One unpacked just now, of an archive just proved, needs no other proof."""
+    prove_file(store, sha256)
+    folder = unpacked_folder(store, sha256, root, only)
+    if not folder.is_dir():
+        unpack_once(store, sha256, root, only)
+        _seal(store, folder, _stamps(folder))
+    return folder
+
+
+def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
+    """Raise LockError where an object of a repository is not what its id says. Objects that a partial clone lacks are none."""
+    objects = path / "objects"
+    if (objects / "info" / "alternates").exists():
+        raise _tampered(store, path, "borrows objects from elsewhere (objects/info/alternates)")
+    if not objects.is_dir():
+        raise _tampered(store, path, "has no folder objects")
+    now = _stamps(objects)
+    before = {} if again else _sealed(store, path)
+    changed = [name for name in now if before.get(name) != now[name]]
+    for name in changed:
+        if len(name) == 41 and name[2] == "/":
+            _prove_loose(store, path, name)
+    # A pack is judged by its index, and an index with its pack.
+    packs = sorted({name.rpartition(".")[0] for name in changed if name.endswith((".pack", ".idx"))})
+    for start in range(0, len(packs), 200):
+        indexes = (str(objects / f"{pack}.idx") for pack in packs[start : start + 200])
+        _prove_git(store, path, ["verify-pack", "--end-of-options", *indexes])
+    if any(name.endswith("multi-pack-index") for name in changed):
+        _prove_git(store, path, ["multi-pack-index", "verify", "--no-progress"])
+    if changed or before.keys() != now.keys():
+        _seal(store, path, now)
+
+
+def _prove_loose(store: Path, path: Path, name: str) -> None:
+    try:
+        data = zlib.decompress((path / "objects" / name).read_bytes())
+    except (zlib.error, FileNotFoundError) as error:
+        raise _tampered(store, path, f"the object {name.replace('/', '')} cannot be read: {error}") from error
+    if hashlib.sha1(data, usedforsecurity=False).hexdigest() != name.replace("/", ""):
+        raise _tampered(store, path, f"the object {name.replace('/', '')} is another one")
+
+
+def _prove_git(store: Path, path: Path, words: Sequence[str]) -> None:
+    done = run(["git", f"--git-dir={path}", *words], env=local_environment())
+    if done.code != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().replace(f"{path}/", "")
+        raise _tampered(store, path, f"git {words[0]} says: {said or done.code}")
+
+
+def _tampered(store: Path, path: Path, said: str) -> LockError:
+    return LockError(
+        f"the store's {path.relative_to(store)} was changed or damaged: {said}",
+        hint=f"nothing of it was used. Remove it and kz fetches it again: rm -rf {path}",
+    )
+
+
+def _differences(right: Path, found: Path) -> Iterator[str]:
+    wanted, there = dict(_kinds(right)), dict(_kinds(found))
+    yield from (name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
+    for name, kind in wanted.items():
+        if kind == there.get(name) and kind[0] == "file" and not cmp(right / name, found / name, shallow=False):
+            yield name
+
+
+def _kinds(folder: Path) -> Iterator[tuple[str, tuple[str, object]]]:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            yield name, ("link", os.readlink(path))
+        elif path.is_file():
+            yield name, ("file", (path.stat().st_size, bool(path.stat().st_mode & 0o111)))
+        elif not path.is_dir():
+            yield name, ("other", 0)
+
+
+def _stamps(folder: Path) -> dict[str, Stamp]:
+    """Of every file below a folder. Folders themselves change when files come and go, which the names tell."""
+    found = {}
+    start = len(str(folder)) + 1
+    stack = [str(folder)]
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    stack.append(entry.path)
+                elif not entry.name.startswith("tmp_"):  # what another process's git is just writing
+                    found[entry.path[start:]] = _facts(entry.stat(follow_symlinks=False))
+    return found
+
+
+def _stamp(path: Path) -> Stamp:
+    return _facts(path.lstat())
+
+
+def _facts(stat: os.stat_result) -> Stamp:
+    return [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_mode]
+
+
+def seal_file(store: Path, path: Path) -> Path:
+    """Where the seal of an entry lies. It is touched when it is asked: gc goes by that."""
+    return store / "seals" / f"{path.parent.name}-{path.name}.json"
+
+
+def _sealed(store: Path, path: Path) -> dict[str, Stamp]:
+    try:
+        found: dict[str, Stamp] = json.loads(seal_file(store, path).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    with contextlib.suppress(OSError):  # a store that one may only read
+        os.utime(seal_file(store, path))
+    return found
+
+
+def _seal(store: Path, path: Path, stamps: dict[str, Stamp]) -> None:
+    with contextlib.suppress(StorageError):  # without a seal it is proved again the next time
+        write_atomic(seal_file(store, path), json.dumps(stamps, separators=(",", ":")).encode())
+
+
+def unseal(store: Path, path: Path) -> None:
+    """Forget a proof, with what it was about."""
+    remove(seal_file(store, path))

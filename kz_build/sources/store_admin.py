@@ -1,0 +1,169 @@
+"""store: what is in it, whether it still is what it says, and what no project needs any more."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.core import files, locks
+from kz_build.core.errors import LockError
+from kz_build.core.result import CheckResult, Status
+from kz_build.git import repository as git
+from kz_build.pins.project import Project
+from kz_build.sources import clones, integrity, store
+from kz_build.sources.prove import part_of
+
+CONTENT = ("git", "sha256", "unpacked")
+"""Folders whose entries are proved, each with a seal."""
+REMADE = (
+    "partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "environments", "laid", "probes",
+)  # fmt: skip
+"""Folders of what commands make anew."""
+DAY = 86400.0
+PACKS = 50
+"""More packs than this in one repository make git slow; its own gc has the same limit (gc.autoPackLimit)."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in the store. `size` in bytes; `used`: last fetched, built from or changed, in seconds since 1970;
+    `needed_by`: lines and sources of the given projects' locks, `line/source`."""
+
+    kind: str
+    name: str
+    size: int
+    used: float
+    needed_by: tuple[str, ...]
+
+
+def entries(projects: Sequence[Project]) -> tuple[Entry, ...]:
+    """All that lies in the store of these projects, biggest first within its kind."""
+    root = projects[0].store
+    needed = _needed(projects)
+    found = []
+    for kind in sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")):
+        if kind in CONTENT:
+            paths = [path for path in (root / kind).iterdir() if not path.name.startswith(".")]  # not one in the making
+            made = [_entry(root, kind, path, needed) for path in paths]
+            found += sorted(made, key=lambda e: (-e.size, e.name))
+        elif kind != "locks":
+            found.append(Entry(kind, "", _size(root / kind), _changed(root / kind), ()))
+    return tuple(found)
+
+
+def _entry(root: Path, kind: str, path: Path, needed: Mapping[Path, tuple[str, ...]]) -> Entry:
+    marks = [path, integrity.seal_file(root, path), path / "objects" / "pack"]
+    used = max(_changed(mark) for mark in marks)
+    return Entry(kind, path.name, _size(path), used, needed.get(path, ()))
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _size(path: Path) -> int:
+    if not path.is_dir() or path.is_symlink():
+        return path.lstat().st_size
+    return sum(p.lstat().st_size for p in path.rglob("*") if p.is_symlink() or p.is_file())
+
+
+def _needed(projects: Sequence[Project]) -> dict[Path, tuple[str, ...]]:
+    """Path in the store -> who needs it."""
+    found: dict[Path, set[str]] = {git.contents_path(projects[0].store): {"wheels and folders as commits"}}
+    for project in projects:
+        for line in project.pins.lines:
+            for name in project.pins.line(line):
+                for path in _paths(project, line, name):
+                    found.setdefault(path, set()).add(f"{line}/{name}")
+    return {path: tuple(sorted(who)) for path, who in found.items()}
+
+
+def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
+    source, entry = project.pins.source(name), project.lock.entry(line, name) or {}
+    root = project.store
+    if source.kind == "git":
+        yield clones.clone(root, name, project.git_url(source)).path
+        for path, sub in (entry.get("submodules") or {}).items():
+            yield clones.clone(root, path, project.address(sub["url"])).path
+        for path, override in project.pins.submodule_overrides(name).items():
+            if override.get("git"):
+                yield clones.clone(root, path, project.address(override["git"])).path
+    elif sha256 := entry.get("sha256"):
+        yield store.stored_file(root, sha256)
+        yield store.unpacked_folder(root, sha256, *part_of(source, project.pins.line(line)[name]))
+
+
+def verify(projects: Sequence[Project]) -> tuple[CheckResult, ...]:
+    """Every file, folder and repository read again, whatever its seal says."""
+    root = projects[0].store
+    parts = {
+        store.unpacked_folder(root, entry["sha256"], *part): part
+        for project in projects
+        for line in project.pins.lines
+        for name, version in project.pins.line(line).items()
+        if (entry := project.lock.entry(line, name)) and entry.get("sha256")
+        for part in [part_of(project.pins.source(name), version)]
+    }
+    return tuple(_verified(root, e, parts) for e in entries(projects) if e.kind in CONTENT)
+
+
+def _verified(root: Path, entry: Entry, parts: Mapping[Path, tuple[str, tuple[str, ...]]]) -> CheckResult:
+    name, path = f"{entry.kind}/{entry.name}", root / entry.kind / entry.name
+    part = parts.get(path, ("", ()) if re.fullmatch("[0-9a-f]{64}", entry.name) else None)
+    try:
+        if entry.kind == "sha256":
+            integrity.prove_file(root, entry.name, again=True)
+        elif entry.kind == "git":
+            integrity.prove_repository(root, path, again=True)
+        elif part is None:
+            return CheckResult(name, "store", Status.SKIP, "no project named says which part of its archive it is", False)  # fmt: skip
+        elif not store.stored_file(root, entry.name[:64]).is_file():
+            return CheckResult(name, "store", Status.SKIP, "its archive is not in the store", False)
+        else:
+            integrity.prove_unpacked(root, path, *part, again=True)
+    except LockError as error:
+        return CheckResult(name, "store", Status.FAIL, str(error), True)
+    return CheckResult(name, "store", Status.PASS, f"{entry.size:,} B", True)
+
+
+def unneeded(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
+    """What no lock of these projects needs and nobody has used for so many days."""
+    before = time.time() - days * DAY
+    root = projects[0].store
+    found = [e for e in entries(projects) if e.kind in CONTENT and not e.needed_by and e.used < before]
+    for kind in REMADE:
+        if (root / kind).is_dir():
+            old = [p for p in (root / kind).iterdir() if _changed(p) < before and not _leads(root, kind, p)]
+            found += [Entry(kind, p.name, _size(p), _changed(p), ()) for p in old]
+    return tuple(found)
+
+
+def _leads(root: Path, kind: str, path: Path) -> bool:
+    """Whether this notes where a file came from that is still there."""
+    return kind == "addresses" and store.stored_file(root, path.read_text()).is_file()
+
+
+def collect(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
+    """Remove what `unneeded` names, and join the many packs of clones, while no other kz uses the store: StorageError where
+    one does."""
+    root = projects[0].store
+    with locks.alone(root):
+        for leftover in (*root.glob(".gone-*"), *(p for kind in CONTENT for p in (root / kind).glob(".*"))):
+            files.remove(leftover)  # of a process that was killed: none is alive
+        found = unneeded(projects, days)
+        for entry in found:
+            path = root / entry.kind / entry.name
+            gone = root / f".gone-{entry.kind}-{entry.name}"
+            path.rename(gone)
+            integrity.unseal(root, path)
+            files.remove(gone)
+        for path in (root / "git").glob("*.git"):
+            if (clone := git.Repository(path)).packs() > PACKS:
+                clone.repack()
+    return found

@@ -1,0 +1,1 @@
+"""A project's patch stacks: files, apply, verdicts, rebase, edit, import, submit, lock."""

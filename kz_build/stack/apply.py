@@ -1,0 +1,126 @@
+"""apply: sources + stacks -> trees, as git objects, their ids compared with the lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kz_build.core.errors import ConflictError, LockError, Problem
+from kz_build.git import fast_import
+from kz_build.git import repository as git
+from kz_build.git import tree_lookup as trees
+from kz_build.git.object_types import Blob
+from kz_build.patch.apply import Applied, Refused, Stack, content
+from kz_build.patch.attempt import apply_stack
+from kz_build.patch.intent_checks import evaluate
+from kz_build.patch.place import shown
+from kz_build.pins.project import Project
+from kz_build.sources.fetched import Tree
+from kz_build.stack.files import stack_sources
+from kz_build.stack.pinned import carried, reading
+
+if TYPE_CHECKING:
+    from kz_build.core.progress import Watch
+
+ENGINE = "2"
+"""Part of the name of every result: a change of the rules that could change a tree must change it."""
+
+
+def apply(
+    project: Project, line: str, watch: Watch | None = None, only: Sequence[str] | None = None
+) -> tuple[Tree, ...]:
+    """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all patches and checks that fail, LockError for other trees."""
+    project.pins.line(line)
+    names = stack_sources(project, line)
+    return _proved(project, line, [name for name in names if only is None or name in only], watch)
+
+
+def apply_source(project: Project, line: str, name: str, watch: Watch | None = None) -> tuple[Tree, Path]:
+    """Apply the stack of one source; gives its tree and the repository that holds it."""
+    tree = _proved(project, line, (name,), watch)[0]
+    return tree, tree.repository
+
+
+def _proved(project: Project, line: str, names: Sequence[str], watch: Watch | None) -> tuple[Tree, ...]:
+    trees = []
+    problems: list[Problem] = []
+    for name in names:
+        held = carried(project, line, name, watch=watch)
+        tree, found = reading(project, held, lambda c: apply_to(c.repository, c.base, c.stack, c.locked))
+        problems += found
+        if tree:
+            trees.append(tree)
+    if problems:
+        raise ConflictError(
+            "\n".join(["the stack does not hold:", *(f"  {p}" for p in problems)]),
+            hint="nothing was changed; mend the patch named first, those after it were tried without it",
+        )
+    for tree in trees:
+        if tree.locked is not None and tree.locked != tree.tree:
+            raise LockError(
+                f"{tree.source} of {line} with its stack has tree {tree.tree}, pins.lock says {tree.locked or '(unknown)'}",
+                hint=f"did the stack change on purpose? kz lock --write --line {line}",
+            )
+    return tuple(trees)
+
+
+def apply_to(
+    repository: git.Repository, base: str, stack: Stack, locked: str | None
+) -> tuple[Tree | None, list[Problem]]:
+    """Apply one stack to a commit: its tree, or the problems of all its patches and checks."""
+    paths = stack.touched
+    ref = f"refs/kz/stack/{ENGINE}-{base[:16]}-{stack.digest[:16]}"
+    with repository.objects() as objects:
+        before = trees.read_paths(objects, base, paths)
+        outcomes = apply_stack(stack.patches, before.get)
+        problems = [_refusal(stack, o, base) for o in outcomes if isinstance(o, Refused)]
+        applied = [o for o in outcomes if isinstance(o, Applied)]
+        problems += _intents(stack, before, applied, {o.patch.slug for o in outcomes if isinstance(o, Refused)})
+        if problems:
+            return None, problems
+        done = objects.get(ref) if applied else None
+        commit = done[0] if done else _write(repository, base, applied, ref)
+        got = objects.get(f"{commit}^{{tree}}")
+        assert got is not None
+    states = tuple((o.patch.name, _state(o)) for o in applied)
+    return Tree(stack.source, repository.path, base, commit, got[0], locked, states), []
+
+
+def _write(repository: git.Repository, base: str, applied: Sequence[Applied], ref: str) -> str:
+    if not applied:
+        return base
+    from kz_build.core import locks  # file locks are needed only where something is written
+
+    stream = fast_import.commits_stream(base, [outcome.commit for outcome in applied], ref)
+    with locks.locked(repository.path.parent.parent, repository.path.name):
+        return repository.fast_import(stream).decode().split()[-1]
+
+
+def _state(outcome: Applied) -> str:
+    moved = [f"{offset:+d} ({path})" for path, _, offset in outcome.offsets]
+    return "offset " + ", ".join(moved) if moved else "clean"
+
+
+def _refusal(stack: Stack, refused: Refused, base: str) -> Problem:
+    text = f"{refused.path}: {refused.reason}"
+    if refused.there:
+        text += f", at {shown([str(place) for place in refused.there])}"
+    if refused.upstreamed:
+        text += f" of {base[:12]}: drop the patch"
+    return Problem(f"{stack.folder}/{refused.patch.name}", refused.patch_line, text)
+
+
+def _intents(
+    stack: Stack, before: dict[str, Blob | None], applied: Sequence[Applied], refused: set[str]
+) -> list[Problem]:
+    after = dict(before)
+    for outcome in applied:
+        after.update(outcome.files)
+
+    found = []
+    for check in stack.checks:
+        if check.slug not in refused and (said := evaluate(check, content(after.get(check.file)))):
+            file, _, line = check.where.rpartition(":")
+            found.append(Problem(file, int(line), f"{check.slug}: {check.kind}: {said}"))
+    return found

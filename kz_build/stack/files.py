@@ -1,0 +1,126 @@
+"""The files of stacks: which there are, and what is in them; `stacks` reads what they say."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.pins.project import Project
+
+
+class StackFiles(NamedTuple):
+    """A stack as bytes: its patches in the order of the series, `checks.yaml` where it has one, `series` itself.
+
+    `folder` is its path in the project; `digest` covers all of it. A verdict that is remembered for a digest needs no more.
+    `foreign`: a quilt stack that is not ours, with any names, -pN and -R, its patches read and applied as GNU patch does it.
+    """
+
+    line: str
+    source: str
+    folder: str
+    patches: tuple[str, ...]
+    files: Mapping[str, bytes]
+    digest: str
+    foreign: bool = False
+
+
+def stack_sources(project: Project, line: str) -> tuple[str, ...]:
+    """Names of the sources that have a stack on this line."""
+    own = {p.parent.name for p in (project.root / "patches" / line).glob("*/series")}
+    named = {name for name in project.pins.line(line) if project.pins.source(name).options.get("patches")}
+    return tuple(sorted(own | named))
+
+
+def read_stack(project: Project, line: str, source: str) -> StackFiles | None:
+    """The files of a source's stack, None where it has none. Raises ConfigError for a series that is wrong."""
+    if source not in project.pins.line(line):
+        return None
+    folder = project.stack_folder(line, source)
+    foreign = bool(project.pins.source(source).options.get("patches"))
+    found = read_files(project.root, line, source, folder, foreign=foreign)
+    if found is None and foreign:
+        hint = f"mend `patches` of {source} in pins.yaml"
+        raise ConfigError(f"{source} has no stack in {folder}: there is no file {folder}/series", hint=hint)
+    return found
+
+
+def read_files(root: Path, line: str, source: str, folder: str, *, foreign: bool = False) -> StackFiles | None:
+    """The files of a stack in a folder of the project, None where there is no series in it."""
+    path = root / folder
+    if not (path / "series").is_file():
+        return None
+    names = _foreign(path, folder) if foreign else _series(path, folder)
+    checks = ["checks.yaml"] if (path / "checks.yaml").is_file() else []
+    files = {name: _unpacked(path / name) for name in ("series", *names, *checks)}
+    return StackFiles(line, source, folder, tuple(names), files, stack_digest(files), foreign)
+
+
+def _foreign(folder: Path, shown: str) -> list[str]:
+    from kz_build.patch.quilt import read_series
+
+    entries = read_series((folder / "series").read_text(errors="replace"), f"{shown}/series")
+    gone = [entry.name for entry in entries if not (folder / entry.name).is_file()]
+    if gone:
+        problems = tuple(Problem(f"{shown}/series", 0, f"{name}: there is no such file") for name in gone)
+        raise ConfigError(f"the series of {shown} is wrong:", problems)
+    return [entry.name for entry in entries]
+
+
+def _unpacked(path: Path) -> bytes:
+    """A file's bytes, unpacked where quilt unpacks it."""
+    data = path.read_bytes()
+    if path.suffix in (".gz", ".bz2", ".xz"):
+        import importlib
+
+        name = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}[path.suffix]
+        unpacked: bytes = importlib.import_module(name).decompress(data)
+        return unpacked
+    return data
+
+
+def stack_digest(files: Mapping[str, bytes]) -> str:
+    """sha256 over a stack's files, by name and content."""
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(f"{name}\0{len(files[name])}\0".encode())
+        digest.update(files[name])
+    return digest.hexdigest()
+
+
+def _series(folder: Path, shown: str) -> list[str]:
+    names: list[str] = []
+    problems: list[Problem] = []
+    for number, raw in enumerate((folder / "series").read_text().splitlines(), 1):
+        words = raw.split("#", 1)[0].split()
+        if not words:
+            continue
+        name = words[0]
+        if len(words) > 1:
+            problems.append(
+                Problem(
+                    f"{shown}/series", number, f"{name}: options ({' '.join(words[1:])}) are not taken; patches are -p1"
+                )
+            )
+        elif "/" in name or name in names:
+            problems.append(
+                Problem(
+                    f"{shown}/series", number, f"{name}: {'stands twice' if name in names else 'is not a file name'}"
+                )
+            )
+        elif not (folder / name).is_file():
+            problems.append(Problem(f"{shown}/series", number, f"{name}: there is no such file"))
+        names.append(name)
+    left = sorted(p.name for p in folder.glob("*.patch") if p.name not in names)
+    problems += [Problem(f"{shown}/series", 0, f"{name} lies in the folder but is not in the series") for name in left]
+    if names != sorted(names):
+        problems.append(
+            Problem(
+                f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` takes"
+            )
+        )
+    if problems:
+        raise ConfigError(f"the series of {shown} is wrong:", tuple(problems))
+    return names

@@ -1,0 +1,109 @@
+"""A patch over upstream's commits: where it broke, for how long, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kz_build.git.object_types import Commit, State
+from kz_build.patch.judgement import Judgement, Verdict
+
+
+@dataclass(frozen=True)
+class Step:
+    """A commit after which a patch has another verdict. `back` when it brings a file back to what it was before."""
+
+    commit: Commit
+    judgement: Judgement
+    back: bool
+
+
+@dataclass(frozen=True)
+class Story:
+    """One patch from its pin to `to`: the verdicts at the pin, where the walk starts and where it ends; each change."""
+
+    patch: str
+    pin: Judgement
+    start: Judgement
+    steps: tuple[Step, ...]
+    now: Judgement
+
+    @property
+    def broke(self) -> Step | None:
+        """The first commit that broke the patch while it held."""
+        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        return next((s for s, before in zip(self.steps, held, strict=False) if before and not s.judgement.holds), None)
+
+    @property
+    def taken(self) -> Step | None:
+        """The first commit that took lines which the patch stands on."""
+        lost = [_lost(self.start), *(_lost(s.judgement) for s in self.steps)]
+        return next((s for s, before in zip(self.steps, lost, strict=False) if _lost(s.judgement) and not before), None)
+
+    @property
+    def since(self) -> Step | None:
+        """The commit since which the patch has not held to the end of the walk; None where it holds, or never held."""
+        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        if held[-1] or True not in held:
+            return None
+        return self.steps[len(held) - 1 - held[::-1].index(True)]
+
+    @property
+    def upstreamed(self) -> Step | None:
+        """The commit since which upstream has had what the patch changes, to the end of the walk; None where it has not."""
+        found = None
+        for step in reversed(self.steps):
+            if step.judgement.verdict is not Verdict.UPSTREAMED:
+                break
+            found = step
+        return found
+
+    @property
+    def flaps(self) -> int:
+        """How often the patch held again after it had not."""
+        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        return sum(not a and b for a, b in zip(held, held[1:], strict=False))
+
+
+def _lost(judgement: Judgement) -> bool:
+    return judgement.verdict.rank >= Verdict.CONTENT.rank
+
+
+def fold(start: State, commits: Sequence[Commit]) -> list[State]:
+    """The state after each commit."""
+    state = dict(start)
+    states: list[State] = []
+    for commit in commits:
+        for path, mode, _, after in commit.changes:
+            if path in state:
+                state[path] = None if not after.strip("0") else (mode, after)
+        states.append(dict(state))
+    return states
+
+
+def stories(
+    pin: Sequence[Judgement],
+    start: Sequence[Judgement],
+    commits: Sequence[Commit],
+    judged: Sequence[Sequence[Judgement]],
+) -> tuple[Story, ...]:
+    """One story a patch, from the judgements after each commit."""
+    found = []
+    for i, first in enumerate(start):
+        before, steps = first, []
+        seen: set[tuple[str, str]] = set()
+        for commit, row in zip(commits, judged, strict=True):
+            back = any((path, after) in seen for path, _, _, after in commit.changes)
+            seen |= {(path, before_id) for path, _, before_id, _ in commit.changes}
+            if _differs(before, row[i]):
+                steps.append(Step(commit, row[i], back))
+            before = row[i]
+        found.append(Story(first.patch, pin[i], first, tuple(steps), before))
+    return tuple(found)
+
+
+def _differs(a: Judgement, b: Judgement) -> bool:
+    """Drift is no news: an offset counts as clean."""
+    return (a.verdict, a.intents) != (b.verdict, b.intents) and not (
+        a.holds and b.holds and Verdict.UPSTREAMED not in (a.verdict, b.verdict)
+    )

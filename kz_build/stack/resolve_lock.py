@@ -1,0 +1,312 @@
+"""lock: resolve pins to facts. The only stage that resolves; what it cannot reach stays as it was and is named."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from kz_build.core.env import index_url
+from kz_build.core.errors import CommandError, ConfigError, ConflictError, KzError, LockError, MissingError
+from kz_build.core.paths import excluded
+from kz_build.core.progress import Watch
+from kz_build.core.rules import bad_file_name
+from kz_build.git import remote
+from kz_build.git import repository as git
+from kz_build.pins.lock_file import Lock, parse_lock
+from kz_build.pins.pins import Source
+from kz_build.pins.project import Project
+from kz_build.sources import clones, fetch, licence, store
+from kz_build.sources.fetched import TreeAt
+from kz_build.sources.request import archive_url
+from kz_build.stack.apply import apply_to
+from kz_build.stack.files import read_stack
+from kz_build.stack.parse import parse_stack
+
+if TYPE_CHECKING:
+    from kz_build.patch.apply import Stack
+
+_UNKNOWN: dict[str, dict[str, Any]] = {
+    "git": {"commit": None, "tree": None, "submodules": {}},
+    "image": {"digest": None},
+}
+_FILE = {"sha256": None, "size": None}
+_KEPT = "what pins.lock knows of it is kept"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The new lock, and one sentence for each source that could not be reached."""
+
+    lock: Lock
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Pin:
+    """A pin to resolve. `was` is the lock's entry of its source, also where that is of another version."""
+
+    project: Project
+    line: str
+    source: Source
+    was: Mapping[str, Any]
+    trusted: bool
+    watch: Watch
+    notes: list[str]
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def version(self) -> str:
+        return self.project.pins.line(self.line)[self.name]
+
+    @cached_property
+    def entry(self) -> dict[str, Any]:
+        """What the pins alone say: the beginning of the entry."""
+        entry = {"kind": self.source.kind, "version": self.version}
+        if index := self.source.options.get("index"):
+            entry["index"] = index  # another index may have another file of that name
+        if self.source.kind in ("git", "archive"):
+            entry["url"] = self.source.location
+        if self.source.kind == "archive":
+            entry["url"] = archive_url(self.project, self.line, self.source)
+        return entry
+
+    @cached_property
+    def old(self) -> Mapping[str, Any]:
+        """The lock's entry where it is of this very pin, else {}."""
+        if any(self.was.get(key) != self.entry.get(key) for key in ("kind", "version", "index", "url")):
+            return {}
+        if file := self.was.get("file"):
+            from kz_build.core import http
+
+            return self.was if http.tag_fits(file, self.source.options["tag"]) else {}
+        return self.was
+
+    def note(self, what: str, error: KzError, then: str, url: str = "") -> None:
+        """Say what could not be reached, why, and what becomes of it in the lock."""
+        rows = str(error).splitlines()
+        fatal = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), "")
+        why = fatal or (rows[0] if len(rows) == 1 else f"{rows[0]}: {rows[-1].strip()}")
+        where = f" from {url}" if url and url not in why else ""
+        self.notes.append(f"{what}{where}: {why}; {then}")
+
+
+def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch: Watch) -> Resolved:
+    """Resolve every source of these lines. `trust` names those to download and take the digest of, whatever the lock says.
+
+    What cannot be reached keeps the facts that the lock has of the same commit, file or address.
+    """
+    notes: list[str] = []
+    known = {source for line in lines for source in project.pins.line(line)}
+    for name in trust:
+        if name not in known:
+            raise ConfigError(
+                f"--trust {name}: no such source in {', '.join(lines)}", hint=f"there are: {', '.join(sorted(known))}"
+            )
+    new = {line: dict(entries) for line, entries in project.lock.lines.items() if line in project.pins.lines}
+    for line in lines:
+        new[line] = {}
+        for name in project.pins.line(line):
+            was, source = project.lock.entry(line, name) or {}, project.pins.source(name)
+            new[line][name] = _resolve(_Pin(project, line, source, was, name in trust, watch, notes))
+    # What upstream says is held to the same form as what a file says.
+    return Resolved(parse_lock(Lock(new).text().encode(), "the new pins.lock"), tuple(notes))
+
+
+def _resolve(pin: _Pin) -> dict[str, Any]:
+    kind = pin.source.kind
+    try:
+        if kind == "image":
+            known = None if pin.trusted else pin.old.get("digest")
+            return {**pin.entry, "digest": known or _digest(pin.source, pin.version)}
+        return _stacked(pin, _git(pin) if kind == "git" else _file(pin))
+    except (CommandError, MissingError) as error:
+        if isinstance(error, MissingError) and kind != "image":
+            raise
+        known = any(pin.old.get(key) for key in ("commit", "sha256", "digest"))
+        pin.note(f"{pin.name} {pin.version}", error, _KEPT if known else "left unknown")
+        return dict(pin.old) or {**pin.entry, **_UNKNOWN.get(kind, _FILE)}
+
+
+def _digest(source: Source, tag: str) -> str:
+    from kz_build.container import daemon  # docker costs 200 ms
+
+    return daemon.connect().digest(source.location, tag)
+
+
+def _git(pin: _Pin) -> dict[str, Any]:
+    project, source = pin.project, pin.source
+    url, what = project.git_url(source), f"{pin.name} {pin.version}"
+    wanted = source.list("submodules")
+    silent: CommandError | None = None
+    try:
+        commit = remote.resolve(url, pin.version)
+    except CommandError as error:
+        if not pin.old.get("commit"):
+            raise
+        commit, silent = str(pin.old["commit"]), error
+    try:
+        repo = clones.fetch_commit(project.store, source.name, url, commit, pin.version, history=True, watch=pin.watch)
+        found = clones.links(project.store, repo, commit, wanted) if wanted else []
+    except CommandError as error:
+        if pin.was.get("commit") != commit:
+            raise
+        pin.note(what, error, _KEPT, url)
+        return {**pin.was, **pin.entry}
+    if silent:
+        pin.note(what, silent, "its commit is as pins.lock has it", url)
+    for path in set(wanted) - {path for path, _, _ in found}:
+        raise ConfigError(f"{what} has no submodule {path}", hint="correct `submodules` of the source in pins.yaml")
+    submodules = dict(_submodules(pin, found, ""))
+    return {**pin.entry, "commit": commit, "tree": repo.tree_id(commit), "submodules": submodules}
+
+
+def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(path, facts) of these submodules and of all that is nested in them."""
+    store, exclude = pin.project.store, pin.source.list("exclude")
+    for path, url, commit in links:
+        full = f"{prefix}{path}"
+        if excluded(full, exclude):
+            continue
+        facts: dict[str, Any] = {"url": url, "commit": commit, "tree": None, "nested": None}
+        try:
+            repo = clones.fetch_commit(store, full, url, commit, commit, history=False, watch=pin.watch)
+            facts["tree"] = repo.tree_id(commit)
+            nested = clones.links(store, repo, commit)
+        except CommandError as error:
+            known = _known(pin.was, full, commit)
+            own = known.pop(full, {})
+            facts |= {key: own[key] for key in ("tree", "nested") if own.get(key) is not None}
+            told = "its tree and nested submodules are left unknown" if facts["nested"] is None else _KEPT
+            pin.note(f"{pin.name}/{full} {commit[:10]}", error, told, url)
+            yield full, facts
+            yield from ((below, entry) for below, entry in known.items() if not excluded(below, exclude))
+            continue
+        yield full, {**facts, "nested": len(nested)}
+        yield from _submodules(pin, nested, f"{full}/")
+
+
+def _known(entry: Mapping[str, Any], path: str, commit: str) -> dict[str, dict[str, Any]]:
+    """What an entry of the lock has of the submodule at a path and of those nested in it; {} where it is of another commit."""
+    known: Mapping[str, dict[str, Any]] = entry.get("submodules") or {}
+    if known.get(path, {}).get("commit") != commit:
+        return {}
+    return {name: facts for name, facts in known.items() if name == path or name.startswith(f"{path}/")}
+
+
+def submodules_at(
+    project: Project, source: Source, repository: git.Repository, commit: str, old: dict[str, Any]
+) -> dict[str, Any]:
+    """The wanted submodules of a commit without asking their own upstreams: what the lock knows of the same commits is
+    kept, the rest is null until `kz lock --write`."""
+    found: dict[str, Any] = {}
+    wanted = source.list("submodules")
+    for path, url, link in clones.links(project.store, repository, commit, wanted) if wanted else ():
+        if excluded(path, source.list("exclude")):
+            continue
+        found |= _known(old, path, link) or {path: {"url": url, "commit": link, "tree": None, "nested": None}}
+    return found
+
+
+def _file(pin: _Pin) -> dict[str, Any]:
+    from kz_build.core import http
+
+    project, source, entry, old = pin.project, pin.source, pin.entry, pin.old
+    if source.kind == "archive":
+        if not pin.trusted:
+            return {**entry, "sha256": old.get("sha256"), "size": old.get("size")}
+        digest = fetch.download(project, pin.line, source, pin.watch)
+        return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
+    if old.get("sha256") and not pin.trusted:
+        return _licensed(pin, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]})
+    index = index_url(source.options["index"])
+    wheel = http.find_wheel(index, source.location, pin.version, source.options["tag"])
+    if wrong := bad_file_name(wheel.name):
+        raise LockError(f"{index} has a wheel of {pin.name} of the name {wheel.name!r}, and it {wrong}")
+    if wheel.sha256 and not pin.trusted:
+        size = wheel.size or http.size(wheel.url)
+        return _licensed(pin, {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": size})
+    digest = fetch.download(project, pin.line, source, pin.watch)
+    size = store.stored_file(project.store, digest).stat().st_size
+    return _licensed(pin, {**entry, "file": wheel.name, "sha256": digest, "size": size})
+
+
+def _licensed(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
+    """Add the digest of the licence that users accept; null where neither the wheel nor an old lock can tell."""
+    if not (name := pin.source.options["licence"]):
+        return entry
+    wheel = store.stored_file(pin.project.store, entry["sha256"])
+    known = pin.was.get("licence") if pin.was.get("sha256") == entry["sha256"] else None
+    return {**entry, "licence": licence.digest(wheel, name) if wheel.exists() else known}
+
+
+def _stacked(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
+    """Add what the stack gives on this source."""
+    entry = {key: value for key, value in entry.items() if key != "patched"}
+    files = read_stack(pin.project, pin.line, pin.name)
+    if files is None:
+        return entry
+    stack = parse_stack(files)
+    try:
+        base = _base_of_git(pin, entry, stack) if pin.source.kind == "git" else _base_of_wheel(pin, entry)
+    except CommandError as error:
+        return {**entry, **_as_it_was(pin, entry, stack, error)}
+    if pin.source.kind == "wheel":
+        entry |= {"commit": base.commit, "tree": base.tree}
+    tree, problems = apply_to(git.Repository(base.repository), base.commit, stack, "")
+    if tree is None:
+        raise ConflictError(
+            "\n".join([f"the stack of {pin.name} does not hold:", *(f"  {p}" for p in problems)]),
+            hint="the lock was not written",
+        )
+    return {**entry, "patched": {"commit": tree.commit, "tree": tree.tree}}
+
+
+def _base_of_git(pin: _Pin, entry: Mapping[str, Any], stack: Stack) -> TreeAt:
+    repo = clones.clone(pin.project.store, pin.name, pin.project.git_url(pin.source))
+    if not repo.has(entry["commit"]):
+        raise CommandError(f"{entry['commit']} was never fetched here")
+    clones.fill(pin.project.store, repo, entry["commit"], (), stack.touched)
+    return TreeAt("", repo.path, entry["commit"], entry["tree"])
+
+
+def _base_of_wheel(pin: _Pin, entry: Mapping[str, Any]) -> TreeAt:
+    root, sha256 = pin.project.store, entry["sha256"]
+    if not store.stored_file(root, sha256).exists():
+        fetch.download(pin.project, pin.line, pin.source, pin.watch, sha256)
+    return clones.import_files(root, "", store.wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
+
+
+def _as_it_was(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: CommandError) -> dict[str, Any]:
+    """What the lock knows of the same stack on the same source, where that cannot be read here."""
+    what, identity = f"the stack of {pin.name}", "commit" if pin.source.kind == "git" else "sha256"
+    kept: dict[str, Any] = {}
+    if pin.was.get(identity) == entry[identity]:
+        kept = {key: pin.was[key] for key in ("commit", "tree", "patched") if key in pin.was}
+    patched = kept.get("patched")
+    if patched and _applied_another(pin, patched["commit"], kept["commit"], stack):
+        del kept["patched"]
+        patched = None
+    pin.note(
+        what, error, "the tree that it gives is kept, and not proved" if patched else "what it gives is left unknown"
+    )
+    return kept
+
+
+def _applied_another(pin: _Pin, commit: str, base: str, stack: Stack) -> bool:
+    """Whether a commit of the lock is known to be what another stack gave: this store has it under another digest."""
+    if (commit == base) != (not stack.patches):
+        return True
+    path = git.contents_path(pin.project.store)
+    if pin.source.kind == "git":
+        path = clones.clone(pin.project.store, pin.name, pin.project.git_url(pin.source)).path
+    repository = git.Repository(path)
+    if not repository.exists():
+        return False
+    words = ("--format=%(refname)", f"--points-at={commit}", "refs/kz/stack")
+    refs = repository.git("for-each-ref", *words).decode().split()
+    return bool(refs) and not any(ref.endswith(stack.digest[:16]) for ref in refs)

@@ -1,0 +1,93 @@
+"""A stack on its way to another base: what is left to pick, and where it stops. Kept as one JSON file."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from kz_build.core.errors import ConfigError
+from kz_build.core.rules import bad_id, bad_version
+from kz_build.pins.pins import NAME
+
+
+class Dropped(NamedTuple):
+    """A patch that was left out because upstream has it: in which lines, `path:first-last`, and since which commit.
+
+    `commit` is its id and `title` how it is shown; '' where it is not known.
+    """
+
+    patch: str
+    there: tuple[str, ...]
+    commit: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What `rebase`, `edit`, `import-pr` and `upstream` remember between two commands.
+
+    `into` is the line that is written at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is
+    the stack as it was when this began, by the `digest` of its files. `old_base` and `old_tip` hold the commits to pick,
+    `todo` those that are left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit when it was begun.
+    `tip` is how far it came. `keep` are the commits to apply although upstream has what they change. `patch` is the one that
+    `upstream` prepares. `notes` say what happened on the way, `dropped` what upstream has.
+    """
+
+    verb: str
+    line: str
+    source: str
+    into: str
+    version: str
+    base: str
+    old_base: str
+    old_tip: str
+    stack_tip: str
+    digest: str
+    tip: str
+    todo: tuple[str, ...] = ()
+    picking: str = ""
+    stopped: str = ""
+    before: str = ""
+    patch: str = ""
+    notes: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
+
+    def text(self) -> bytes:
+        """As a file."""
+        return json.dumps(asdict(self), indent=1).encode() + b"\n"
+
+
+def parse_session(data: bytes, name: str) -> Session:
+    """Read what `text` wrote, from the file `name`. Raises ConfigError where it cannot be that."""
+    try:
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(data).items()
+        }
+        rows = fields.pop("dropped", ())
+        dropped = tuple(Dropped(patch, tuple(there), *rest) for patch, there, *rest in rows)
+        session = Session(**fields, dropped=dropped)
+        wrong = _wrong(session)
+    except (ValueError, TypeError, AttributeError) as error:
+        wrong = str(error)
+    if wrong:
+        raise ConfigError(f"{name} was not written by kz: {wrong}", hint="remove its folder, and begin again")
+    return session
+
+
+def _wrong(session: Session) -> str:
+    """What is wrong with a session, '' where nothing is: what it names goes to git, and into pins and lock."""
+    for name in ("line", "source", "into"):
+        if not re.fullmatch(NAME, getattr(session, name)):
+            return f"`{name}` is not a name"
+    for name in ("base", "old_base", "old_tip", "stack_tip", "tip"):
+        if wrong := bad_id(getattr(session, name)):
+            return f"`{name}` {wrong}"
+    for commit in (*session.todo, *session.keep, session.picking, session.before):
+        if commit and (wrong := bad_id(commit)):
+            return f"a commit {wrong}"
+    if session.verb == "rebase" and (wrong := bad_version(session.version)):
+        return f"`version` {wrong}"
+    return ""

@@ -1,0 +1,150 @@
+"""Judging a stack on many states of its files; verdicts are remembered by content, whatever commit brought it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kz_build.core.files import write_atomic
+from kz_build.git import repository as git
+from kz_build.git import tree_lookup as trees
+from kz_build.git.cat_file import Objects, ObjectsMissing
+from kz_build.patch.judgement import Judgement, Verdict
+from kz_build.stack.pinned import Carried
+
+if TYPE_CHECKING:
+    from kz_build.git.object_types import Blob, State
+    from kz_build.patch.verdict import Seen
+
+RULES = "6"
+"""Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
+
+Row = tuple[Judgement, ...]
+
+
+def judged_at(
+    held: Carried, store: Path, objects: Objects, commits: Sequence[str], told: Callable[[str, Row], Row]
+) -> list[Row]:
+    """Judge the whole stack on each commit. A commit does not change: one that was judged before is not even read.
+
+    `told` completes a commit's new row with what its content alone does not say; that is remembered with it.
+    """
+    memory = _Memory(store, held)
+    new = [commit for commit in dict.fromkeys(commits) if commit not in memory]
+    if new:
+        states = trees.read_ids(objects, new, held.stack.touched)
+        _learn(memory, held, objects, states, lambda oid: None)
+        for commit, state in zip(new, states, strict=True):
+            memory.rows[commit] = told(commit, memory[_key(state)])
+        memory.write()
+    return [memory[commit] for commit in commits]
+
+
+def judged(
+    held: Carried,
+    store: Path,
+    objects: Objects,
+    states: Sequence[State],
+    made: Callable[[str], bytes | None] = lambda oid: None,
+) -> list[Row]:
+    """Judge the whole stack on each state. Absent blobs are fetched in one request; known states read none.
+
+    `made` gives the content of a blob that no commit has, by id.
+    """
+    memory = _Memory(store, held)
+    if _learn(memory, held, objects, states, made):
+        memory.write()
+    return [memory[_key(state)] for state in states]
+
+
+def _learn(
+    memory: _Memory, held: Carried, objects: Objects, states: Sequence[State], made: Callable[[str], bytes | None]
+) -> bool:
+    """Judge what is not remembered yet; gives whether there was any."""
+    unknown = {key: state for state in states if (key := _key(state)) not in memory}
+    if not unknown:
+        return False
+    from kz_build.git.blobs import merge_files
+    from kz_build.git.object_types import Blob
+    from kz_build.patch.verdict import images, judge_open, settled
+
+    paths = held.stack.touched
+    origin = trees.read_ids(objects, [held.base], paths)[0]
+    wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
+    own = {oid: data for oid in wanted if (data := made(oid)) is not None}
+    contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
+    blobs: dict[trees.At, Blob] = {}
+    seen: Seen = {}
+
+    def reader(state: State) -> Mapping[str, Blob | None]:
+        blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
+        return {path: blobs[at] if at else None for path, at in state.items()}
+
+    pinned = images(held.stack.patches, reader(origin).get)
+    rows = {key: judge_open(held.stack, reader(state).get, pinned, seen) for key, state in unknown.items()}
+    parts = list({three for row in rows.values() for _, merges in row for _, three in merges})
+    merged = dict(zip(parts, merge_files(parts), strict=True))
+    memory.rows.update({key: settled(row, lambda *three: merged[three]) for key, row in rows.items()})
+    return True
+
+
+def _key(state: State) -> str:
+    text = "\0".join(f"{path} {at[0]} {at[1]}" if at else path for path, at in sorted(state.items()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def read_blobs(repository: git.Repository, objects: Objects, ids: Collection[str]) -> dict[str, bytes]:
+    """Contents of blobs; those that the clone lacks are fetched in one request."""
+    wanted = sorted(ids)
+    try:
+        return {oid: objects.content(oid) for oid in wanted}
+    except ObjectsMissing:
+        repository.fetch_blobs(wanted)
+        with repository.objects() as again:
+            return {oid: again.content(oid) for oid in wanted}
+
+
+class _Memory:
+    """What was judged before of one stack on one base: a row by its state's key, or by the id of a commit.
+
+    Thousands of rows have few different judgements; those are kept once, and made again only for rows one asks for.
+    """
+
+    def __init__(self, store: Path, held: Carried) -> None:
+        self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.files.digest[:32]}.json"
+        try:
+            kept = json.loads(self.file.read_bytes())
+            self.judgements, self.numbers = kept["judgements"], kept["rows"]
+        except (FileNotFoundError, ValueError, KeyError):
+            self.judgements, self.numbers = [], {}
+        self.rows: dict[str, Row] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.rows or key in self.numbers
+
+    def __getitem__(self, key: str) -> Row:
+        if key not in self.rows:
+            self.rows[key] = tuple(_judgement(self.judgements[i]) for i in self.numbers[key])
+        return self.rows[key]
+
+    def write(self) -> None:
+        """Keep all rows, the old ones too."""
+        places: dict[Judgement, int] = {}
+        rows = {
+            key: [places.setdefault(judgement, len(places)) for judgement in self[key]]
+            for key in (*self.numbers, *self.rows)
+        }
+        plain = {"judgements": [_plain(judgement) for judgement in places], "rows": rows}
+        write_atomic(self.file, json.dumps(plain, separators=(",", ":")).encode())
+
+
+def _plain(judgement: Judgement) -> dict[str, object]:
+    return {key: value for key, value in {**judgement._asdict(), "verdict": judgement.verdict.value}.items() if value}
+
+
+def _judgement(plain: dict[str, object]) -> Judgement:
+    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
+    return Judgement(**{**fields, "verdict": Verdict(plain["verdict"])})  # type: ignore[arg-type]

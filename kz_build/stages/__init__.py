@@ -1,1 +1,0 @@
-"""One verb each: typed values in, typed values out. Stages never print and never exit."""

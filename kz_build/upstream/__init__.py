@@ -1,0 +1,1 @@
+"""Stacks against upstream's versions: verify, history, radar, status, health."""

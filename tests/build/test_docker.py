@@ -1,0 +1,454 @@
+"""Engine docker with a real daemon: the same bytes as engine host, and hostile builds held and named."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import docker
+import pytest
+
+from kz_build.build.docker_engine import Container
+from kz_build.build.steps import Artifact, Command, Copy, Plan
+from kz_build.container import daemon as adapter
+from kz_build.container.mount import Bring
+from kz_build.core.command_log import Commands
+from kz_build.core.errors import CommandError, ConfigError, MissingError, StoppedError
+from tests.build import daemon
+from tests.conftest import ROOT, Kz, snapshot
+from tests.deadline import patient, until
+
+pytestmark = [pytest.mark.containers, pytest.mark.xdist_group("dockerd")]
+FOLDER = ROOT / "examples/sample/containers/build"
+DIST = Path("dist/sample-0.1/linux-arm64")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with daemon.any_daemon() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def base(address: str, store: Path) -> str:
+    return daemon.imported(address, store)
+
+
+@pytest.fixture
+def engine(address: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Container:
+    monkeypatch.setenv("DOCKER_HOST", address)
+    monkeypatch.setenv("KZ_MEMORY", "256m")
+    found = adapter.connect()
+    return Container(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
+
+
+def planned(engine: Container, tmp_path: Path, *, artifacts: tuple[Artifact, ...] = ()) -> Plan:
+    at = tmp_path / "build"
+    return Plan("l", "t", "k", tmp_path / "tree", at, at / "stage", tmp_path / "dist", (), artifacts, engine.layout())
+
+
+def shell(text: str) -> Command:
+    return Command("evil", ("sh", "-c", text), Path("/kz/out"), (("PATH", "/usr/bin:/bin"),))
+
+
+def tried(engine: Container, tmp_path: Path, text: str, *, limit: float = 60) -> str:
+    """What a build says that runs this; the container is gone afterwards."""
+    commands = Commands(tmp_path / "log", limit=limit)
+    with pytest.raises(CommandError) as said, engine.opened(planned(engine, tmp_path), commands):
+        engine.run(shell(text), commands, lambda line: None)
+    assert not running(engine)
+    return str(said.value)
+
+
+def running(engine: Container) -> list[str]:
+    return [c["Id"] for c in engine.box.daemon.api.containers(filters={"label": f"kz_build={engine.cache}"})]
+
+
+def test_a_build_that_writes_outside_is_refused_and_told_so(engine: Container, tmp_path: Path) -> None:
+    for place in ("/usr/bin/evil", "/etc/passwd", "/evil"):
+        said = tried(engine, tmp_path, f"echo x > {place}")
+        assert "it wrote outside: only /kz, /cache and /tmp" in said or "Permission denied" in said, said
+    assert "it wrote outside" in tried(engine, tmp_path, "echo x > /evil")
+
+
+def test_a_build_has_no_rights_and_sees_nothing_of_this_machine(engine: Container, tmp_path: Path) -> None:
+    commands = Commands(tmp_path / "log")
+    lines: list[str] = []
+    with engine.opened(planned(engine, tmp_path), commands):
+        ask = "id -u; grep -E '^(CapEff|NoNewPrivs)' /proc/self/status; ls /sys/class/net; cat /proc/mounts; env | cut -d= -f1"
+        engine.run(shell(ask), commands, lines.append)
+    assert lines[0] == "10001"
+    assert "CapEff:\t0000000000000000" in lines and "NoNewPrivs:\t1" in lines and "lo" in lines and "eth0" not in lines
+    assert not [line for line in lines if str(tmp_path) in line or str(Path.home()) in line.split()]
+    assert {line for line in lines if line.isidentifier() and line.isupper()} <= {"PATH", "HOME", "HOSTNAME", "PWD"}
+
+
+def test_a_build_that_dials_out_reaches_nobody(engine: Container, tmp_path: Path) -> None:
+    said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/10.0.0.1/80'")
+    assert "it dialled out: the network is off in a build" in said
+    said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/kz.example.org/80'")
+    assert "it dialled out" in said
+
+
+def test_a_build_that_eats_memory_is_ended_and_told_so(engine: Container, tmp_path: Path) -> None:
+    said = tried(engine, tmp_path, "perl -e '$x = q(x) x (1 << 30); print length $x'")
+    assert "out of memory: the container may use 0.2 GB" in said and "--jobs" in said
+    # A child of it is killed, and the program that started it says no more than that it failed.
+    said = tried(engine, tmp_path, "perl -e '$x = q(x) x (1 << 30)' || exit 1")
+    assert "ended with 1" in said and "out of memory" in said
+    said = tried(engine, tmp_path, "cat /dev/zero > /tmp/all")
+    assert "the disk of the daemon, or /tmp (memory), is full" in said
+    said = tried(engine, tmp_path, "cp /dev/zero /tmp/half; perl -e '$x = q(x) x (1 << 28)'")
+    assert "out of memory" in said
+
+
+def test_a_build_that_forks_without_end_is_held_and_ends_at_its_limit(engine: Container, tmp_path: Path) -> None:
+    engine.box.memory = 4 << 30
+    bomb = "perl -e 'while (1) { my $p = fork(); if (!defined $p) { warn qq(fork: $!\\n); sleep 1 } }'"
+    started = time.monotonic()
+    with pytest.raises(StoppedError, match="took longer than 6 s"):
+        commands = Commands(tmp_path / "log", limit=6)
+        with engine.opened(planned(engine, tmp_path), commands):
+            engine.run(shell(bomb), commands, lambda line: None)
+    assert time.monotonic() - started < patient(40) and not running(engine)
+    said = tried(
+        engine,
+        tmp_path,
+        "perl -e 'while (1) { my $p = fork(); defined $p or die qq(fork: $!\\n); $p or sleep 99 }'",
+        limit=20,
+    )
+    assert "Resource temporarily unavailable" in (tmp_path / "log/02-evil.log").read_text() or "4096 processes" in said
+
+
+def test_a_build_that_ignores_term_is_stopped_with_all_it_started(engine: Container, tmp_path: Path) -> None:
+    started = time.monotonic()
+    said = tried(
+        engine, tmp_path, "trap '' TERM INT HUP; (trap '' TERM; setsid sleep 300) & while :; do sleep 1; done", limit=2
+    )
+    assert "stopped: it took longer than 2 s" in said
+    assert time.monotonic() - started < patient(20)
+
+
+def test_what_a_container_stages_is_taken_and_nothing_else(engine: Container, tmp_path: Path) -> None:
+    plan = planned(engine, tmp_path, artifacts=(Artifact("a", "bin", "program", True, False),))
+    commands = Commands(tmp_path / "log")
+    with engine.opened(plan, commands):
+        engine.run(shell("echo hello > made; ln -s /etc/passwd stage/bin/b; echo x > stage/bin/more"), commands, print)
+        engine.run(Copy(Path("/kz/out/made"), Path("/kz/out/stage/bin/a")), commands, print)
+    assert snapshot(tmp_path / "build") == {"stage/bin/a": b"hello\n"}
+    with pytest.raises(CommandError, match="gave no stage/bin/a"), engine.opened(plan, commands):
+        engine.run(shell("ln -s /etc/passwd stage/bin/a"), commands, print)
+    with pytest.raises(CommandError, match="/kz/out/nothing was not made"), engine.opened(plan, commands):
+        engine.run(Copy(Path("/kz/out/nothing"), Path("/kz/out/stage/bin/a")), commands, print)
+
+
+def test_an_image_is_named_by_content_and_not_made_twice(engine: Container, base: str, tmp_path: Path) -> None:
+    commands = Commands(tmp_path / "log")
+    engine.box.daemon.ensure(engine.image, commands)
+    before = engine.box.daemon.api.inspect_image(engine.image.tag)["Id"]
+    engine.box.daemon.ensure(engine.image, Commands(tmp_path / "again"))
+    assert not (tmp_path / "again").exists()
+    assert engine.box.daemon.api.inspect_image(engine.image.tag)["Id"] == before
+    folder = Path(shutil.copytree(FOLDER, tmp_path / "containers/build"))
+    assert adapter.Image(folder, "other-name", engine.image.base_is).tag == engine.image.tag
+    (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN exit 7\n")
+    broken = adapter.Image(folder, base, engine.image.base_is)
+    assert broken.tag != engine.image.tag
+    with pytest.raises(CommandError, match="returned a non-zero code: 7"):
+        engine.box.daemon.ensure(broken, commands)
+
+
+def test_programs_that_an_image_lacks_are_named_at_once(engine: Container, tmp_path: Path) -> None:
+    plan = replace(planned(engine, tmp_path), needs=("sh", "cobol", "glslc"))
+    with pytest.raises(MissingError, match="cobol") as said, engine.opened(plan, Commands(tmp_path / "log")):
+        pass
+    assert "glslc" in str(said.value) and "containers/build" not in str(said.value)
+
+
+@pytest.mark.parametrize("target", ["/usr/lib/libc.so", "../../beside/libc.so"])
+def test_a_link_out_of_what_a_container_gets_is_said_so(engine: Container, tmp_path: Path, target: str) -> None:
+    """Such an NDK builds on this machine, and in a container its compiler does not start."""
+    (tmp_path / "ndk/lib").mkdir(parents=True)
+    (tmp_path / "ndk/lib/libc++.so").symlink_to("../lib/libc.so")
+    (tmp_path / "ndk/current").symlink_to("..of-today")  # a name, and no way up
+    (tmp_path / "ndk/lib/libc.so").symlink_to(target)
+    with pytest.raises(ConfigError, match=f"ndk/lib/libc.so is a link to {target}, and"):
+        engine.box.volume(Bring(tmp_path / "ndk", Path("/kz/ndk"), (), ""))
+
+
+@pytest.fixture(scope="module")
+def built(address: str, base: str, tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
+    folder = tmp_path_factory.mktemp("built") / "with space"
+    shutil.copytree(ROOT / "examples/sample", folder, ignore=shutil.ignore_patterns("out", "dist"))
+    done = subprocess.run(
+        [sys.executable, "-m", "kz_build", "-C", folder, "build"],
+        cwd=ROOT,
+        env={**clean_env, "DOCKER_HOST": address, "BASE_IMAGE": base},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_both_engines_and_two_caches_make_the_same_bytes(
+    built: Path, sample: Path, address: str, base: str, kz: Kz, store: Path, tmp_path: Path
+) -> None:
+    manifest = json.loads((built / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())
+    assert manifest["engine"] == "docker" and manifest["network"] == "off" and manifest["image"]["base"] == base
+    assert {"where": "BASE_IMAGE", "value": base} in manifest["overrides"]
+    assert kz("attest", "verify", built / DIST).returncode == 0
+    provenance = json.loads((built / DIST / "provenance.json").read_text())["predicate"]["buildDefinition"]
+    images = [d for d in provenance["resolvedDependencies"] if d.get("annotations") == {"kind": "image"}]
+    assert [d["name"] for d in images] == [manifest["image"]["name"]]
+    assert kz("-C", sample, "build", "--engine", "host").returncode == 0
+    assert artifacts(sample) == artifacts(built)
+    # Another cache, whose volume for what compilers keep is another too; sources are linked, for time.
+    other = tmp_path / "other"
+    for kept in ("git", "sha256", "unpacked", "validated"):
+        shutil.copytree(store / kept, other / kept, copy_function=os.link, symlinks=True)
+    shutil.rmtree(sample / "dist")
+    done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST=address, BASE_IMAGE=base, KZ_CACHE=str(other))
+    assert done.returncode == 0, done.stderr
+    assert artifacts(sample) == artifacts(built)
+
+
+def artifacts(project: Path) -> dict[str, bytes | str]:
+    """What was built, symbols with it; the papers beside say on which engine."""
+    found = {k: v for k, v in snapshot(project / DIST).items() if k.startswith(("bin/", "lib/", "symbols/"))}
+    assert len(found) == 5
+    return found
+
+
+def test_nothing_changed_nothing_done(built: Path, address: str, base: str, kz: Kz) -> None:
+    before = snapshot(built)
+    done = kz("-C", built, "build", "--json", DOCKER_HOST=address, BASE_IMAGE=base)
+    assert done.returncode == 0 and json.loads(done.stdout)["fresh"] is False
+    assert snapshot(built) == before
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_build_leaves_no_container(
+    built: Path, sample: Path, address: str, base: str, clean_env: dict[str, str], sign: int, code: int
+) -> None:
+    shutil.copytree(built / "dist", sample / "dist")
+    before = snapshot(sample / "dist")
+    client = docker.DockerClient(base_url=address)
+    own: dict[str, str | list[str] | bool] = {
+        "label": f"kz_build=kz-cache-{hashlib.sha256(clean_env['KZ_CACHE'].encode()).hexdigest()[:12]}"
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kz_build", "-C", sample, "build"],
+        cwd=ROOT,
+        env={**clean_env, "DOCKER_HOST": address, "BASE_IMAGE": base},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    log = sample / "out/log"
+    until(lambda: list(log.glob("*/*-library-configure.log")) or process.poll() is not None, 60)
+    os.kill(process.pid, sign)
+    _, stderr = process.communicate(timeout=patient(20))
+    assert process.returncode == code
+    assert sign == signal.SIGKILL or b"kz: exit 130 (interrupt)" in stderr
+    until(lambda: not client.api.containers(all=True, filters=own))
+    assert not client.containers.list(all=True, filters=own)
+    assert snapshot(sample / "dist") == before
+
+
+def test_no_daemon_is_said_with_what_brings_one(sample: Path, kz: Kz, base: str) -> None:
+    done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST="unix:///nowhere/s", BASE_IMAGE=base)
+    assert done.returncode == 6 and "a container daemon at unix:///nowhere/s" in done.stderr
+    assert "apt install docker.io" in done.stderr and "--engine host" in done.stderr
+
+
+def test_no_base_is_said_with_what_brings_one(sample: Path, kz: Kz, address: str) -> None:
+    done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST=address)
+    assert done.returncode == 3 and "BASE_IMAGE=NAME" in done.stderr
+    done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST=address, BASE_IMAGE="no/such:1")
+    assert done.returncode == 6 and "image no/such:1" in done.stderr
+
+
+def test_a_daemon_that_dies_under_a_build_is_said_so(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with daemon.dockerd() as own:
+        monkeypatch.setenv("DOCKER_HOST", own.address)
+        found = adapter.connect()
+        base = daemon.imported(own.address, store)
+        engine = Container(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
+        commands = Commands(tmp_path / "log")
+        timer = threading.Timer(2, own.stop, [signal.SIGKILL])
+        with pytest.raises(CommandError) as said, engine.opened(planned(engine, tmp_path), commands):
+            timer.start()
+            engine.run(shell("sleep 60"), commands, lambda line: None)
+        timer.join()
+        assert "no longer answers" in str(said.value), said.value
+        own.start()  # so that it ends the container that it left
+
+
+def test_podman_does_the_same(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "source/deep").mkdir(parents=True)
+    (tmp_path / "source/deep/file").write_text("content\n")
+    bring = Bring(tmp_path / "source", Path("/kz/source"), (), "")
+    with daemon.podman() as own:
+        monkeypatch.setenv("DOCKER_HOST", own)
+        found = adapter.connect()
+        base = daemon.imported(own, store)
+        engine = Container(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
+        artifact = Artifact("a", "bin", "program", True, False)
+        plan = replace(planned(engine, tmp_path, artifacts=(artifact,)), brought=(bring,))
+        commands = Commands(tmp_path / "log")
+        for _ in range(2):  # the second finds its volumes there
+            with engine.opened(plan, commands):
+                engine.run(Copy(Path("/kz/source/deep/file"), Path("/kz/out/stage/bin/a")), commands, print)
+            assert (tmp_path / "build/stage/bin/a").read_text() == "content\n"
+        assert "it wrote outside" in tried(engine, tmp_path, "echo x > /evil")
+        assert "stopped: it took longer" in tried(engine, tmp_path, "trap '' TERM; sleep 60", limit=2)
+
+
+def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
+    address: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the image of containers/android: made by apt, with a mirror in the place of the base's snapshot."""
+    daemon.packages("redis-server", programs=["redis-server"])
+    monkeypatch.setenv("DOCKER_HOST", address)
+    client = docker.DockerClient(base_url=address)
+    network = client.networks.create(f"kz-test-{os.getpid()}", internal=True)
+    redis = None
+    try:
+        assert network.id and network.name
+        gateway = client.networks.get(network.id).attrs["IPAM"]["Config"][0]["Gateway"]
+        argv = ["redis-server", "--bind", gateway, "--port", "6399", "--save", "", "--protected-mode", "no"]
+        redis = subprocess.Popen(argv, stdout=subprocess.DEVNULL, cwd=tmp_path)
+        monkeypatch.setenv("KZ_CCACHE_REMOTE", f"redis://{gateway}:6399")
+        monkeypatch.setenv("KZ_CCACHE_NETWORK", network.name)
+        found = adapter.connect()
+        image = adapter.Image(ROOT / "containers/android", base, found.layers(base), daemon.apt_mirror())
+        one, two = (Container(found, image, tmp_path / name, ccache=True) for name in ("one", "two"))
+        assert one.cache != two.cache
+        assert cached(one, tmp_path) == {"cache_miss": "1", "remote_storage_write": "2"}
+        assert network.name in one.facts()["network"]
+        assert cached(two, tmp_path) == {"direct_cache_hit": "1", "remote_storage_hit": "1"}
+    finally:
+        if redis:
+            redis.terminate()
+            redis.wait(patient(10))
+        network.remove()
+    monkeypatch.setenv("KZ_CCACHE_NETWORK", "bridge")
+    with pytest.raises(ConfigError, match="no internal network"):
+        Container(found, image, tmp_path, ccache=True)
+
+
+def cached(engine: Container, tmp_path: Path) -> dict[str, str]:
+    """What ccache counts of one compilation."""
+    env = (("PATH", "/usr/bin:/bin"), ("CCACHE_DIR", "/cache/ccache"), ("HOME", "/kz/out/home"))
+    text = "echo 'int f;' > a.c && ccache gcc -c a.c -o a.o && ccache --print-stats"
+    commands = Commands(tmp_path / "log")
+    lines: list[str] = []
+    with engine.opened(planned(engine, tmp_path), commands):
+        engine.run(Command("cached", ("sh", "-c", text), Path("/kz/out"), env), commands, lines.append)
+    wanted = ("cache_miss", "direct_cache_hit", "remote_storage_hit", "remote_storage_write")
+    return {k: v for k, _, v in (line.partition("\t") for line in lines) if k in wanted and v != "0"}
+
+
+def test_the_base_is_the_one_of_the_lock_by_digest(
+    address: str, store: Path, sample: Path, kz: Kz, tmp_path: Path
+) -> None:
+    daemon.packages("docker-registry", programs=["docker-registry"])
+    port = daemon.free_port()
+    config = f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path}/registry}}}}\nhttp: {{addr: 127.0.0.1:{port}}}\n"
+    (tmp_path / "registry.yml").write_text(config)
+    log = (tmp_path / "registry.log").open("wb")
+    registry = subprocess.Popen(["docker-registry", "serve", tmp_path / "registry.yml"], stdout=log, stderr=log)
+    client = docker.DockerClient(base_url=address, timeout=120)
+    name = f"127.0.0.1:{port}/base"
+    try:
+        client.images.get(daemon.imported(address, store)).tag(name, "day-1")
+        until(lambda: "digest: sha256:" in client.images.push(name, "day-1"))
+        said = client.images.push(name, "day-1")
+        digest = said.split("digest: ")[1].split()[0]
+        client.images.remove(f"{name}:day-1")
+        pins = (sample / "pins.yaml").read_text()
+        pins = pins.replace("sources:\n", f"sources:\n  base: {{image: '{name}'}}\n", 1)
+        pins = pins.replace("{minirt: v0.1.0,", "{base: day-1, minirt: v0.1.0,")
+        (sample / "pins.yaml").write_text(
+            pins.replace("{folder: containers/build}", "{folder: containers/build, base: base}")
+        )
+
+        done = kz("-C", sample, "lock", "--write", DOCKER_HOST="unix:///nowhere/s")
+        assert done.returncode == 0 and "base day-1: missing on this machine" in done.stdout, done.stdout + done.stderr
+        done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST=address)
+        assert done.returncode == 3 and "does not know the digest of base" in done.stderr
+
+        done = kz("-C", sample, "lock", "--write", DOCKER_HOST=address)
+        assert done.returncode == 0, done.stderr
+        assert json.loads((sample / "pins.lock").read_text())["lines"]["sample-0.1"]["base"]["digest"] == digest
+        done = kz("-C", sample, "build", "--json", DOCKER_HOST=address)
+        assert done.returncode == 0, done.stderr
+        manifest = json.loads(done.stdout)["manifest"]
+        assert manifest["engine"] == "docker" and manifest["image"]["base"] == f"{name}@{digest}"
+        assert manifest["canonical"] is True
+    finally:
+        registry.terminate()
+        registry.wait(patient(20))
+        log.close()
+
+
+@pytest.fixture
+def with_git(sample: Path) -> Path:
+    """The sample with the image for Android, which has git and Python in it."""
+    folder = ROOT / "containers/android"
+    (sample / "pins.local.yaml").write_text(f"targets: {{linux-arm64: {{container: {{folder: '{folder}'}}}}}}\n")
+    return sample
+
+
+def test_patch_verbs_say_and_write_the_same_inside(
+    with_git: Path, sample: Path, address: str, base: str, kz: Kz, tmp_path: Path
+) -> None:
+    here = Path(shutil.copytree(sample, tmp_path / "here"))
+    daemon_env = {"DOCKER_HOST": address, "BASE_IMAGE": base, "APT_MIRROR": daemon.apt_mirror()}
+    for verb in (("apply",), ("apply", "--json"), ("verify", "--json"), ("verify", "--tags", "v*")):
+        inside, outside = kz("-C", sample, *verb, "--engine=docker", **daemon_env), kz("-C", here, *verb)
+        assert inside.returncode == outside.returncode, inside.stderr
+        assert without_places(inside.stdout) == without_places(outside.stdout)
+    # A commit that moves lines and breaks nothing; the next release stops it.
+    bundle = ROOT / "examples/sample/upstream.bundle"
+    subprocess.run(["git", "clone", "-q", bundle, tmp_path / "clone"], check=True, capture_output=True)
+    listed = subprocess.run(
+        ["git", "-C", tmp_path / "clone", "rev-list", "--reverse", "v0.1.0..v0.2.0"], check=True, capture_output=True
+    )
+    first = listed.stdout.decode().split()[0]
+    before = snapshot(sample)
+    stopped = kz("-C", sample, "rebase", "--onto", "v0.2.0", "--engine", "docker", **daemon_env)
+    assert stopped.returncode == 4 and "the same command without --engine docker" in stopped.stderr
+    assert {k: v for k, v in snapshot(sample).items() if not k.startswith("out/log/")} == {
+        k: v for k, v in before.items() if not k.startswith("out/log/")
+    }
+    inside = kz("-C", sample, "rebase", "--onto", first, "--engine", "docker", **daemon_env)
+    assert inside.returncode == 0, inside.stderr
+    assert kz("-C", here, "rebase", "--onto", first).returncode == 0
+    for name in ("pins.yaml", "pins.lock", "patches"):
+        done = subprocess.run(["diff", "-r", sample / name, here / name], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+    assert first[:10] in (sample / "pins.yaml").read_text()
+
+
+def without_places(text: str) -> str:
+    """What a verb says, without the folders that it found things in."""
+    return re.sub(r'"repository": "[^"]*"', "", text)
+
+
+def test_an_image_without_git_is_said_so(sample: Path, address: str, base: str, kz: Kz) -> None:
+    done = kz("-C", sample, "verify", "--engine", "docker", DOCKER_HOST=address, BASE_IMAGE=base)
+    assert done.returncode == 6 and "git, python3" in done.stderr

@@ -1,0 +1,113 @@
+"""Plans of every shipped target: pure, whole, and keyed by content alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kz_build.build.plan import plan
+from kz_build.build.steps import Checkout, Command, Copy, Plan
+from kz_build.core.errors import ConfigError
+from kz_build.pins.load import load_project
+from kz_build.pins.project import Project
+from kz_build.sources.fetched import Fetched, TreeAt
+from tests.conftest import ROOT
+
+TARGETS = ("android-arm64-qnn", "android-arm64-xnnpack", "android-arm64-vulkan", "linux-x86_64-qnn")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("KZ_CACHE", str(tmp_path / "cache"))
+    return load_project(ROOT, local=False)
+
+
+def sources(project: Project, line: str, target: str, at: Path, tree: str) -> tuple[Fetched, ...]:
+    found = []
+    for name in project.pins.target(target, line)["sources"]:
+        source, version = project.pins.source(name), project.pins.line(line)[name]
+        if source.kind == "git":
+            trees = (TreeAt("", at / "git", "c" * 40, tree), TreeAt("third-party/x", at / "git", "d" * 40, "b" * 40))
+            found.append(Fetched(name, "git", version, f"commit {'c' * 40}", trees))
+        else:
+            found.append(Fetched(name, source.kind, version, f"sha256 {name}", (), at / name, at / "file" / name))
+    return tuple(found)
+
+
+def made(
+    project: Project,
+    target: str,
+    at: Path = Path("/store"),
+    soc: str = "",
+    jobs: int = 4,
+    tree: str = "a" * 40,
+    line: str = "et-1.2",
+) -> Plan:
+    return plan(project, line, target, sources(project, line, target, at, tree), soc=soc, jobs=jobs)
+
+
+@pytest.mark.parametrize("line", ["et-1.2", "et-1.3", "et-1.4"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_placeholder_is_filled_and_every_output_is_built(project: Project, target: str, line: str) -> None:
+    found = made(project, target, line=line)
+    configured = {s.argv[s.argv.index("-B") + 1] for s in found.steps if isinstance(s, Command) and "-B" in s.argv}
+    for step in found.steps:
+        words = (
+            step.argv + tuple(v for _, v in step.env)
+            if isinstance(step, Command)
+            else (str(step.to), str(step.source))
+            if isinstance(step, Copy)
+            else ()
+        )
+        assert not [w for w in words if "{" in w], step
+    outputs = project.pins.target(target, line)["outputs"]
+    assert len([a for a in found.artifacts if a.made]) == len(outputs)
+    assert configured == {str(found.build / name) for name in project.pins.target(target, line)["cmake"]}
+
+
+def test_no_environment_of_the_caller_comes_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = made(project, TARGETS[0])
+    for name in ("CFLAGS", "CC", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH", "CCACHE_DIR"):
+        monkeypatch.setenv(name, "/evil")
+    assert made(project, TARGETS[0]) == before
+
+
+def test_the_key_is_of_content_not_of_places_or_cores(project: Project) -> None:
+    base = made(project, TARGETS[0])
+    assert made(project, TARGETS[0], at=Path("/elsewhere"), jobs=64).key == base.key
+    assert made(project, TARGETS[0], tree="f" * 40).key != base.key
+    assert made(project, TARGETS[0], soc="SM8650").key != base.key
+
+
+def test_a_folder_that_upstream_breaks_at_is_refused_before_the_build(project: Project) -> None:
+    there = project._replace(root=Path("/home/me/my app"))
+    with pytest.raises(ConfigError, match="has a space in it"):
+        made(there, "android-arm64-xnnpack")
+
+
+def test_the_soc_chooses_runtime_stub_and_skel(project: Project) -> None:
+    names = {a.name for a in made(project, "android-arm64-qnn").artifacts}
+    assert {"libQnnHtp.so", "libQnnHtpV79Stub.so", "libQnnHtpV79Skel.so", "libQnnSystem.so"} <= names
+    assert "libQnnHtpV75Skel.so" in {a.name for a in made(project, "android-arm64-qnn", soc="SM8650").artifacts}
+    assert not [a for a in made(project, "android-arm64-xnnpack").artifacts if "Qnn" in a.name]
+    with pytest.raises(ConfigError, match="unknown SoC"):
+        made(project, "android-arm64-qnn", soc="SM1")
+
+
+def test_the_library_has_the_name_that_java_loads_and_what_it_needs(project: Project) -> None:
+    found = {a.name: a for a in made(project, "android-arm64-qnn").artifacts}
+    assert found["libexecutorch.so"].folder == "jniLibs/arm64-v8a" and found["libexecutorch.so"].symbols
+    assert {"libfbjni.so", "libc++_shared.so", "libqnn_executorch_backend.so"} <= set(found)
+    assert not found["libqnn_executorch_backend.so"].symbols, "upstream links it with -s"
+    assert found["qnn_llama_runner"].folder == "bin"
+
+
+def test_upstreams_hidden_downloads_are_sources(project: Project) -> None:
+    found = made(project, "android-arm64-xnnpack")
+    assert [s for s in found.steps if isinstance(s, Copy) and s.to.as_posix().endswith("third-party/fbjni/fbjni.aar")]
+    configure = next(s for s in found.steps if isinstance(s, Command) and s.phase == "library-configure")
+    assert f"-DKLEIDIAI_SOURCE_DIR={found.tree / 'kleidiai'}" in configure.argv
+    assert any(isinstance(s, Checkout) and s.folder == found.tree / "executorch" for s in found.steps), (
+        "its folder must be named executorch"
+    )

@@ -1,0 +1,118 @@
+"""Files written whole or not at all, and the record that each stage leaves."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from kz_build.core import files
+from kz_build.core.errors import StorageError
+from tests.conftest import snapshot
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "hint"),
+    [
+        (errno.ENOSPC, "the disk of /d/f is full", "free space there, or move the store: KZ_CACHE=/other/disk"),
+        (errno.EDQUOT, "the disk of /d/f is full", "free space there, or move the store: KZ_CACHE=/other/disk"),
+        (errno.EROFS, "cannot write /d/f: Read-only file system", "make it writable, or choose another folder"),
+        (errno.EACCES, "cannot write /d/f: Permission denied", "make it writable, or choose another folder"),
+        (errno.EPERM, "cannot write /d/f: Operation not permitted", "make it writable, or choose another folder"),
+    ],
+)
+def test_what_a_disk_refuses_is_said_with_its_place(code: int, said: str, hint: str) -> None:
+    with pytest.raises(StorageError) as caught, files.disk_errors(Path("/d/f")):
+        raise OSError(code, os.strerror(code))
+    assert (str(caught.value), caught.value.hint, caught.value.exit_code) == (said, hint, 6)
+
+
+def test_other_errors_are_left_as_they_are() -> None:
+    with pytest.raises(FileNotFoundError), files.disk_errors(Path("/d/f")):
+        raise FileNotFoundError(errno.ENOENT, "x")
+
+
+def test_a_file_is_written_with_its_folders_and_replaces_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "another-disk"))
+    path = tmp_path / "a" / "b" / "f"
+    for data in (b"one", b"", b"two\0\xff"):
+        files.write_atomic(path, data)
+        assert snapshot(tmp_path) == {"a/b/f": data}
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "f"
+    files.write_atomic(path, b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, full)
+        with pytest.raises(StorageError, match=f"the disk of {path} is full"):
+            files.write_atomic(path, b"new")
+        assert snapshot(tmp_path) == {"f": b"old"}
+        monkeypatch.undo()
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        files.write_atomic(path, b"new")
+    assert snapshot(tmp_path) == {"f": b"old"}
+
+
+def test_the_bytes_are_on_the_disk_before_the_name_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "f", []
+    path.write_bytes(b"old")
+
+    def fsync(handle: int) -> None:
+        (other,) = (p for p in tmp_path.iterdir() if p != path)
+        assert os.path.samestat(os.fstat(handle), other.stat())
+        seen.append((other.read_bytes(), path.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    files.write_atomic(path, b"new")
+    assert seen == [(b"new", b"old")] and path.read_bytes() == b"new"
+
+
+def test_a_record_is_read_again_only_for_the_same_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "manifest.json"
+    assert files.read_manifest(path, "k") is None
+    files.write_manifest(path, "k", {"b": [1, None], "a": {"z": "\u00fc", "y": 2}})
+    assert files.read_manifest(path, "k") == {"key": "k", "b": [1, None], "a": {"z": "\u00fc", "y": 2}}
+    assert files.read_manifest(path, "other") is None
+    files.write_manifest(path, "other", {"key": "k"})
+    assert files.read_manifest(path, "k") is None
+    assert files.read_manifest(path, "other") == {"key": "other"}
+
+
+def test_a_record_is_sorted_text_that_diffs_well(tmp_path: Path) -> None:
+    files.write_manifest(tmp_path / "m", "k", {"b": [1], "a": {"z": 1, "y": 2}})
+    text = '{\n "a": {\n  "y": 2,\n  "z": 1\n },\n "b": [\n  1\n ],\n "key": "k"\n}\n'
+    assert (tmp_path / "m").read_text() == text
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"key"', "null", '{"files": {}}', "\xff"])
+def test_what_is_no_record_is_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m").write_bytes(text.encode("latin-1"))
+    assert files.read_manifest(tmp_path / "m", "k") is None
+
+
+def test_a_record_without_a_key_is_no_ones(tmp_path: Path) -> None:
+    (tmp_path / "m").write_text(json.dumps({"key": None}))
+    assert files.read_manifest(tmp_path / "m", "") is None
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, (1 << 20) + 1, 3 << 20])
+def test_the_digest_of_a_file_of_any_size(tmp_path: Path, size: int) -> None:
+    data = bytes(range(251)) * (size // 251 + 1)
+    (tmp_path / "f").write_bytes(data[:size])
+    assert files.sha256_file(tmp_path / "f") == hashlib.sha256(data[:size]).hexdigest()

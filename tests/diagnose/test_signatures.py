@@ -1,0 +1,141 @@
+"""Every signature: the line that it was seen as triggers it, the line that looks alike does not; and what a scanner makes of logs."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from kz_build.core.errors import ConfigError
+from kz_build.diagnose.load import FOLDER, read, shipped
+from kz_build.diagnose.scan import LIMIT, Scanner
+from kz_build.diagnose.signature import Found
+
+SIGNATURES = shipped()
+FILES = sorted(FOLDER.glob("*.yaml"))
+NOISE = "11-21 08:00:00.123  1234  5678 I QnnDsp  : <I> graph finalized, error 0, 137 of 5010 tensors\n"
+
+
+def found(*lines: str | bytes) -> tuple[Found, ...]:
+    scanner = Scanner(SIGNATURES)
+    scanner.feed(b"".join(line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines))
+    return scanner.found()
+
+
+def ids(*lines: str | bytes) -> set[str]:
+    return {one.id for one in found(*lines)}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_files_of_signatures_are_valid(path: Path) -> None:
+    assert read(path)
+
+
+@pytest.mark.parametrize(
+    ("id", "line"), [(s.id, seen.line) for s in SIGNATURES for seen in s.seen], ids=lambda v: v[:40] if " " in v else v
+)
+def test_a_line_as_it_was_seen_triggers_it(id: str, line: str) -> None:
+    assert id in ids(line)
+    assert id in ids(NOISE.encode() * 3, f"\x1b[31m{line[:5]}\x1b[0m{line[5:]}\r"), "in colour, with CRLF"
+
+
+@pytest.mark.parametrize(("id", "line"), [(s.id, near) for s in SIGNATURES for near in s.near])
+def test_a_line_that_looks_alike_does_not(id: str, line: str) -> None:
+    assert id not in ids(line)
+
+
+def test_ordinary_lines_trigger_nothing() -> None:
+    assert not ids(NOISE, "Killing 1234:com.example/u0a1 (adj 905): empty", "exit code 0", "W linker: unused DT entry")
+
+
+def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
+    for one in SIGNATURES:
+        assert all(re.match(r"https://(github\.com|docs\.|pytorch\.org)", seen.at) for seen in one.seen), one.id
+        for said in (one.title, one.cause, one.next):
+            assert set(re.findall(r"\{(\w+)\}", said)) <= set(re.compile(one.match).groupindex), one.id
+        assert {*one.explains} <= {other.id for other in SIGNATURES} - {one.id}
+
+
+def test_what_follows_comes_after_its_cause() -> None:
+    lines = ["E Transport layer setup failed: 14001", 'W dlopen failed: library "libcdsprpc.so" not found: needed by x']
+    first, second = found(*lines)
+    assert (first.id, first.line, first.follows) == ("libcdsprpc", 2, "")
+    assert (second.id, second.line, second.follows) == ("qnn-transport", 1, "libcdsprpc")
+
+
+def test_groups_of_the_line_stand_in_cause_and_next() -> None:
+    one = found("E 00:00:00.071665 executorch:program.cpp:67] No method named 'kv_forward' in program")[0]
+    assert one.title == "the .pte has no method kv_forward"
+    assert "{" not in one.title + one.cause + one.next
+
+
+def test_lines_are_numbered_and_counted_over_blocks() -> None:
+    scanner = Scanner(SIGNATURES)
+    line = b"Backend XnnpackBackend is not registered.\n"
+    scanner.feed(NOISE.encode() * 10 + line)
+    scanner.feed(line + NOISE.encode())
+    (one,) = scanner.found()
+    assert (one.line, one.times, one.more, scanner.lines) == (11, 2, False, 13)
+
+
+def test_counting_stops_where_it_says_nothing_more() -> None:
+    (one,) = found(b"Backend XnnpackBackend is not registered.\n" * (LIMIT + 7))
+    assert (one.times, one.more) == (LIMIT, True)
+
+
+def test_a_progress_bar_rewrites_its_line() -> None:
+    (one,) = found(b"10%|#  |\r20%|## |\rKilled\n")
+    assert (one.id, one.text) == ("killed", "Killed")
+
+
+def test_scanners_of_parts_add_up_to_the_scanner_of_all() -> None:
+    lines = [NOISE.encode()] * 50 + [f"{s.seen[0].line}\n".encode() for s in SIGNATURES]
+    random.Random(3).shuffle(lines)
+    whole, first, second = Scanner(SIGNATURES), Scanner(SIGNATURES), Scanner(SIGNATURES)
+    whole.feed(b"".join(lines))
+    first.feed(b"".join(lines[:40]))
+    second.feed(b"".join(lines[40:]))
+    first.add(second)
+    assert first.found() == whole.found()
+    assert first.lines == whole.lines
+
+
+BAD = """\
+one:
+  title: "wants {name}"
+  find: [text, longer text]
+  match: 'longer (text'
+  cause: c
+  nxt: n
+  seen: [{line: longer text, at: ftp://x}]
+  near: []
+"""
+
+
+def test_a_wrong_file_is_told_all_at_once_with_lines(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(BAD)
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path / "own.yaml")
+    said = "\n".join(map(str, error.value.problems))
+    assert "own.yaml:6: one.nxt: unknown key; did you mean next?" in said
+    for line, key in ((3, "one.find.0"), (1, "one.next"), (7, "one.seen.0.at"), (8, "one.near")):
+        assert re.search(rf"own\.yaml:{line}: {re.escape(key)}: ", said), (key, said)
+
+
+def test_examples_that_do_not_do_what_they_are_there_for_are_errors(tmp_path: Path) -> None:
+    text = (
+        BAD.replace("nxt", "next")
+        .replace("[text, ", "[")
+        .replace("(text", "(?P<x>text)!")
+        .replace("ftp://x", "https://x.y")
+    )
+    (tmp_path / "own.yaml").write_text(text.replace("near: []", 'near: ["longer text!"]'))
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path / "own.yaml")
+    assert [p.text for p in error.value.problems] == [
+        "one.title: {name} is no group of `match`",
+        "one.seen.0: does not trigger it",
+        "one.near.0: triggers it",
+    ]

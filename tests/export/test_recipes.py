@@ -1,0 +1,195 @@
+"""Recipes: the shipped ones are whole, wrong ones are told all at once, and what a machine is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kz_build.checks.contract_files import read_contract
+from kz_build.core.errors import ConfigError
+from kz_build.export.load import named, recipes
+from kz_build.export.preflight_rules import disk, glibc, memory, python
+from kz_build.export.recipe import Amount
+from kz_build.export.recipe_schema import json_schema
+from kz_build.formats.pte_types import newer
+from kz_build.pins.load import load_project
+from kz_build.pins.project import Project
+from kz_build.pins.soc import ARCH
+from tests.conftest import ROOT
+
+WANTED = {
+    "qwen3-4b-qnn-hybrid",
+    "qwen3-4b-qnn-kv",
+    "qwen3-4b-xnnpack-8da4w",
+    "qwen3-0.6b-xnnpack-8da4w",
+    "llama3.2-3b-qlora-xnnpack",
+    "llama3.2-3b-qlora-vulkan",
+    "llama3.2-1b-vulkan",
+    "tiny-qwen3-xnnpack",
+    "tiny-qwen3-vulkan",
+    "qwen3-1.7b-mllm-qnn-aot",
+    "tiny-llama-qnn-hybrid",
+    "tiny-llama-qnn-kv",
+    "tiny-llama-qnn-2shard",
+    "tiny-llama-qnn-x86",
+    "tiny-qwen3-4b-qnn-hybrid",
+}
+GB = 10**9
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("KZ_CACHE", str(tmp_path / "cache"))
+    for name in ("pins.yaml", "pins.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "recipes", tmp_path / "recipes")
+    return load_project(tmp_path)
+
+
+def test_the_shipped_recipes(project: Project) -> None:
+    found = {one.name: one for one in recipes(project.root, project.pins)}
+    assert set(found) >= WANTED
+    for one in found.values():
+        assert one.needs.memory.source and all(of.source for of in one.needs.disk.values()), one.name
+        assert one.contract == read_contract(project.root / "recipes" / f"{one.name}.yaml", project.root), (
+            "as `kz pte` reads it"
+        )
+        if one.line:
+            made = [path for stage in one.command for path in stage.makes]
+            assert any(path.endswith(".pte") for path in made), one.name
+    hybrid = found["qwen3-4b-qnn-hybrid"]
+    assert hybrid.contract.methods == ("kv_forward", "prefill_forward")
+    assert ARCH[hybrid.contract.soc] == hybrid.contract.htp_arch
+    assert (hybrid.needs.memory.low, hybrid.needs.memory.high, hybrid.needs.minutes) == (46, 59, (30, 73))
+    assert found["tiny-qwen3-xnnpack"].contract.executorch == "1.5.1"
+
+
+def test_mllm_names_its_stages_op_packages_and_trap(project: Project) -> None:
+    one = named(project.root, project.pins, "qwen3-1.7b-mllm-qnn-aot")
+    assert [stage.name for stage in one.command if stage.where == "host"] == ["quantize", "convert", "compile"]
+    packages = [name for name in one.device.values() if "LLaMAPackage" in name]
+    assert packages == ["libQnnLLaMAPackage_CPU.so", "libQnnLLaMAPackage_HTP.so"]
+    assert any("HtpUnsignedPd" in trap["text"] for trap in one.traps)
+
+
+def wrong(project: Project, *changes: tuple[str, str], name: str = "qwen3-4b-qnn-hybrid") -> list[str]:
+    path = project.root / "recipes" / f"{name}.yaml"
+    text = path.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        recipes(project.root, project.pins)
+    assert error.value.exit_code == 2
+    return [str(problem) for problem in error.value.problems]
+
+
+CASES = {
+    "unknown field": (("about:", "abuot: x\nabout:"), "abuot: unknown key; did you mean about?"),
+    "unknown contract key": (("kv_bits: 8", "kv_bit: 8"), "contract.kv_bit: unknown key; did you mean kv_bits?"),
+    "no such line": (("line: et-1.2", "line: et-9"), "line: there is no line 'et-9' in pins.yaml"),
+    "no such source": (("inside: executorch", "inside: exec"), "command.0.inside: 'exec' is no source of et-1.2"),
+    "placeholder": (("--build_folder={out}", "--build_folder={uot}"), "command.0.run.2: {uot} is none of"),
+    "SoC and arch": (("htp_arch: v79", "htp_arch: v75"), "contract.htp_arch: SM8750 has v79"),
+    "range": (("[46, 59]", "[59, 46]"), "gb must be [at least, at most]"),
+    "digest": (("config.json: null", "config.json: abc"), "weights.Qwen3-4B.digests.config.json: "),
+    "whose": (("line: et-1.2\n", ""), "a recipe needs one of: line, upstream"),
+    "weights": (("    repository: Qwen/Qwen3-4B\n", ""), "weights need one of: repository, random, content, tokenizer"),
+    "unpinned SDK": (("{qnn-sdk: pinned}", "{qnn-sdkk: pinned}"), "needs.sdk.qnn-sdkk: is pinned nowhere"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_wrong_is_said_with_file_and_line(project: Project, case: str) -> None:
+    change, expected = CASES[case]
+    said = wrong(project, change)
+    assert any(re.match(r"recipes/qwen3-4b-qnn-hybrid\.yaml:\d+: ", p) and expected in p for p in said), said
+
+
+def test_all_problems_of_all_recipes_at_once(project: Project) -> None:
+    (project.root / "recipes" / "second.yaml").write_text("about: x\nneeds: []\n")
+    said = wrong(project, ("kv_bits: 8", "kv_bits: 9"), ("about:", "abuot: 1\nabout:"))
+    line = (project.root / "recipes" / "qwen3-4b-qnn-hybrid.yaml").read_text().splitlines().index("abuot: 1") + 1
+    assert any(p.startswith(f"recipes/qwen3-4b-qnn-hybrid.yaml:{line}: abuot: unknown key") for p in said)
+    assert any("contract.kv_bits" in p for p in said)
+    assert any(p.startswith("recipes/second.yaml:2: needs: ") for p in said)
+    assert any("recipes/second.yaml" in p and "command: is missing" in p for p in said)
+
+
+def test_a_name_that_is_nearly_one(project: Project) -> None:
+    with pytest.raises(ConfigError, match="did you mean tiny-qwen3-vulkan"):
+        named(project.root, project.pins, "tiny-qwen-vulkan")
+    with pytest.raises(ConfigError, match="there is no recipe"):
+        named(project.root, project.pins, "../pins")
+
+
+def test_the_schema_in_the_repository_is_the_one_the_code_makes() -> None:
+    assert json.loads((ROOT / "recipes.schema.json").read_text()) == json.loads(json.dumps(json_schema()))
+
+
+def test_a_shape_of_random_weights_is_what_upstream_calls_its_fields() -> None:
+    """The tiny model has the fields of upstream's own files for Qwen3 (examples/models/qwen3/config at v1.2.0)."""
+    content = yaml.safe_load((ROOT / "recipes" / "tiny-qwen3-xnnpack.yaml").read_text())["weights"]["tiny-qwen3.json"][
+        "content"
+    ]
+    assert content["n_heads"] % content["n_kv_heads"] == 0
+    assert isinstance(content["norm_eps"], float) and isinstance(content["rope_theta"], float)
+
+
+FOUR_B = Amount(46, 59, "the team")
+
+
+@pytest.mark.parametrize(
+    ("ram", "swap", "status"), [(64, 0, "PASS"), (24, 36, "PASS"), (32, 16, "WARN"), (45, 0, "FAIL"), (24, 8, "FAIL")]
+)
+def test_memory_is_ram_and_swap_together(ram: int, swap: int, status: str) -> None:
+    check = memory(FOUR_B, ram * GB, swap * GB, "/data", 500 * GB)
+    assert check.status == status
+    if status != "PASS":
+        assert f"fallocate -l {59 - ram - swap + 1}G /data/kz-swap" in check.fix[0]
+        assert "mkswap" in check.fix[0] and "swapoff" in check.fix[1]
+
+
+def test_a_swap_file_that_does_not_fit_is_said() -> None:
+    assert "only 10 GB free" in memory(FOUR_B, 24 * GB, 0, "/", 10 * GB).fix[0]
+
+
+def test_memory_that_nobody_measured() -> None:
+    need = Amount(16.1, None, "fp32")
+    assert memory(need, 24 * GB, 0, "/", 0).status == "PASS"
+    assert "nobody measured the most" in memory(need, 24 * GB, 0, "/", 0).evidence
+    assert memory(need, 8 * GB, 0, "/", 0).status == "FAIL"
+
+
+def test_disks() -> None:
+    need = Amount(25, None, "the team")
+    assert disk("{out}", need, 30 * GB, "/", "ext4", "-C DIR").status == "PASS"
+    assert disk("{out}", need, 20 * GB, "/", "ext4", "-C DIR").status == "FAIL"
+    tmpfs = disk("/tmp", need, 300 * GB, "/tmp", "tmpfs", "TMPDIR")
+    assert tmpfs.status == "FAIL" and "tmpfs" in tmpfs.evidence and "TMPDIR" in tmpfs.fix[0]
+
+
+def test_versions() -> None:
+    assert glibc("2.35", "2.36").status == "PASS"
+    assert glibc("2.35", "2.4").status == "FAIL"
+    assert glibc("2.35", "").status == "FAIL"
+    assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.12.3": "python3.12"}).evidence.startswith("python3.12")
+    assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.9.2": "python3.9"}).status == "FAIL"
+    assert python(">=3.10,<3.13", {"3.10.0": "python3"}).status == "PASS"
+
+
+def test_every_rehearsal_says_which_devices_it_is_not_for(project: Project) -> None:
+    """Their QNN is newer than what the lines have for devices, and no other recipe uses it."""
+    pinned = {project.pins.line(line)["qnn-sdk"] for line in project.pins.lines if "qnn-sdk" in project.pins.line(line)}
+    rehearsals = [one for one in recipes(project.root, project.pins) if "qnn-host" in one.needs.sdk]
+    assert len(rehearsals) == 5
+    for one in rehearsals:
+        assert {one.contract.newer_than} == pinned and newer(one.contract.qnn, one.contract.newer_than), one.name
+        assert any("must not" in trap["text"] or "refuses it" in trap["text"] for trap in one.traps), one.name
+        assert one.needs.libraries and one.needs.glibc == "2.35" and one.name.startswith("tiny-")

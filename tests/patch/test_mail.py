@@ -1,0 +1,122 @@
+"""Reading the mails of git format-patch: headers, message, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kz_build.core.errors import ConfigError
+from kz_build.patch.change import Patch
+from kz_build.patch.mail import decoded, parse_patch
+from tests.patch.test_diff import GOOD, fault, read
+
+TOP = b"From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\n"
+FROM, DATE = b"From: A B <a@b>\n", b"Date: Thu, 15 Jan 2026 12:00:00 +0000\n"
+SUBJECT = b"Subject: [PATCH 1/2] Fix it\n"
+BODY = b"\nWhy it was wrong.\n\nUpstream-Status: Pending\n---\n f | 2 +-\n\n" + GOOD + b"-- \n2.43.0\n\n"
+
+
+def parse(data: bytes) -> Patch:
+    return parse_patch("0001-x.patch", data)
+
+
+def message(headers: bytes, body: bytes = BODY) -> str:
+    return parse(FROM + DATE + headers + body).message
+
+
+def test_a_mail_of_format_patch() -> None:
+    text = "Fix it\n\nWhy it was wrong.\n\nUpstream-Status: Pending\n"
+    data = TOP + FROM + DATE + SUBJECT + BODY
+    patch = parse(data)
+    assert patch == Patch("0001-x.patch", "A B <a@b>", "Thu, 15 Jan 2026 12:00:00 +0000", text, patch.files)
+    assert [(f.path, f.line, f.hunks) for f in patch.files] == [("f", 12, patch.files[0].hunks)]
+    assert patch.files[0].hunks[0].before == read(GOOD)[0].hunks[0].before
+    assert not patch.gnu
+    assert parse(data.replace(b"\n", b"\r\n", 4)).message == patch.message
+    assert parse(data.removeprefix(TOP)).author == "A B <a@b>"
+    assert parse(b"From somewhere\n" + data.removeprefix(TOP)).author == "A B <a@b>"
+    others = parse(b"X-One: 1\n" + FROM + b"X-Two: 2\n" + DATE + b"X-Three: 3\n" + SUBJECT + BODY)
+    assert (others.author, others.date, others.message) == (patch.author, patch.date, patch.message)
+
+
+@pytest.mark.parametrize(
+    ("subject", "title"),
+    [
+        (b"Subject: plain\n", "plain"),
+        (b"Subject: [PATCH] one\n two\n", "one two"),
+        (b"Subject: [PATCH] one\n\ttwo\n three\n", "one two three"),
+        (b"Subject: [PATCH] Support MLX\n", "Support MLX"),
+        (b"subject: [PATCH v2 3/4][RFC] [et-1.2] one [two]\n", "one [two]"),
+        (b"SUBJECT :   wide  \n", "wide"),
+        (b"Subject: kernel: fix: it\n", "kernel: fix: it"),
+        (b"X-Other: x\nSubject: one\nMIME-Version: 1.0\n continued\n", "one"),
+        (b"Subject: =?UTF-8?q?J=C3=B6rg?= and =?utf-8?B?w7w=?=\n", "J\u00f6rg and \u00fc"),
+        (b"Subject: raw \xc3\xbc \xff\n", "raw \u00fc \ufffd"),
+        (b"Content-Transfer-Encoding: 8bit\nSubject: one\n", "one"),
+        (b"Content-Transfer-Encoding: 7BIT\nSubject: one\n", "one"),
+        (b"Content-Transfer-Encoding: Binary\nSubject: one\n", "one"),
+    ],
+)
+def test_the_title_is_the_subject_without_its_tags(subject: bytes, title: str) -> None:
+    assert message(subject).split("\n")[0] == title
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"\n---\n\n" + GOOD, "T\n"),
+        (b"\n\n\nText.\n\n\n---\n" + GOOD, "T\n\nText.\n"),
+        (b"\nText.  \n  indented\n" + GOOD, "T\n\nText.\n  indented\n"),
+        (b"\nText.\n----\nmore\r\n--- \nnot this\n" + GOOD, "T\n\nText.\n----\nmore\n"),
+        (b"\n\xc3\xbc \xff\n---\n" + GOOD, "T\n\n\u00fc \ufffd\n"),
+        (b"\n  indented\nText for MLX\n---\n" + GOOD, "T\n\n  indented\nText for MLX\n"),
+        (b"\nXNNPACK too.\n---\n" + GOOD, "T\n\nXNNPACK too.\n"),
+        (b"\nText.\n---\nA note for the list.\n" + GOOD, "T\n\nText.\n"),
+    ],
+)
+def test_the_message_ends_at_the_line_of_three_dashes(body: bytes, wanted: str) -> None:
+    assert message(b"Subject: T\n", body) == wanted
+
+
+def test_a_line_of_three_dashes_does_not_hide_what_follows_a_bare_diff() -> None:
+    patch = parse(FROM + DATE + b"Subject: T\n\nText.\n" + GOOD)
+    assert [f.line for f in patch.files] == [6]
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "text"),
+    [
+        (GOOD, 1, "is not a mail: a header line `From:`, `Date:` or `Subject:` is expected here"),
+        (FROM + b"no header\n", 2, "is not a mail: a header line `From:`, `Date:` or `Subject:` is expected here"),
+        (b" folded\n" + FROM, 1, "is not a mail: a header line `From:`, `Date:` or `Subject:` is expected here"),
+        (b"", 1, "is not a mail of git format-patch: it has no `From:` header"),
+        (DATE + SUBJECT + BODY, 1, "is not a mail of git format-patch: it has no `From:` header"),
+        (FROM + SUBJECT + BODY, 1, "is not a mail of git format-patch: it has no `Date:` header"),
+        (TOP + FROM + DATE + BODY, 1, "is not a mail of git format-patch: it has no `Subject:` header"),
+        (FROM + DATE + SUBJECT + b"\nText\n---\n", 1, "there is no `diff --git` in it"),
+        (
+            FROM + b"Content-Transfer-Encoding: Base64\n" + DATE + SUBJECT + BODY,
+            1,
+            "is encoded as Base64; kz takes 8bit mails",
+        ),
+    ],
+)
+def test_what_is_no_mail_of_format_patch(data: bytes, line: int, text: str) -> None:
+    assert fault(lambda: parse(data)) == (line, text)
+
+
+def test_a_fault_in_the_diff_has_its_line_in_the_mail() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(TOP + FROM + DATE + SUBJECT + BODY.replace(b"+++ b/f", b"+++ b/g"))
+    assert str(caught.value).splitlines()[1] == "  0001-x.patch:12: it names 'f' and 'g', but is no rename of these"
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("plain = ?text", "plain = ?text"),
+        ("=?iso-8859-1?q?=FC?= <u@x>", "\u00fc <u@x>"),
+        ("=?utf-8?q?J=C3=B6rg_M?=", "J\u00f6rg M"),
+    ],
+)
+def test_encoded_headers(value: str, wanted: str) -> None:
+    assert decoded(value) == wanted

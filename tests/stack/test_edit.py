@@ -1,0 +1,176 @@
+"""kz edit and kz refresh: a stack as commits, with everything people do to commits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz
+from tests.stack.test_git_tools import sh
+from tests.stack.test_rebase import CHECKS, OURS, kept, worktree
+from tests.stack.upstreams import Project, project, put, started, text
+
+ME = ("-c", "user.name=Me", "-c", "user.email=me@example.org")
+
+
+@pytest.fixture
+def ours(tmp_path: Path, kz: Kz) -> Project:
+    """Two patches on v1, with checks."""
+    return project(
+        tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})], checks=CHECKS
+    )
+
+
+def edited(ours: Project) -> Path:
+    """The worktree of a fresh edit."""
+    done = ours.kz("edit", "up")
+    assert done.returncode == 0, done.stderr
+    return worktree(ours, "edit")
+
+
+def git(tree: Path, *words: str) -> str:
+    """git as the person runs it."""
+    return sh("git", *ME, *words, cwd=tree)
+
+
+def test_nothing_done_is_nothing_changed(ours: Project) -> None:
+    was = kept(ours)
+    edited(ours)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0 and "nothing changed" in done.stdout and kept(ours) == was
+
+
+def test_an_amended_patch_changes_and_the_others_keep_their_bytes(ours: Project) -> None:
+    was = kept(ours)
+    tree = edited(ours)
+    (tree / "b.txt").write_text(put(text(), 10, "ours", "and more"))
+    git(tree, "commit", "-q", "--amend", "-a", "--no-edit")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    now = kept(ours)
+    assert {name for name in now if now[name] != was[name]} == {"patches/l/up/0002-second.patch", "pins.lock"}
+    assert ours.kz("apply").returncode == 0
+    (tree / "a.txt").write_text("more\n" + (tree / "a.txt").read_text())
+    git(tree, "commit", "-q", "-a", "-m", "third")
+    assert ours.kz("refresh", "up").returncode == 0, "the worktree stays for more"
+    assert (ours.root / "patches/l/up/series").read_text().splitlines()[-1] == "0003-third.patch"
+
+
+def test_reordered_dropped_added_and_reworded(ours: Project) -> None:
+    series = ours.root / "patches/l/up/series"
+    series.write_text("# why first\n0001-first.patch\n# why second\n0002-second.patch\n# the end\n")
+    assert ours.kz("lock", "--write").returncode == 0
+    tree = edited(ours)
+    base = git(tree, "rev-parse", "HEAD~2")
+    first, second = git(tree, "rev-parse", "HEAD~1"), git(tree, "rev-parse", "HEAD")
+    git(tree, "checkout", "-q", base)
+    git(tree, "cherry-pick", second, first)
+    assert ours.kz("refresh", "up").returncode == 0
+    stack = ours.root / "patches/l/up"
+    assert series.read_text() == "# why second\n0001-second.patch\n# why first\n0002-first.patch\n# the end\n"
+    assert b"Subject: [PATCH] second" in (stack / "0001-second.patch").read_bytes()
+    git(tree, "reset", "-q", "--hard", "HEAD~1")
+    mail = sh("git", "format-patch", "--stdout", f"{base}..{first}", cwd=tree)
+    (tree.parent / "mail").write_text(mail)
+    git(tree, "am", "-q", str(tree.parent / "mail"))
+    git(tree, "commit", "-q", "--amend", "-m", "First of all\n\nUpstream-Status: Pending")
+    assert ours.kz("refresh", "up").returncode == 0
+    assert sorted(p.name for p in stack.glob("*.patch")) == ["0001-second.patch", "0002-first.patch"]
+    assert b"Upstream-Status: Pending" in (stack / "0002-first.patch").read_bytes(), (
+        "reworded: the name stays, and its checks"
+    )
+    assert "first:" in (stack / "checks.yaml").read_text()
+    git(tree, "reset", "-q", "--hard", base)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0 and not stack.exists(), done.stderr
+    assert ours.kz("apply").returncode == 0 and ours.kz("verify").returncode == 0
+
+
+def test_a_check_comes_with_its_patch(ours: Project) -> None:
+    tree = edited(ours)
+    (tree / "other.txt").write_text("third\n")
+    git(tree, "commit", "-q", "-a", "-m", "third")
+    checks = tree.parent / "checks.yaml"
+    checks.write_text(checks.read_text() + "third:\n  - contains: {file: other.txt, text: nothing}\n")
+    was = kept(ours)
+    done = ours.kz("refresh", "up")
+    assert (
+        done.returncode == 4 and "third: contains" in done.stderr and "kz refresh" in done.stderr and kept(ours) == was
+    )
+    checks.write_text(checks.read_text().replace("nothing", "third"))
+    assert ours.kz("refresh", "up").returncode == 0
+    assert "text: third" in (ours.root / "patches/l/up/checks.yaml").read_text()
+
+
+def test_what_is_no_stack_is_refused_and_nothing_is_lost(ours: Project) -> None:
+    was = kept(ours)
+    tree = edited(ours)
+    (tree / "a.txt").write_text("uncommitted\n")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 4 and "not committed:\n  a.txt" in done.stderr
+    git(tree, "stash", "-q")
+    side = git(tree, "commit-tree", "HEAD~1^{tree}", "-p", "HEAD~1", "-m", "side")
+    git(tree, "merge", "-q", "-s", "ours", "-m", "merged", side)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and "is a merge" in done.stderr
+    git(tree, "reset", "-q", "--hard", "HEAD~1")
+    git(tree, "commit", "-q", "--allow-empty", "-m", "nothing")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and "changes nothing" in done.stderr
+    git(tree, "checkout", "-q", "--orphan", "other")
+    git(tree, "commit", "-q", "-m", "elsewhere")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and "does not stand on" in done.stderr
+    assert kept(ours) == was
+
+
+def test_a_rebase_in_the_middle_is_not_taken_for_its_end(ours: Project) -> None:
+    tree = edited(ours)
+    sh("git", *ME, "-c", "sequence.editor=sed -i 's/^pick/edit/'", "rebase", "-q", "-i", "HEAD~2", cwd=tree)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 4 and "a rebase is under way" in done.stderr
+
+
+def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: Project) -> None:
+    tree = edited(ours)
+    (tree / "a.txt").write_text("mine\n")
+    again = ours.kz("edit", "up")
+    assert again.returncode == 0 and "lies in" in again.stdout and (tree / "a.txt").read_text() == "mine\n"
+    git(tree, "checkout", "-q", ".")
+    (ours.root / "patches/l/up/series").write_text("# new\n0001-first.patch\n0002-second.patch\n")
+    assert ours.kz("refresh", "up").returncode == 3, "the files changed meanwhile"
+    assert ours.kz("lock", "--write").returncode == 0
+    assert "laid out in" in ours.kz("edit", "up").stdout and ours.kz("refresh", "up").returncode == 0
+    assert ours.kz("edit", "up", "--abort").returncode == 0 and not tree.exists()
+    assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "up", "--abort").returncode == 2
+
+
+def test_the_first_patch_of_a_source(ours: Project) -> None:
+    stack = ours.root / "patches/l/up"
+    for file in stack.iterdir():
+        file.unlink()
+    stack.rmdir()
+    assert ours.kz("lock", "--write").returncode == 0
+    tree = edited(ours)
+    (tree / "a.txt").write_text(OURS)
+    git(tree, "commit", "-q", "-a", "-m", "A first\n\nUpstream-Status: Pending")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    assert (stack / "series").read_text() == "0001-A-first.patch\n"
+    assert ours.kz("apply").returncode == 0 and ours.kz("verify").returncode == 0
+
+
+def test_a_file_that_the_worktree_never_had_is_removed(tmp_path: Path, kz: Kz) -> None:
+    """Its content is part of the patch, and only upstream has it."""
+    upstream = started(tmp_path)
+    upstream.commit("Add a folder", {"far/away.txt": "far away\n"}, tag="v2")
+    ours = project(tmp_path, kz, upstream, [("first", {"a.txt": OURS})], pin="v2")
+    tree = edited(ours)
+    assert not (tree / "far").exists()
+    git(tree, "rm", "-q", "--sparse", "far/away.txt")
+    git(tree, "commit", "-q", "-m", "Remove it")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    assert "-far away" in (ours.root / "patches/l/up/0002-Remove-it.patch").read_text()
+    assert ours.kz("apply").returncode == 0

@@ -1,0 +1,246 @@
+"""kz edit, refresh, rebase, import-pr and upstream, killed between two steps: the same command again ends as if nothing had been."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz, snapshot
+from tests.stack.test_edit import git
+from tests.stack.test_git_tools import sh
+from tests.stack.test_import_pr import branch
+from tests.stack.test_rebase import CHECKS, OURS, kept, resolve, worktree
+from tests.stack.upstreams import Project, before, project, put, started, text
+
+ADDED, LISTED, CHECKED_OUT, FINISHED = (
+    "worktree add",
+    "sparse-checkout set",
+    "reset --quiet --hard",
+    "worktree unlock",
+)
+"""What kz asks of git to make a worktree, in this order."""
+
+
+@pytest.fixture
+def ours(tmp_path: Path, kz_process: Kz) -> Project:
+    """Two patches on v1, with checks; at v3 upstream rewrote the line of the second. `big` is large on a disk, not in a pack."""
+    upstream = started(tmp_path)
+    upstream.commit("Add a big file", {"big": "0" * 100_000}, tag="big")
+    made = project(
+        tmp_path,
+        kz_process,
+        upstream,
+        [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})],
+        checks=CHECKS,
+        pin="big",
+    )
+    upstream.commit("Rewrite b (#3)", {"b.txt": put(text(), 10, "theirs")}, tag="v3")
+    return made
+
+
+def left(ours: Project, verb: str) -> dict[str, bytes | str]:
+    """What a verb has put before its user; the name that git has for the worktree may be another."""
+    return {n: data for n, data in snapshot(ours.root / "out" / verb).items() if not n.endswith("tree/.git")}
+
+
+def killed(ours: Project, at: str, verb: str, *words: str, then: str = "") -> None:
+    """Run a verb that SIGKILL ends when git has done what it was asked `at`, or did `then` in its place."""
+    asked = then or f'{shutil.which("git")} "$@"'
+    path = first_of_all(ours, f'case "$*" in *"{at}"*) {asked}; kill -9 $PPID; exit 1;; esac')
+    assert ours.kz(verb, *words, PATH=path).returncode == -9, f"{at} was never asked for"
+
+
+def first_of_all(ours: Project, script: str) -> str:
+    """A PATH with a git that begins with a script."""
+    program = ours.root.parent / "bin" / "git"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\n{script}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    return f"{program.parent}:{os.environ['PATH']}"
+
+
+@contextlib.contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """A disk that has no room for a larger file."""
+    was = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, was[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, was)
+
+
+def refused(ours: Project) -> None:
+    """`kz refresh` finds no edit, says what to do, and changes nothing."""
+    was = kept(ours)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and "the last kz edit did not finish" in done.stderr, done.stderr
+    assert "kz edit up --line l makes it anew" in done.stderr and kept(ours) == was
+
+
+def edited_again(ours: Project, undisturbed: dict[str, bytes | str]) -> None:
+    """`kz edit` begins anew and says so; all is there, the checks too, and a refresh has nothing to change."""
+    was = kept(ours)
+    done = ours.kz("edit", "up")
+    assert done.returncode == 0 and "did not finish: this one is made anew" in done.stdout, done.stderr
+    assert left(ours, "edit") == undisturbed and not git(worktree(ours, "edit"), "status", "--porcelain")
+    again = ours.kz("refresh", "up")
+    assert again.returncode == 0 and "nothing changed" in again.stdout and kept(ours) == was, again.stderr
+
+
+def test_an_edit_that_is_killed_anywhere_is_no_edit(ours: Project) -> None:
+    assert ours.kz("edit", "up").returncode == 0
+    undisturbed = left(ours, "edit")
+    for at in (LISTED, FINISHED):
+        assert ours.kz("edit", "up", "--abort").returncode == 0
+        killed(ours, at, "edit", "up")
+        refused(ours)
+        edited_again(ours, undisturbed)
+
+
+def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) -> None:
+    assert ours.kz("edit", "up").returncode == 0
+    undisturbed = left(ours, "edit")
+    assert ours.kz("edit", "up", "--abort").returncode == 0
+    (clone,) = (ours.root.parent / "store" / "git").glob("up-*.git")
+    hook = clone / "hooks" / "reference-transaction"  # git asks it in the middle of `worktree add`
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        "#!/bin/sh\nat=$PPID\n"
+        "while [ $(cat /proc/$at/comm) = git ]; do dying=\"$dying $at\"; at=$(cut -d' ' -f4 /proc/$at/stat); done\n"
+        "kill -9 $at $dying\n"
+    )
+    hook.chmod(0o755)
+    assert ours.kz("edit", "up").returncode == -9
+    hook.unlink()
+    edited_again(ours, undisturbed)
+
+
+def test_a_disk_without_room_leaves_no_edit(ours: Project) -> None:
+    assert ours.kz("edit", "up").returncode == 0
+    undisturbed = left(ours, "edit")
+    assert ours.kz("edit", "up", "--abort").returncode == 0
+    path = first_of_all(ours, "trap '' XFSZ")  # a write that fails, as on a full disk, and no signal
+    with files_up_to(50_000):
+        done = ours.kz("edit", "up", PATH=path)
+    assert done.returncode == 5 and "unable to write file big" in done.stderr, done.stderr
+    refused(ours)
+    edited_again(ours, undisturbed)
+
+
+def test_work_in_an_edit_that_did_not_finish_is_not_thrown_away(ours: Project) -> None:
+    killed(ours, FINISHED, "edit", "up")
+    tree = worktree(ours, "edit")
+    (tree / "a.txt").write_text("mine\n")
+    done = ours.kz("edit", "up")
+    assert done.returncode == 4 and "there is work in" in done.stderr and (tree / "a.txt").read_text() == "mine\n"
+    git(tree, "commit", "-q", "-a", "-m", "mine")
+    assert ours.kz("edit", "up").returncode == 4 and (tree / "a.txt").read_text() == "mine\n"
+    shutil.rmtree(tree.parent)
+    assert ours.kz("edit", "up").returncode == 0, "as its hint says"
+
+
+def test_checks_that_are_gone_from_the_worktree_are_asked_for(ours: Project) -> None:
+    was = kept(ours)
+    assert ours.kz("edit", "up").returncode == 0
+    checks = worktree(ours, "edit").parent / "checks.yaml"
+    checks.unlink()
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and "is gone" in done.stderr and kept(ours) == was
+    copy = next(line for line in done.stderr.splitlines() if "to keep them: cp " in line)
+    sh("sh", "-c", copy.partition("to keep them: ")[2].partition(". ")[0], cwd=ours.root)
+    assert ours.kz("refresh", "up").returncode == 0 and kept(ours) == was
+    checks.write_text("")
+    assert ours.kz("refresh", "up").returncode == 0 and not (ours.root / "patches/l/up/checks.yaml").exists()
+    assert ours.kz("refresh", "up").returncode == 0 and ours.kz("apply").returncode == 0
+
+
+def test_a_refresh_that_is_killed_while_it_writes_knows_its_own_files_afterwards(ours: Project, tmp_path: Path) -> None:
+    assert ours.kz("edit", "up").returncode == 0
+    tree = worktree(ours, "edit")
+    (tree / "b.txt").write_text(put(text(), 10, "ours", "and more"))
+    git(tree, "commit", "-q", "--amend", "-a", "--no-edit")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "real = os.replace\n"
+        "def replace(src, dst, **k):\n"
+        "    if str(dst).endswith('pins.lock'):\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "    real(src, dst, **k)\n"
+        "os.replace = replace\n"
+    )
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    assert ours.kz("refresh", "up", PYTHONPATH=path).returncode == -9
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    assert "+and more" in (ours.root / "patches/l/up/0002-second.patch").read_text()
+    assert ours.kz("apply").returncode == 0
+
+
+def stopped(ours: Project, verb: str, *words: str) -> tuple[dict[str, bytes | str], str]:
+    """What is there and what is said at a conflict."""
+    done = ours.kz(verb, *words)
+    assert done.returncode == 4, done.stderr
+    return left(ours, verb), done.stderr.partition("kz: ")[2]  # after what was said of a fetch
+
+
+@pytest.mark.parametrize("verb", ["rebase", "import-pr"])
+def test_one_that_is_killed_on_its_way_to_a_conflict_begins_anew(ours: Project, verb: str) -> None:
+    branch(ours, 7, ("Use it", {"b.txt": put(text(), 10, "theirs", "used")}))
+    words = ("--onto", "v3") if verb == "rebase" else ("7",)
+    undisturbed = stopped(ours, verb, *words)
+    for at in (ADDED, CHECKED_OUT, "cherry-pick"):
+        assert ours.kz(verb, "--abort").returncode == 0
+        killed(ours, at, verb, *words)
+        done = ours.kz(verb, "--continue")
+        assert done.returncode == 2 and f"no {verb} is under way" in done.stderr
+        assert stopped(ours, verb, *words) == undisturbed
+
+
+def test_checks_that_changed_after_a_killed_rebase_are_the_ones_that_count(ours: Project) -> None:
+    killed(ours, "fast-import", "rebase", "--onto", "v3", then="true")
+    checks = ours.root / "patches/l/up/checks.yaml"
+    checks.write_text("# said since\n" + checks.read_text())
+    assert ours.kz("lock", "--write").returncode == 0
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(ours)
+    assert ours.kz("rebase", "--continue").returncode == 0
+    assert checks.read_text().startswith("# said since\n")
+
+
+def test_what_was_resolved_is_not_begun_anew(ours: Project) -> None:
+    """Killed at its end, when a person has done their part: the rebase is still under way, and goes on."""
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(ours)
+    was = kept(ours)
+    killed(ours, "range-diff", "rebase", "--continue")
+    assert kept(ours) == was
+    done = ours.kz("rebase", "--onto", "v3")
+    assert done.returncode == 2 and "is under way" in done.stderr
+    assert ours.kz("rebase", "--continue").returncode == 0
+    assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
+
+
+def test_a_rebase_that_is_killed_when_its_files_are_written_is_over(ours: Project) -> None:
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(ours)
+    killed(ours, "worktree remove", "rebase", "--continue", then="true")
+    assert "nothing is under way" in ours.kz("rebase", "--status").stdout
+    assert "up: v3" in (ours.root / "pins.yaml").read_text() and ours.kz("apply").returncode == 0
+    ours.upstream.commit("Grow a", {"a.txt": before(text(), 1, "grown")}, tag="v4")
+    assert ours.kz("rebase", "--onto", "v4").returncode == 0
+
+
+def test_a_worktree_of_upstream_that_was_not_finished_is_made_anew(ours: Project) -> None:
+    killed(ours, ADDED, "upstream", "1")
+    done = ours.kz("upstream", "1")
+    assert done.returncode == 0, done.stderr
+    tree = worktree(ours, "upstream")
+    assert sorted(p.name for p in tree.iterdir()) == [".git", "a.txt", "b.txt", "big", "other.txt"]
+    assert git(tree, "status", "--porcelain") == "" and (tree / "a.txt").read_text() == OURS

@@ -1,0 +1,120 @@
+"""A project whose stack is a Debian package's: `patches: debian/patches` in the pins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz
+from tests.stack.test_edit import git
+from tests.stack.test_git_tools import sh
+from tests.stack.test_quilt import diff
+from tests.stack.test_rebase import worktree
+from tests.stack.upstreams import URL, Project, before, put, started, text
+
+ONE = put(text(), 10, "ours")
+SERIES = "# Debian's own\n\nfix-a.diff -p0   # old style\ndep3.patch\n# last\n"
+
+
+@pytest.fixture
+def debian(tmp_path: Path, kz: Kz) -> Project:
+    """fix-a.diff is -p0 without a header, dep3.patch has CRLF line ends and a DEP-3 header."""
+    upstream = started(tmp_path)
+    root = tmp_path / "project"
+    stack = root / "debian" / "patches"
+    stack.mkdir(parents=True)
+    (stack / "series").write_text(SERIES)
+    (stack / "fix-a.diff").write_bytes(diff(tmp_path, text().encode(), ONE.encode(), "a.txt.orig", "a.txt"))
+    header = b"Description: Ours in b\n Because.\nAuthor: Jane Doe <jane@example.org>\nLast-Update: 2024-05-06\n\n"
+    dep3 = header + diff(tmp_path, text().encode(), ONE.encode(), "a/b.txt", "b/b.txt")
+    (stack / "dep3.patch").write_bytes(dep3.replace(b"\n", b"\r\n"))
+    (root / "pins.yaml").write_text(
+        f"version: 1\ndefault: l\nsources:\n  up: {{git: {URL}, patches: debian/patches}}\nlines:\n  l:\n    up: v1\n"
+        "targets:\n  t: {platform: linux, abi: arm64, sources: [up], tools: {cmake: [c], ninja: [n], objcopy: [o]}, cmake: {}, outputs: {}}\n"
+    )
+    made = Project(root, upstream, kz)
+    done = made.kz("lock", "--write")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def pushed(debian: Project, revision: str, tmp_path: Path) -> tuple[list[str], str]:
+    """(the patches that quilt leaves applied on a revision, the tree id of that)"""
+    place = Path(tempfile.mkdtemp(dir=tmp_path)) / "tree"
+    sh("git", "clone", "-q", str(debian.upstream.folder), str(place), cwd=tmp_path)
+    sh("git", "checkout", "-q", revision, cwd=place)
+    env = {
+        **os.environ,
+        "QUILT_PATCHES": str(debian.root / "debian/patches"),
+        "QUILT_PC": str(place.parent / "pc"),
+    }
+    for words in (["push", "-a", "--fuzz=0"], ["applied"]):
+        done = subprocess.run(["quilt", "--quiltrc", "-", *words], cwd=place, env=env, capture_output=True, text=True)
+    sh("git", "add", "-A", cwd=place)
+    return done.stdout.split() if done.returncode == 0 else [], sh("git", "write-tree", cwd=place)
+
+
+def test_it_verifies_as_quilt_pushes(debian: Project, tmp_path: Path) -> None:
+    up = debian.upstream
+    up.commit("Grow (#2)", {"a.txt": before(text(), 1, "grown")}, tag="v2")
+    up.commit("Take b (#3)", {"b.txt": put(text(), 10, "theirs")}, tag="v3")
+    up.commit("Take a (#4)", {"a.txt": text(3)}, tag="v4")
+    found = debian.json("verify", "--onto", "v1", "v2", "v3", "v4", code=4)[0]
+    assert found["folder"] == "debian/patches" and found["patches"] == ["fix-a.diff", "dep3.patch"]
+    for target, row in zip(found["targets"], found["rows"], strict=True):
+        held = [j["verdict"] in ("clean", "offset") for j in row]
+        applied, _ = pushed(debian, target["name"], tmp_path)
+        # quilt stops at the first that fails; kz goes on, and says so.
+        assert len(applied) == (held.index(False) if False in held else 2), target
+    assert [[j["verdict"] for j in row] for row in found["rows"]] == [
+        ["clean", "clean"],
+        ["offset", "clean"],
+        ["offset", "content"],
+        ["content", "content"],
+    ]
+    assert debian.json("apply")["l"][0]["tree"] == pushed(debian, "v1", tmp_path)[1]
+
+
+def test_it_is_edited_and_rebased_in_its_own_style(debian: Project, tmp_path: Path) -> None:
+    stack = debian.root / "debian/patches"
+    was = {p.name: p.read_bytes() for p in stack.iterdir()}
+    assert debian.kz("edit", "up").returncode == 0
+    assert "nothing changed" in debian.kz("refresh", "up").stdout
+    tree = worktree(debian, "edit")
+    (tree / "b.txt").write_text(put(text(), 10, "ours", "and more"))
+    git(tree, "commit", "-q", "--amend", "-a", "--no-edit")
+    (tree / "other.txt").write_text("third\n")
+    git(tree, "commit", "-q", "-a", "-m", "Third, of git")
+    done = debian.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    assert (stack / "series").read_text() == SERIES.replace("# last\n", "Third-of-git.patch\n# last\n")
+    assert (stack / "fix-a.diff").read_bytes() == was["fix-a.diff"]
+    assert (
+        b"Author: Jane" not in (stack / "dep3.patch").read_bytes()
+        and b"From: Jane Doe" in (stack / "dep3.patch").read_bytes()
+    )
+    assert debian.kz("verify").returncode == 0
+    assert pushed(debian, "v1", tmp_path)[0] == ["fix-a.diff", "dep3.patch", "Third-of-git.patch"], (
+        "quilt takes it still"
+    )
+    assert debian.kz("edit", "up", "--abort").returncode == 0
+    debian.upstream.commit("Grow (#2)", {"c.txt": "c\n"}, tag="v2")
+    shared = debian.kz("rebase", "--onto", "v2", "--as", "m")
+    assert shared.returncode == 2 and "would share debian/patches with l" in shared.stderr
+    done = debian.kz("rebase", "--onto", "v2")
+    assert done.returncode == 0 and (stack / "fix-a.diff").read_bytes() == was["fix-a.diff"], done.stderr
+    assert pushed(debian, "v2", tmp_path)[1] == debian.json("apply")["l"][0]["tree"]
+
+
+def test_a_folder_that_is_not_there_says_so(debian: Project) -> None:
+    pins = debian.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("debian/patches", "debian/none"))
+    done = debian.kz("verify")
+    assert done.returncode == 2 and "debian/none/series" in done.stderr
+    pins.write_text(pins.read_text().replace("debian/none", "../out"))
+    done = debian.kz("verify")
+    assert done.returncode == 2, done.stderr

@@ -1,0 +1,290 @@
+"""kz rebase: over real conflicts, to new lines, and through every interruption."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz, snapshot
+from tests.stack.test_git_tools import sh
+from tests.stack.upstreams import Project, before, project, put, started, text
+
+OURS = put(text(), 10, "ours")
+CHECKS = """\
+# what the first is for
+first:
+  - contains: {file: a.txt, text: ours}
+
+# and the second
+second:
+  - contains: {file: b.txt, text: ours}
+"""
+
+
+@pytest.fixture
+def ours(tmp_path: Path, kz: Kz) -> Project:
+    """Patches on a.txt and b.txt on v1. At v2 a.txt moved by two lines; at v3 upstream rewrote b's line, at v4 it has our a."""
+    upstream = started(tmp_path)
+    made = project(tmp_path, kz, upstream, [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})], checks=CHECKS)
+    moved = before(text(), 1, "new", "lines")
+    upstream.commit("Grow a (#2)", {"a.txt": moved}, tag="v2")
+    upstream.commit("Rewrite b (#3)", {"b.txt": put(text(), 10, "theirs")}, tag="v3")
+    upstream.commit("Take ours (#4)", {"a.txt": put(moved, 12, "ours")}, tag="v4")
+    return made
+
+
+def kept(ours: Project) -> dict[str, bytes | str]:
+    """All of the project but `out`."""
+    return {name: data for name, data in snapshot(ours.root).items() if not name.startswith("out/")}
+
+
+def worktree(ours: Project, verb: str = "rebase") -> Path:
+    """Where the person works."""
+    return ours.root / "out" / verb / "l" / "up" / "tree"
+
+
+def lock(ours: Project) -> dict[str, dict[str, dict[str, object]]]:
+    """The lock's lines."""
+    found: dict[str, dict[str, dict[str, object]]] = json.loads((ours.root / "pins.lock").read_text())["lines"]
+    return found
+
+
+def test_a_stack_that_still_holds_goes_through_and_keeps_its_bytes_where_nothing_moved(ours: Project) -> None:
+    was = kept(ours)
+    done = ours.kz("rebase", "--onto", "v2")
+    assert done.returncode == 0, done.stderr
+    now = kept(ours)
+    stack = "patches/l/up"
+    assert now[f"{stack}/0002-second.patch"] == was[f"{stack}/0002-second.patch"]
+    assert now[f"{stack}/checks.yaml"] == was[f"{stack}/checks.yaml"]
+    moved = now[f"{stack}/0001-first.patch"]
+    assert isinstance(moved, bytes) and b"@@ -9,7 +9,7 @@" in moved
+    assert now["pins.yaml"] == str(was["pins.yaml"], "utf-8").replace("up: v1", "up: v2").encode()  # type: ignore[arg-type]
+    assert "first: moved by +2 lines" in done.stdout and "1:  " in done.stdout
+    assert ours.kz("apply").returncode == 0, "the lock follows"
+    assert {j["verdict"] for j in ours.json("verify")[0]["rows"][0]} == {"clean"}
+    assert ours.kz("lock").stdout.startswith("0 changes"), "kz lock would have written the same"
+
+
+def test_a_comment_in_the_pins_stays_where_it_is(ours: Project) -> None:
+    pins = ours.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("l: {up: v1}", "# the line\n  l:\n    up: v1   # why v1\n    # below"))
+    done = ours.kz("rebase", "--onto", "v2")
+    assert done.returncode == 0, done.stderr
+    assert "# the line\n  l:\n    up: v2   # why v1\n    # below\n" in pins.read_text()
+
+
+def test_a_branch_is_pinned_by_its_commit(ours: Project) -> None:
+    ours.upstream.git("branch", "next", "v2")
+    assert ours.kz("rebase", "--onto", "next").returncode == 0
+    assert f"up: {ours.upstream.git('rev-parse', 'v2')}" in (ours.root / "pins.yaml").read_text()
+
+
+def test_what_upstream_has_is_dropped_with_its_checks_and_said_so(ours: Project) -> None:
+    ours.upstream.commit("Only a", {"b.txt": text()}, tag="v5")
+    done = ours.kz("rebase", "--onto", "v5")
+    assert done.returncode == 0, done.stderr
+    taken = ours.upstream.git("rev-parse", "v4")[:10]
+    said = f"  0001-first: dropped, upstream has it at a.txt:9-15\n      since {taken} 2026-01-04 Take ours (#4)\n"
+    assert said in done.stdout, done.stdout
+    assert "checks.yaml: what it asked of first went with the patch" in done.stdout
+    stack = ours.root / "patches" / "l" / "up"
+    assert sorted(p.name for p in stack.iterdir()) == ["0001-second.patch", "checks.yaml", "series"]
+    assert (stack / "series").read_text() == "0001-second.patch\n"
+    assert (
+        (stack / "checks.yaml")
+        .read_text()
+        .endswith("# and the second\nsecond:\n  - contains: {file: b.txt, text: ours}\n")
+    )
+    assert ours.kz("apply").returncode == 0
+
+
+def test_a_new_line_stands_beside_the_old_one(ours: Project) -> None:
+    was = kept(ours)
+    done = ours.kz("rebase", "--onto", "v2", "--as", "m")
+    assert done.returncode == 0, done.stderr
+    now = kept(ours)
+    assert {name: now[name] for name in was if name.startswith("patches/l/")} == {
+        name: data for name, data in was.items() if name.startswith("patches/l/")
+    }
+    assert sorted(name for name in now if name.startswith("patches/m/")) == [
+        f"patches/m/up/{name}" for name in ("0001-first.patch", "0002-second.patch", "checks.yaml", "series")
+    ]
+    assert set(lock(ours)) == {"l", "m"} and ours.kz("apply", "--all-lines").returncode == 0
+    assert ours.kz("rebase", "--onto", "v2", "--as", "m").returncode == 2
+
+
+def test_a_conflict_is_laid_out_named_and_changes_nothing(ours: Project) -> None:
+    was = kept(ours)
+    done = ours.kz("rebase", "--onto", "v3")
+    assert done.returncode == 4 and kept(ours) == was
+    assert "second: b.txt:" in done.stderr and "conflict in b.txt" in done.stderr
+    assert "Rewrite b (#3)" in done.stderr and "    +theirs" in done.stderr and "Grow a" not in done.stderr
+    tree = worktree(ours)
+    content = (tree / "b.txt").read_text()
+    assert "<<<<<<< " in content and "\nours\n" in content and "\ntheirs\n" in content
+    status = ours.kz("rebase", "--status")
+    assert status.returncode == 0 and "stopped at: second; 0 to come" in status.stdout and str(tree) in status.stdout
+    assert ours.kz("rebase", "--onto", "v2").returncode == 2, "one at a time"
+    for files, said in ((content, "not resolved yet"), (None, "not resolved yet")):
+        if files is None:
+            (tree / "b.txt").write_text("anything\n")
+        again = ours.kz("rebase", "--continue")
+        assert again.returncode == 4 and said in again.stderr and kept(ours) == was
+    (tree / "b.txt").write_text(content)
+    sh("git", "add", "b.txt", cwd=tree)
+    marked = ours.kz("rebase", "--continue")
+    assert marked.returncode == 4 and "conflict markers are left in:\n  b.txt" in marked.stderr and kept(ours) == was
+
+
+def resolve(ours: Project) -> None:
+    tree = worktree(ours)
+    (tree / "b.txt").write_text(put(text(), 10, "theirs", "ours"))
+    sh("git", "add", "b.txt", cwd=tree)
+
+
+def test_continue_takes_what_was_resolved_and_rerere_knows_it_the_next_time(ours: Project) -> None:
+    assert ours.kz("rebase", "--onto", "v3", "--as", "m").returncode == 4
+    resolve(ours)
+    done = ours.kz("rebase", "--continue")
+    assert done.returncode == 0, done.stderr
+    assert not worktree(ours).exists() and "nothing is under way" in ours.kz("rebase", "--status").stdout
+    assert b"+ours" in (ours.root / "patches/m/up/0002-second.patch").read_bytes()
+    assert ours.kz("apply", "--line", "m").returncode == 0
+    again = ours.kz("rebase", "--onto", "v3", "--as", "n")
+    assert again.returncode == 4 and "Resolved 'b.txt' using previous resolution." in again.stderr
+    assert (worktree(ours) / "b.txt").read_text() == put(text(), 10, "theirs", "ours")
+
+
+def test_skip_drops_the_patch(ours: Project) -> None:
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    done = ours.kz("rebase", "--skip")
+    assert done.returncode == 0 and "second: skipped" in done.stdout, done.stderr
+    assert (ours.root / "patches/l/up/series").read_text() == "0001-first.patch\n"
+    assert ours.kz("apply").returncode == 0
+
+
+def test_abort_leaves_nothing(ours: Project) -> None:
+    was = kept(ours)
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    assert ours.kz("rebase", "--abort").returncode == 0
+    assert kept(ours) == was and not worktree(ours).exists()
+    assert ours.kz("rebase", "--abort").returncode == 2
+    assert ours.kz("rebase", "--onto", "v2").returncode == 0
+
+
+def test_a_result_that_only_merges_is_shown_and_not_trusted(ours: Project) -> None:
+    was = kept(ours)
+    ours.upstream.git("checkout", "-q", "v1")
+    ours.upstream.commit("Next to it", {"b.txt": put(text(), 8, "near")}, tag="w")
+    done = ours.kz("rebase", "--onto", "w")
+    assert done.returncode == 4 and "git's three-way merge finds a result" in done.stderr and kept(ours) == was
+    assert "ours" in (worktree(ours) / "b.txt").read_text()
+    assert ours.kz("rebase", "--continue").returncode == 0
+    assert ours.kz("apply").returncode == 0
+
+
+def test_a_broken_intent_stops_at_the_end_and_can_be_mended(ours: Project) -> None:
+    was = kept(ours)
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    tree = worktree(ours)
+    (tree / "b.txt").write_text(put(text(), 10, "theirs", "mine"))
+    sh("git", "add", "b.txt", cwd=tree)
+    done = ours.kz("rebase", "--continue")
+    assert done.returncode == 4 and "second: contains" in done.stderr and kept(ours) == was
+    assert "stopped at: the checks of the result" in ours.kz("rebase", "--status").stdout
+    assert ours.kz("rebase", "--skip").returncode == 2, "there is no patch to skip"
+    (tree / "b.txt").write_text(put(text(), 10, "theirs", "ours"))
+    dirty = ours.kz("rebase", "--continue")
+    assert dirty.returncode == 4 and kept(ours) == was, "not committed yet"
+    sh("git", "commit", "-q", "--amend", "-a", "--no-edit", cwd=tree)
+    done = ours.kz("rebase", "--continue")
+    assert done.returncode == 0, done.stderr
+    assert ours.kz("apply").returncode == 0
+
+
+def test_a_finish_that_was_killed_is_rolled_forward_by_the_next_command(ours: Project, tmp_path: Path) -> None:
+    was = kept(ours)
+    whole = tmp_path / "whole"
+    subprocess.run(["cp", "-r", ours.root, whole], check=True)
+    assert ours.kz("rebase", "--onto", "v2").returncode == 0
+    now = kept(ours)
+    # Killed as late as can be: the record is written and one of the files is.
+    killer = tmp_path / "sitecustomize.py"
+    killer.write_text(
+        "import os, pathlib\n"
+        "real = os.replace\n"
+        "def replace(src, dst, **k):\n"
+        "    real(src, dst, **k)\n"
+        "    if str(dst).endswith('0001-first.patch'):\n"
+        "        os._exit(137)\n"
+        "os.replace = replace\n"
+        "pathlib.Path.replace = lambda self, to: replace(self, to) or pathlib.Path(to)\n"
+    )
+    second = Project(whole, ours.upstream, ours.run)
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    killed = second.kz("rebase", "--onto", "v2", PYTHONPATH=path, KZ_CACHE=str(tmp_path / "store"))
+    assert killed.returncode == 137
+    half = kept(second)
+    assert half != was and half != now and ".kz-commit" in half
+    assert second.kz("verify", KZ_CACHE=str(tmp_path / "store")).returncode == 0
+    assert kept(second) == now
+
+
+def test_a_file_changed_since_a_killed_finish_is_not_overwritten(ours: Project) -> None:
+    record = {"pins.yaml": [None, "bmV3"]}
+    (ours.root / ".kz-commit").write_text(json.dumps(record))
+    done = ours.kz("verify")
+    assert done.returncode == 2 and "pins.yaml" in done.stderr and ".kz-commit" in done.stderr
+    assert (ours.root / ".kz-commit").exists()
+
+
+def test_a_stack_that_changed_meanwhile_is_not_written_over(ours: Project) -> None:
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(ours)
+    patch = ours.root / "patches/l/up/0001-first.patch"
+    patch.write_text(patch.read_text().replace("Subject: [PATCH] first", "Subject: [PATCH] other"))
+    was = kept(ours)
+    done = ours.kz("rebase", "--continue")
+    assert done.returncode == 3 and kept(ours) == was and "kz rebase --abort" in done.stderr
+
+
+def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Project, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, subprocess\n"
+        "real = subprocess.run\n"
+        "def run(argv, **k):\n"
+        "    if 'fast-import' in argv and os.environ.get('KILL'):\n"
+        "        os._exit(137)\n"
+        "    return real(argv, **k)\n"
+        "subprocess.run = run\n"
+    )
+    assert ours.kz("apply").returncode == 0
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    assert ours.kz("rebase", "--onto", "v2", PYTHONPATH=path, KILL="1").returncode == 137
+    assert "nothing is under way" in ours.kz("rebase", "--status").stdout
+    assert ours.kz("rebase", "--onto", "v2").returncode == 0
+    assert ours.kz("apply").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "--onto REV is needed"),
+        (("--onto", "v9"), 2, "no tag, branch or commit 'v9'"),
+        (("--onto", "v2", "--line", "x"), 2, "no line named 'x'"),
+        (("--onto", "v2", "--source", "x"), 2, "'x'"),
+        (("--continue",), 2, "no rebase is under way"),
+        (("--skip",), 2, "no rebase is under way"),
+        (("--onto", "v2", "--as", "a b/c"), 2, "a b/c"),
+        (("--onto", "v2", "--as", "l"), 2, "line l"),
+    ],
+)
+def test_bad_words_say_so(ours: Project, words: tuple[str, ...], code: int, said: str) -> None:
+    was = kept(ours)
+    done = ours.kz("rebase", *words)
+    assert done.returncode == code and said in done.stderr, done.stderr
+    assert kept(ours) == was and "Traceback" not in done.stderr

@@ -1,0 +1,139 @@
+"""A small upstream with pull requests, in real git, and a kz project that carries patches on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import Kz
+from tests.stack.test_git_tools import sh
+
+URL = "https://github.com/up/stream"
+FORM = ("--zero-commit", "--no-signature", "--no-stat", "--full-index", "--no-renames", "--no-numbered")
+Files = Mapping[str, "str | None"]
+
+
+def text(lines: int = 20) -> str:
+    """`line 1` … `line 20`."""
+    return "".join(f"line {n}\n" for n in range(1, lines + 1))
+
+
+def put(old: str, at: int, *new: str) -> str:
+    """The text with line `at` (from 1) replaced by these lines; by none, it is deleted."""
+    lines = old.splitlines(keepends=True)
+    lines[at - 1 : at] = [f"{line}\n" for line in new]
+    return "".join(lines)
+
+
+def before(old: str, at: int, *new: str) -> str:
+    """The text with lines put before line `at`."""
+    return put(old, at, *new, old.splitlines()[at - 1])
+
+
+@dataclass
+class Upstream:
+    """A git repository that serves filters as forges do. Commit N is of day N of 2026."""
+
+    folder: Path
+    day: int = 0
+    commits: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True)
+        self.git("init", "-q", "-b", "main")
+        for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
+            self.git("config", key, "true")
+
+    def git(self, *words: str) -> str:
+        date = f"2026-{self.day // 28 + 1:02d}-{self.day % 28 + 1:02d}T12:00:00Z"
+        return sh("git", *words, cwd=self.folder, GIT_AUTHOR_DATE=date, GIT_COMMITTER_DATE=date)
+
+    def commit(self, subject: str, files: Files, tag: str = "") -> str:
+        """Commit files (None: without the file) where HEAD is; gives the commit's id."""
+        for path, content in files.items():
+            place = self.folder / path
+            if content is None:
+                place.unlink()
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(content)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", subject)
+        self.day += 1
+        if tag:
+            self.git("tag", tag)
+        self.commits.append(self.git("rev-parse", "HEAD"))
+        return self.commits[-1]
+
+    def pull(self, number: int, files: Files, base: str = "main", subject: str = "") -> str:
+        """Open a pull request from `base`; gives its head."""
+        self.git("checkout", "-q", "--detach", base)
+        head = self.commit(subject or f"Change {number}", files)
+        self.git("update-ref", f"refs/pull/{number}/head", head)
+        self.git("checkout", "-q", "main")
+        return head
+
+
+@dataclass
+class Project:
+    """A project with one line `l` on one source `up`, and a store of its own."""
+
+    root: Path
+    upstream: Upstream
+    run: Kz
+
+    def kz(self, verb: str, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a verb; upstream's address is redirected as a mirror is."""
+        git = {
+            "GIT_CONFIG_COUNT": "1",
+            "GIT_CONFIG_KEY_0": f"url.file://{self.upstream.folder}.insteadOf",
+            "GIT_CONFIG_VALUE_0": URL,
+            "KZ_CACHE": str(self.root.parent / "store"),
+        }
+        return self.run("-C", self.root, verb, *argv, **{**git, **env})
+
+    def json(self, verb: str, *argv: str, code: int = 0, **env: Any) -> Any:
+        """What a verb prints as JSON, when it ends with this code."""
+        done = self.kz(verb, *argv, "--json", **env)
+        assert done.returncode == code, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+
+def project(
+    tmp_path: Path, run: Kz, upstream: Upstream, patches: Sequence[tuple[str, Files]], checks: str = "", pin: str = "v1"
+) -> Project:
+    """A project whose stack is these commits (subject, files) on the pin, locked."""
+    root = tmp_path / "project"
+    stack = root / "patches" / "l" / "up"
+    upstream.git("checkout", "-q", "--detach", pin)
+    day = upstream.day
+    for subject, files in patches:
+        upstream.commit(subject, files)
+    upstream.git("format-patch", "-q", *FORM, "-o", str(stack), f"{pin}..HEAD")
+    upstream.git("checkout", "-q", "main")
+    # A real upstream has none of our objects.
+    upstream.git("reflog", "expire", "--expire=now", "--all")
+    upstream.git("prune", "--expire=now")
+    upstream.day = day
+    (stack / "series").write_text("".join(f"{p.name}\n" for p in sorted(stack.glob("*.patch"))))
+    if checks:
+        (stack / "checks.yaml").write_text(checks)
+    (root / "pins.yaml").write_text(
+        f"version: 1\ndefault: l\nsources:\n  up: {{git: {URL}}}\nlines:\n  l: {{up: {pin}}}\n"
+        "targets:\n  t: {platform: linux, abi: arm64, sources: [up], tools: {cmake: [c], ninja: [n], objcopy: [o]}, cmake: {}, outputs: {}}\n"
+    )
+    made = Project(root, upstream, run)
+    done = made.kz("lock", "--write")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def started(tmp_path: Path, names: Sequence[str] = ("a.txt", "b.txt")) -> Upstream:
+    """An upstream whose v1 has files of twenty lines."""
+    upstream = Upstream(tmp_path / "up")
+    upstream.commit("Start", {**{name: text() for name in names}, "other.txt": "other\n"}, tag="v1")
+    return upstream
