@@ -1,4 +1,4 @@
-"""Folders that are exchanged whole, removed, linked and copied, in this process; tests/tools kills and mounts."""
+"""Folders that are exchanged whole, removed, linked and copied, in this process; test_new_folder.py kills and mounts."""
 
 from __future__ import annotations
 
