@@ -40,7 +40,8 @@ class Emulated:
                     f"{error.filename}: no root of an emulated device can be made: {error.strerror}",
                     hint="another --root: a folder that you may write to",
                 ) from error
-        _require_shells(self.root)
+        self.system = adbd_shell.System(self.root)
+        _require_shells(self.system)
         props = emulated_properties(self.soc, "")
         said = ";".join(
             f"{name}={props[name]}" for name in ("ro.product.name", "ro.product.model", "ro.product.device")
@@ -64,6 +65,7 @@ class Emulated:
         self.listener.shut()
         for running in list(self.alive):
             adbd_shell.end(running)
+        self.system.close()
 
     def offline(self) -> None:
         """Be gone for a while."""
@@ -87,10 +89,10 @@ class Emulated:
         if kind == "sync":
             return partial(adbd_sync.serve, root=self.root)
         if kind == "exec":
-            return partial(adbd_shell.serve, root=self.root, command=rest, packets=False, alive=self.alive)
+            return partial(adbd_shell.serve, system=self.system, command=rest, packets=False, alive=self.alive)
         what, *options = kind.split(",")
         if what == "shell":
-            return partial(adbd_shell.serve, root=self.root, command=rest, packets="v2" in options, alive=self.alive)
+            return partial(adbd_shell.serve, system=self.system, command=rest, packets="v2" in options, alive=self.alive)
         if what in ("root", "remount"):
             return _no_root
         return None
@@ -100,14 +102,15 @@ def _no_root(stream: Stream) -> None:
     stream.write(b"adbd cannot run as root in production builds\n")
 
 
-def _require_shells(root: DeviceRoot) -> None:
-    if said := adbd_shell.works(root):
+def _require_shells(system: adbd_shell.System) -> None:
+    if system.error:
+        system.close()
         why = "an emulated device's commands run in a namespace where its root folder is all they see"
         brings = (
             "util-linux, and a kernel that lets users make namespaces: sysctl kernel.unprivileged_userns_clone=1, "
             "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
         )
-        raise MissingError((Missing(f"user and mount namespaces ({said})", why, brings),))
+        raise MissingError((Missing(f"user and mount namespaces ({system.error})", why, brings),))
 
 
 def emulated_properties(soc: str, serial: str) -> dict[str, str]:

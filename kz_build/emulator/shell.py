@@ -23,17 +23,19 @@ ARM64_LIBC = "/usr/aarch64-linux-gnu"
 QEMU = "qemu-aarch64-static"
 FINISH_SECONDS = 10.0
 """How long a command of `exec:` may go on once nobody listens."""
+ALONE = ("-p", "--fork", "--kill-child=KILL")
+"""Options of unshare: in a process namespace that ends with unshare itself."""
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 
-_ENTER = r"""
+_SYSTEM = r"""
 set -e
-device_path=$PATH PATH=/usr/sbin:/usr/bin:/sbin:/bin
-root=$1 qemu=$2 command=$3; shift 3
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+root=$1 qemu=$2; shift 2
 cd "$root"; mount --rbind . .; cd "$root"
 if [ -n "$qemu" ] && mount -t binfmt_misc binfmt_misc proc 2>/dev/null; then
   { printf '%s' ":kz-arm64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:$qemu:F" >proc/register; } 2>/dev/null || :
 fi
-mount -t proc proc proc; mount -t tmpfs -o ro tmpfs proc/sys
+mount -t proc proc proc
 mount -t tmpfs tmpfs dev; mkdir dev/shm; ln -s /proc/self/fd dev/fd
 for name in null zero full random urandom; do : >dev/$name; mount --bind /dev/$name dev/$name; done
 for name in usr bin sbin lib lib64; do
@@ -43,17 +45,44 @@ for name in usr/bin/su bin/su; do [ ! -e "$name" ] || mount --bind dev/null "$na
 for name; do mount --bind ".$name" ".$name"; mount -o remount,bind,ro ".$name"; done
 pivot_root . .
 umount -l .
-cd /
-PATH=$device_path
-exec unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$command"
+echo ready
+exec cat
 """
+"""Make the device's root the only one, and hold it until the input ends."""
+_COMMAND = r"""
+/usr/bin/mount -t proc proc /proc && /usr/bin/mount -t tmpfs -o ro tmpfs /proc/sys &&
+exec /usr/bin/unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$1"
+"""
+"""Run a command line as user 2000 (shell), who has no rights over anything, and who sees no process but its own."""
 
 
-def argv(root: DeviceRoot, command: str) -> list[str]:
-    """What runs a command line on the device: as user 2000 (shell), who has no rights over anything."""
-    shut = [path for path in root.read_only if (root.folder / path.lstrip("/")).is_dir()]
-    script = ["/bin/sh", "-c", _ENTER, "kz-device", str(root.folder), process.find(QEMU), command, *shut]
-    return ["unshare", "-r", "-m", "-p", "--fork", "--kill-child=KILL", *script]
+class System:
+    """The namespaces in which a device's root is `/`, until `close`. `error`: what this machine says where it cannot make them, else ''."""
+
+    def __init__(self, root: DeviceRoot) -> None:
+        shut = [path for path in root.read_only if (root.folder / path.lstrip("/")).is_dir()]
+        script = ["/bin/sh", "-c", _SYSTEM, "kz-device", str(root.folder), process.find(QEMU), *shut]
+        self._end = contextlib.ExitStack()
+        self.error = "" if process.find("unshare") and process.find("nsenter") else "there is no unshare or nsenter"
+        if self.error:
+            return
+        # It reads from a pipe of ours, so it ends with us, however we end.
+        self._holder = self._end.enter_context(conversation(["unshare", "-r", "-m", *ALONE, *script], environment()))
+        if not self._holder.stdout or self._holder.stdout.readline() != b"ready\n":
+            stderr = self._holder.stderr.read() if self._holder.stderr else b""
+            self.error = stderr.decode("utf-8", "replace").strip() or f"exit {self._holder.wait()}"
+        else:
+            done = process.run(self.argv("true"), env=environment())
+            self.error = "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}"
+
+    def argv(self, command: str) -> list[str]:
+        """What runs a command line on the device. What that leaves in the background ends with it."""
+        enter = ["nsenter", f"--target={self._holder.pid}", "--user", "--mount", "--preserve-credentials"]
+        return [*enter, "/usr/bin/unshare", "-m", *ALONE, "/bin/sh", "-c", _COMMAND, "kz-device", command]
+
+    def close(self) -> None:
+        """End the namespaces; commands that still run in them keep them."""
+        self._end.close()
 
 
 def environment() -> dict[str, str]:
@@ -69,20 +98,12 @@ def environment() -> dict[str, str]:
     }
 
 
-def works(root: DeviceRoot) -> str:
-    """'' where this machine lets shells of a device run, else what it says."""
-    if not process.find("unshare"):
-        return "there is no unshare"
-    done = process.run(argv(root, "true"), env=environment())
-    return "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}"
-
-
-def serve(stream: Stream, root: DeviceRoot, command: str, *, packets: bool, alive: set[Process]) -> None:
+def serve(stream: Stream, system: System, command: str, *, packets: bool, alive: set[Process]) -> None:
     """Run a command for a stream. `packets`: as shell v2, its outputs and exit code apart; else all in one as `exec:` has it.
 
     `alive` has it while it runs.
     """
-    with conversation(argv(root, command or "exec /bin/sh"), environment()) as running, _known(alive, running):
+    with conversation(system.argv(command or "exec /bin/sh"), environment()) as running, _known(alive, running):
         if packets:
             stream.when_over = lambda: end(running)  # nobody listens any more
         # In a thread: it ends when the stream does, maybe long after the command.

@@ -35,7 +35,7 @@ from tests.deadline import patient, until
 from tests.formats.ptes import Qnn, decoder
 
 FOLDER = "/data/local/tmp/kz"
-EXAMPLES = max(10, settings().max_examples // 100)
+EXAMPLES = max(5, settings().max_examples // 100)
 """Each moves files; `nox -s deep` tries 200."""
 Adb = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
