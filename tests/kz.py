@@ -20,6 +20,8 @@ SECONDS = 600
 """How long one command may take. A deadline against a hang, not a measurement."""
 
 Kz = Callable[..., "subprocess.CompletedProcess[str]"]
+ALONE = {"PYTHONNOUSERSITE": "1"}
+"""A variable of Python's own: with it `kz` gets a process of its own, which may be killed."""
 
 
 def kz_process(environment: Mapping[str, str]) -> Kz:

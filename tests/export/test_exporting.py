@@ -21,6 +21,8 @@ from tests.deadline import patient, until
 from tests.export.toys import EXPORTER, FILES, Toy, toy, wheel
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+pytestmark = pytest.mark.xdist_group("environment")
+"""An environment takes pip seven seconds: one worker makes it, for all tests that are `ready`."""
 
 
 @pytest.fixture
@@ -51,6 +53,7 @@ def environments(toys: Toy) -> list[Path]:
     return sorted((toys.root.parent / "cache" / "environments").iterdir())
 
 
+@pytest.mark.exports
 def test_an_environment_is_made_once_and_said(toys: Toy, run: Run) -> None:
     first = run("env", "toy")
     assert first.returncode == 0, first.stderr
@@ -233,6 +236,7 @@ def tree(toys: Toy, run: Run) -> Toy:
     return toys
 
 
+@pytest.mark.exports
 def test_a_source_tree_over_the_wheel_hides_nothing_of_it(tree: Toy, run: Run) -> None:
     done = run("export", "toy")
     assert done.returncode == 0, done.stderr

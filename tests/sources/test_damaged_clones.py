@@ -23,6 +23,7 @@ from kz_build.git.object_types import Blob
 from kz_build.sources import clones
 from kz_build.sources.fetched import TreeAt
 from tests.conftest import ROOT, Kz
+from tests.kz import ALONE
 from tests.stack.test_edit import edited
 from tests.stack.test_edit import git as person
 from tests.stack.test_git_tools import sh
@@ -33,8 +34,8 @@ GIT = shutil.which("git")
 
 
 @pytest.fixture
-def ours(tmp_path: Path, kz_process: Kz) -> Project:
-    return project(tmp_path, kz_process, started(tmp_path), [("first", {"a.txt": OURS})])
+def ours(tmp_path: Path, kz: Kz) -> Project:
+    return project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
 
 
 BEFORE, AFTER = "kill -9 $PPID; exit", f'{GIT} "$@"; kill -9 $PPID; exit'
@@ -66,7 +67,7 @@ def test_a_kill_while_a_repository_is_made_costs_nothing(
     if lay:
         lay(ours)
     wanted, store = ours.kz("verify", "--json").stdout, tmp_path / "other"
-    done = ours.kz("verify", PATH=wrapped(tmp_path / "bin", init), KZ_CACHE=str(store))
+    done = ours.kz("verify", PATH=wrapped(tmp_path / "bin", init), **ALONE, KZ_CACHE=str(store))
     assert done.returncode == -signal.SIGKILL
     assert list((store / "git").iterdir()), "it was killed before it made anything"
     listed = {entry["name"] for entry in ours.json("store", "list", KZ_CACHE=str(store)) if entry["kind"] == "git"}
@@ -189,7 +190,7 @@ def test_commits_of_an_edit_survive_the_repair(ours: Project, tmp_path: Path) ->
 @pytest.mark.parametrize("word", ["sparse-checkout", "reset"])
 def test_a_worktree_that_was_killed_in_the_making_is_made_again(ours: Project, tmp_path: Path, word: str) -> None:
     tree = ours.root / "out/edit/l/up/tree"
-    done = ours.kz("edit", "up", PATH=wrapped(tmp_path / "bin", BEFORE, word))
+    done = ours.kz("edit", "up", PATH=wrapped(tmp_path / "bin", BEFORE, word), **ALONE)
     assert done.returncode == -signal.SIGKILL and tree.is_dir() and not (tree / "a.txt").exists()
     done = ours.kz("edit", "up")
     assert done.returncode == 0 and "l up: laid out in" in done.stdout, done.stderr
@@ -202,7 +203,7 @@ def test_a_rebase_that_was_killed_as_it_laid_out_a_conflict_begins_again(ours: P
     ours.upstream.commit("Theirs", {"a.txt": put(text(), 10, "theirs")})
     assert ours.kz("verify", "--fetch").returncode == 0
     argv = ("rebase", "--onto", "main")
-    killed = ours.kz(*argv, PATH=wrapped(tmp_path / "bin", BEFORE, "sparse-checkout"))
+    killed = ours.kz(*argv, PATH=wrapped(tmp_path / "bin", BEFORE, "sparse-checkout"), **ALONE)
     assert killed.returncode == -signal.SIGKILL
     done = ours.kz(*argv)
     assert done.returncode == 4 and "conflict in a.txt" in done.stderr, done.stderr
@@ -223,7 +224,7 @@ def test_what_is_being_made_is_left_alone(ours: Project, tmp_path: Path) -> None
         other.release()
 
     threading.Timer(3, end).start()
-    done = ours.kz("verify")
+    done = ours.kz("verify", **ALONE)
     assert done.returncode == 0, done.stderr
     assert there == [True] and not made.exists()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Kz, snapshot
+from tests.kz import ALONE
 from tests.stack.test_edit import git
 from tests.stack.test_git_tools import sh
 from tests.stack.test_import_pr import branch
@@ -28,13 +29,13 @@ ADDED, LISTED, CHECKED_OUT, FINISHED = (
 
 
 @pytest.fixture
-def ours(tmp_path: Path, kz_process: Kz) -> Project:
+def ours(tmp_path: Path, kz: Kz) -> Project:
     """Two patches on v1, with checks; at v3 upstream rewrote the line of the second. `big` is large on a disk, not in a pack."""
     upstream = started(tmp_path)
     upstream.commit("Add a big file", {"big": "0" * 100_000}, tag="big")
     made = project(
         tmp_path,
-        kz_process,
+        kz,
         upstream,
         [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})],
         checks=CHECKS,
@@ -53,7 +54,7 @@ def killed(ours: Project, at: str, verb: str, *words: str, then: str = "") -> No
     """Run a verb that SIGKILL ends when git has done what it was asked `at`, or did `then` in its place."""
     asked = then or f'{shutil.which("git")} "$@"'
     path = first_of_all(ours, f'case "$*" in *"{at}"*) {asked}; kill -9 $PPID; exit 1;; esac')
-    assert ours.kz(verb, *words, PATH=path).returncode == -9, f"{at} was never asked for"
+    assert ours.kz(verb, *words, PATH=path, **ALONE).returncode == -9, f"{at} was never asked for"
 
 
 def first_of_all(ours: Project, script: str) -> str:
@@ -117,7 +118,7 @@ def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) ->
         "kill -9 $at $dying\n"
     )
     hook.chmod(0o755)
-    assert ours.kz("edit", "up").returncode == -9
+    assert ours.kz("edit", "up", **ALONE).returncode == -9
     hook.unlink()
     edited_again(ours, undisturbed)
 
@@ -128,7 +129,7 @@ def test_a_disk_without_room_leaves_no_edit(ours: Project) -> None:
     assert ours.kz("edit", "up", "--abort").returncode == 0
     path = first_of_all(ours, "trap '' XFSZ")  # a write that fails, as on a full disk, and no signal
     with files_up_to(50_000):
-        done = ours.kz("edit", "up", PATH=path)
+        done = ours.kz("edit", "up", PATH=path, **ALONE)
     assert done.returncode == 5 and "unable to write file big" in done.stderr, done.stderr
     refused(ours)
     edited_again(ours, undisturbed)
