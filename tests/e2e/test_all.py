@@ -76,6 +76,7 @@ printf 'PyTorchObserver \173"prompt_tokens":1,"generated_tokens":2,"inference_st
 printf '"prompt_eval_end_ms":%d,"inference_end_ms":%d\175\n' $((now+5)) $((now+9))"""
 
 
+@pytest.mark.exports
 def test_a_model_is_exported_and_run_on_the_device(
     project: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
 ) -> None:
