@@ -25,6 +25,7 @@ class Wheel:
 
 def local_version(version: str, tree: str) -> str:
     """Upstream's version with the tree's first eight digits as a local version: `0.6.1+kz.g1d1a03cf`."""
+    # Not `packaging`: an AAR's version is Maven's, and upstream's spelling stays.
     public, _, local = version.partition("+")
     return f"{public}+{local + '.' if local else ''}kz.g{tree[:8]}"
 

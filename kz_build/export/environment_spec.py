@@ -114,8 +114,13 @@ def _python(project: Project, recipe: Recipe, patched: tuple[str, ...]) -> tuple
 
 def _tag(file: str) -> str:
     """`cp311` of a wheel that is for one Python, '' for others."""
-    found = re.search(r"-(cp3\d+)-cp3\d+-", file)
-    return found[1] if found else ""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    try:
+        own = {tag.interpreter for tag in parse_wheel_filename(file)[3] if tag.interpreter == tag.abi}
+    except InvalidWheelFilename:  # '' where no file is locked
+        return ""
+    return own.pop() if len(own) == 1 else ""
 
 
 def with_trees(project: Project, recipe: Recipe, found: Wanted, *, applied: bool) -> Wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from kz_build.checks.contract import Contract
 from kz_build.pins.schema import Name, Strict, Text
@@ -13,6 +13,13 @@ Digest = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 Commit = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
 Gigabytes = Annotated[float, Field(ge=0, strict=False)]
 FileName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.+-]*$")]
+
+
+def _range(text: str) -> str:
+    from packaging.specifiers import SpecifierSet
+
+    SpecifierSet(text)  # a ValueError where it is none
+    return text
 
 
 class StageOf(Strict):
@@ -45,7 +52,7 @@ class NeedsOf(Strict):
     disk: dict[Text, AmountOf] = Field(description="by folder: {out}, {weights} or a path")
     minutes: list[int] = Field(default=[], max_length=2, description="[least, most], as measured")
     sdk: dict[Name, str] = Field(default={}, description="an SDK: `pinned` for the line's, else what version")
-    python: str = Field(default="", description="versions, as `>=3.10,<3.13`")
+    python: Annotated[str, AfterValidator(_range)] = Field(default="", description="versions, as `>=3.10,<3.13`")
     glibc: Annotated[str, StringConstraints(pattern=r"^(\d+\.\d+)?$")] = Field(default="", description="oldest")
     tools: dict[Text, Text] = Field(default={}, description="programs: what brings each")
     libraries: dict[Text, Text] = Field(

@@ -190,6 +190,7 @@ class Pte:
 
 def version_key(text: str) -> tuple[int, ...]:
     """A version as numbers that compare: QNN's v2.42.0.251225112005_1 to the day of its build, ExecuTorch's v1.4.1 whole."""
+    # Not `packaging`: QNN's versions are none of Python's (PEP 440), and two builds of one day count as the same.
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:\.(\d{6}))?", text)
     return tuple(int(part) for part in found.groups() if part is not None) if found else ()
 

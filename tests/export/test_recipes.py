@@ -12,6 +12,7 @@ import yaml
 
 from kz_build.checks.contract_files import read_contract
 from kz_build.core.errors import ConfigError
+from kz_build.export import requirements
 from kz_build.export.load import named, recipes
 from kz_build.export.preflight_rules import disk, glibc, memory, python
 from kz_build.export.recipe import Amount
@@ -98,6 +99,7 @@ CASES = {
     "placeholder": (("--build_folder={out}", "--build_folder={uot}"), "command.0.run.2: {uot} is none of"),
     "SoC and arch": (("htp_arch: v79", "htp_arch: v75"), "contract.htp_arch: SM8750 has v79"),
     "range": (("[46, 59]", "[59, 46]"), "gb must be [at least, at most]"),
+    "Python": (('python: ">=3.10,<3.13"', 'python: ">=3.10 <3.13"'), "needs.python: invalid specifier: '>=3.10 <3.13'"),
     "digest": (("config.json: null", "config.json: abc"), "weights.Qwen3-4B.digests.config.json: "),
     "whose": (("line: et-1.2\n", ""), "a recipe needs one of: line, upstream"),
     "weights": (("    repository: Qwen/Qwen3-4B\n", ""), "weights need one of: repository, random, content, tokenizer"),
@@ -182,6 +184,38 @@ def test_versions() -> None:
     assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.12.3": "python3.12"}).evidence.startswith("python3.12")
     assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.9.2": "python3.9"}).status == "FAIL"
     assert python(">=3.10,<3.13", {"3.10.0": "python3"}).status == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("need", "fits", "other"),
+    [
+        ("<=3.12", "3.12.0", "3.13.1"),
+        (">3.10", "3.11.2", "3.10.0"),
+        ("!=3.11.4", "3.11.5", "3.11.4"),
+        ("~=3.11", "3.12.1", "4.0"),
+        ("==3.11.*", "3.11.9", "3.12.0"),
+        (">=3.12", "3.12.1+", "3.12.0rc1"),
+    ],
+)
+def test_every_kind_of_range(need: str, fits: str, other: str) -> None:
+    assert python(need, {fits: "python3"}).status == "PASS"
+    assert python(need, {other: "python3"}).status == "FAIL"
+
+
+def test_requirements_are_compared_as_versions() -> None:
+    asked = requirements.asked(
+        "Torch[cpu] == 2.13.0+cpu  # why\nao==0.17; python_version < '4'\nany_one>=2,<5\nof==1.*\n"
+    )
+    assert asked == {"torch": "2.13.0+cpu", "ao": "0.17"}
+    text = "".join(f"{one} \\\n    --hash=sha256:{'0' * 64}\n" for one in ("torch==2.13.0+cpu", "ao==0.17.0"))
+    locked = requirements.locked(f"--index-url https://x\n# by hand\n{text}")
+    assert [(one.name, one.version) for one in locked] == [("torch", "2.13.0+cpu"), ("ao", "0.17.0")]
+    assert "".join(one.text for one in locked).strip() == text.strip()
+    assert requirements.doubts(asked, locked, {"torch": "2.13", "ao": "0.17.0"}, frozenset()) == []
+    said = requirements.doubts(asked, locked, {"torch": "2.13.0+cu130", "ao": "0.17.1"}, frozenset())
+    assert [one.partition(" is ")[0] for one in said] == ["torch 2.13.0+cpu", "ao 0.17"]
+    with pytest.raises(ConfigError, match="'torch=2' is not a requirement"):
+        requirements.named("torch=2\n")
 
 
 def test_every_rehearsal_says_which_devices_it_is_not_for(project: Project) -> None:
