@@ -51,9 +51,9 @@ def inside(
     box = engine.box
     box.daemon.ensure(engine.image, commands)
     with box.started(()):
-        code, said = box.exec(["sh", "-c", "command -v git && python3 -c 'import yaml, filelock'"], may_fail=True)
+        code, said = box.exec(["sh", "-c", "command -v git && python3 -c 'import yaml'"], may_fail=True)
         if code:
-            brings = "git, python3, python3-yaml and python3-filelock among its packages"
+            brings = "git, python3 and python3-yaml among its packages"
             raise MissingError((Missing(engine.image.tag, f"verbs about patches need more in it: {said}", brings),))
         box.send(Path(kz_build.__file__).parent, _TOOL)
         box.send(project.root, _AT, _read(project, lines))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from kz_build.core.errors import Missing, MissingError
@@ -65,27 +64,21 @@ def append_to(name: str, text: str) -> None:
 
 
 def cache_root() -> Path:
-    """Folder of the store, by its real name: KZ_CACHE, or the platform's cache folder."""
-    if named := variable("KZ_CACHE"):
-        return Path(named).expanduser().resolve()
-    if sys.platform == "linux":  # what platformdirs says there, without its import
-        base = variable("XDG_CACHE_HOME")
-        return ((Path(base) if base.startswith("/") else Path.home() / ".cache") / "kz_build").resolve()
-    from platformdirs import user_cache_path
-
-    return user_cache_path("kz_build")
+    """Folder of the store, by its real name: KZ_CACHE, or a folder in the user's cache folder."""
+    named = variable("KZ_CACHE")
+    return (Path(named).expanduser() if named else _users("XDG_CACHE_HOME", ".cache")).resolve()
 
 
 def config_root() -> Path:
-    """Folder of what a user decided for himself: KZ_CONFIG, or the platform's configuration folder."""
-    if named := variable("KZ_CONFIG"):
-        return Path(named).expanduser().absolute()
-    if sys.platform == "linux":
-        base = variable("XDG_CONFIG_HOME")
-        return (Path(base) if base.startswith("/") else Path.home() / ".config") / "kz_build"
-    from platformdirs import user_config_path
+    """Folder of what a user decided: KZ_CONFIG, or a folder in the user's configuration folder."""
+    named = variable("KZ_CONFIG")
+    return Path(named).expanduser().absolute() if named else _users("XDG_CONFIG_HOME", ".config")
 
-    return user_config_path("kz_build")
+
+def _users(name: str, default: str) -> Path:
+    """kz's folder by the XDG rule, which takes an absolute path alone."""
+    base = variable(name)
+    return (Path(base) if base.startswith("/") else Path.home() / default) / "kz_build"
 
 
 def plain() -> dict[str, str]:

@@ -25,7 +25,8 @@ def disk_errors(path: Path) -> Iterator[None]:
             raise StorageError(
                 f"the disk of {path} is full", hint="free space there, or move the store: KZ_CACHE=/other/disk"
             ) from error
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV):
+        # ENOLCK: a file system without locks, such as NFS whose lock service is down.
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV, errno.ENOLCK):
             raise StorageError(
                 f"cannot write {path}: {error.strerror}", hint="make it writable, or choose another folder"
             ) from error

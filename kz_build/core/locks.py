@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,24 +23,29 @@ PATIENCE = 2.0
 @contextlib.contextmanager
 def locked(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
     """Only one process at a time works on `name`; who waits for long and watches is told what for."""
-    from filelock import FileLock, Timeout  # 50 ms (it brings asyncio) that reading does not need
+    with contextlib.ExitStack() as stack:
+        with disk_errors(store / "locks"):
+            handle = _lock_file(store, name)
+            stack.callback(os.close, handle)
+            taken = _taken(handle)
+        if not taken:
+            if watch:
+                from kz_build.core.progress import Event
 
-    folder = store / "locks"
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / f"{name}.lock")
-    try:
-        lock.acquire(timeout=PATIENCE)
-    except Timeout:
-        if watch:
-            from kz_build.core.progress import Event
-
-            watch(Event(f"waiting: another kz is at {name}"))
-        lock.acquire()
-    try:
+                watch(Event(f"waiting: another kz is at {name}"))
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-    finally:
-        lock.release()
+
+
+def _taken(handle: int) -> bool:
+    """Lock a file for this process alone; False where another one has it for longer than PATIENCE."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(0.05)
+    return False
 
 
 _held: list[int] = []
@@ -48,7 +54,7 @@ _held: list[int] = []
 def hold(store: Path) -> None:
     """Keep `alone` out until `release`. In a store that one may only read, nobody removes anything either."""
     with contextlib.suppress(OSError):
-        _held.append(_whole(store))
+        _held.append(_lock_file(store, "store"))
         fcntl.flock(_held[-1], fcntl.LOCK_SH)
 
 
@@ -62,7 +68,7 @@ def release() -> None:
 def alone(store: Path) -> Iterator[None]:
     """No other kz uses the store meanwhile: those that start wait. Raises StorageError where one uses it now."""
     with disk_errors(store):
-        handle = _whole(store)
+        handle = _lock_file(store, "store")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
@@ -72,6 +78,6 @@ def alone(store: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _whole(store: Path) -> int:
+def _lock_file(store: Path, name: str) -> int:
     (store / "locks").mkdir(parents=True, exist_ok=True)
-    return os.open(store / "locks" / "store.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    return os.open(store / "locks" / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)

@@ -23,6 +23,7 @@ from tests.conftest import snapshot
         (errno.EDQUOT, "the disk of /d/f is full", "free space there, or move the store: KZ_CACHE=/other/disk"),
         (errno.EROFS, "cannot write /d/f: Read-only file system", "make it writable, or choose another folder"),
         (errno.EACCES, "cannot write /d/f: Permission denied", "make it writable, or choose another folder"),
+        (errno.ENOLCK, "cannot write /d/f: No locks available", "make it writable, or choose another folder"),
         (errno.EPERM, "cannot write /d/f: Operation not permitted", "make it writable, or choose another folder"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -10,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
+from kz_build.core.locks import locked
 from tests.conftest import ROOT, Kz
 from tests.stack.test_git_tools import sh
 
@@ -156,9 +157,9 @@ def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, kz_process: Kz
     env = {"KZ_CACHE": str(tmp_path / "cache")}
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
     clone = next((tmp_path / "cache/git").glob("main-*.git"))
-    other = FileLock(tmp_path / f"cache/locks/{clone.name}.lock", thread_local=False)
-    other.acquire()
-    ended = threading.Timer(4, other.release)
+    other = contextlib.ExitStack()
+    other.enter_context(locked(tmp_path / "cache", clone.name))
+    ended = threading.Timer(4, other.close)
     ended.start()
     started = time.monotonic()
     done = kz_process("-C", project, "fetch", **env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
+from kz_build.core import locks
 from kz_build.core.errors import CommandError
 from kz_build.core.process import Output
 from kz_build.core.progress import Watch
@@ -215,13 +216,13 @@ def test_what_is_being_made_is_left_alone(ours: Project, tmp_path: Path) -> None
     shutil.rmtree(tmp_path / "store/git")
     made = tmp_path / f"store/git/.{name}.new"
     made.mkdir(parents=True)
-    other = FileLock(tmp_path / f"store/locks/{name}.lock", thread_local=False)
-    other.acquire()
+    other = contextlib.ExitStack()
+    other.enter_context(locks.locked(tmp_path / "store", name))
     there: list[bool] = []
 
     def end() -> None:
         there.append(made.exists())
-        other.release()
+        other.close()
 
     threading.Timer(3, end).start()
     done = ours.kz("verify", **ALONE)
