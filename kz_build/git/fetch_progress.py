@@ -1,4 +1,9 @@
-"""How far a fetch of git's is, read from what it says."""
+"""How far a fetch of git's is, read from what it says.
+
+This is all of GitPython that kz uses: it starts git with the whole environment of this process and can leave no variable out,
+so that in a hook of git's, GIT_OBJECT_DIRECTORY sends its fetches, and GIT_DIR its `init`, into another repository. Its clones
+bring a branch where kz wants one commit without files, and its fetches end with an error where git writes no FETCH_HEAD.
+"""
 
 from __future__ import annotations
 

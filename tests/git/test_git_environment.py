@@ -1,0 +1,35 @@
+"""Variables by which git finds a repository, as hooks and `git rebase --exec` set them, lead kz nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import Kz
+from tests.stack.test_git_tools import sh
+from tests.stack.test_rebase import OURS
+from tests.stack.upstreams import project, put, started, text
+
+
+def test_in_a_hook_of_another_repository(tmp_path: Path, kz_process: Kz) -> None:
+    """A clone, a fetch, a commit and a worktree are all made in the store."""
+    ours = project(tmp_path, kz_process, started(tmp_path), [("first", {"a.txt": OURS})])
+    wanted = ours.kz("verify", "--onto", "v1", "--json").stdout
+    other = tmp_path / "other"
+    other.mkdir()
+    sh("git", "init", "-q", cwd=other)
+    sh("git", "commit", "-q", "--allow-empty", "-m", "theirs", cwd=other)
+    before = {path: path.read_bytes() for path in other.rglob("*") if path.is_file()}
+    env = {"GIT_DIR": f"{other}/.git", "GIT_WORK_TREE": str(other), "GIT_INDEX_FILE": f"{other}/.git/index"}
+    env |= {
+        "GIT_OBJECT_DIRECTORY": f"{other}/.git/objects",
+        "GIT_COMMON_DIR": f"{other}/.git",
+        "KZ_CACHE": str(tmp_path / "new"),
+    }
+    done = ours.kz("verify", "--onto", "v1", "--json", **env)
+    assert (done.returncode, done.stdout) == (0, wanted), done.stderr
+    ours.upstream.commit("More", {"b.txt": put(text(), 1, "more")})
+    assert ours.kz("verify", "--fetch", "--onto", "main", **env).returncode == 0
+    done = ours.kz("edit", "up", **env)
+    assert done.returncode == 0, done.stderr
+    assert (ours.root / "out/edit/l/up/tree/a.txt").read_text() == OURS
+    assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
