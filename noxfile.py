@@ -139,7 +139,7 @@ MUTATED = {
     "patch engine": (
         90,
         "patch/change patch/diff patch/binary patch/gnu_place patch/mail patch/quilt patch/place patch/apply patch/attempt"
-        " patch/intent_checks patch/verdict patch/judgement patch/blame patch/trailers git/object_types",
+        " patch/intent_checks patch/judge patch/verdict patch/blame patch/trailers git/object_types",
     ),
     "audit rules": (
         85,
@@ -149,8 +149,8 @@ MUTATED = {
 }
 """Each group's lowest score in percent, and its files."""
 MUTATION_TESTS = (
-    "patch/patch patch/hunks patch/diff patch/binary patch/mail patch/quilt patch/place patch/trailers patch/stack patch/verdict patch/why patch/intent"
-    " checks/audit_rules formats/elf formats/java pins/lock pins/lock_text stack/locking stack/locking_stacks core/record core/files core/folders patch/standing"
+    "patch/patch patch/hunks patch/diff patch/binary patch/mail patch/quilt patch/place patch/trailers patch/stack patch/judge patch/blame patch/intent"
+    " checks/audit_rules formats/elf formats/java pins/lock pins/lock_text stack/locking stack/locking_stacks core/record core/files core/folders patch/presence"
 )
 """The tests of these files: ROOM/NAME for tests/ROOM/test_NAME.py. They start no process, for they run some thousand times."""
 MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.yaml examples/sample/pins.lock"

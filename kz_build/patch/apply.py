@@ -1,4 +1,4 @@
-"""A stack: the ordered patches on one source in one line, and what applying one of them gives."""
+"""A stack: the ordered patches on one source in one line. And the result of applying one of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kz_build.git.object_types import FILE, FOLDER, LINK, Blob
 from kz_build.patch.change import FileChange, HunkFailure, Patch, apply_hunks
-from kz_build.patch.intent_checks import Check
+from kz_build.patch.intent_checks import IntentCheck
 from kz_build.patch.place import Place
 
 
@@ -19,7 +19,7 @@ class Stack:
     source: str
     folder: str
     patches: tuple[Patch, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[IntentCheck, ...]
     digest: str
 
     @property
@@ -29,7 +29,7 @@ class Stack:
 
 
 def content(blob: Blob | None) -> bytes | None:
-    """What a file holds; None where there is no file."""
+    """Return the content of a file, or None if there is no file."""
     return blob.data if blob and blob.mode != FOLDER else None
 
 
@@ -38,7 +38,7 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Applied:
-    """A patch that applied: the files it leaves (None where deleted), and of each change how far its hunks moved."""
+    """A patch that applied: the files it leaves (None: deleted), and how far the hunks of each change moved."""
 
     patch: Patch
     files: Mapping[str, Blob | None]
@@ -46,13 +46,13 @@ class Applied:
 
     @property
     def offsets(self) -> tuple[tuple[str, int, int], ...]:
-        """(path, line of the hunk in the patch file, offset in lines; negative is earlier) of the hunks that moved."""
+        """(path, line of the hunk in the patch file, offset in lines) of the hunks that moved; a negative offset is earlier."""
         pairs = ((c.path, h, off) for c, offsets in self.moved for h, off in zip(c.hunks, offsets, strict=True))
         return tuple((path, hunk.line, offset) for path, hunk, offset in pairs if offset)
 
     @property
     def commit(self) -> tuple[str, str, Mapping[str, Blob | None]]:
-        """The commit to write: author and date, those of the patch; message; files."""
+        """The commit to write: author and date of the patch, message, files."""
         return f"{self.patch.author} {self.patch.date}", self.patch.message, self.files
 
 
@@ -60,8 +60,8 @@ class Applied:
 class Refused:
     """A patch that did not apply, or must not.
 
-    `upstreamed` when what it changes is there already, in its place. `there` are the lines that have it, or part of it.
-    `applies` where it would apply all the same.
+    `upstreamed`: its change is there already, in its place. `there`: the lines that have it, or part of it.
+    `applies`: it would apply all the same.
     """
 
     patch: Patch
@@ -74,7 +74,7 @@ class Refused:
 
 
 def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
-    """What is read once these files have changed; `changed` may grow meanwhile."""
+    """Return a reader that sees these changes over `read`; `changed` may grow later."""
 
     def current(path: str) -> Blob | None:
         there = changed[path] if path in changed else read(path)
@@ -93,7 +93,7 @@ def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
 
 
 def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
-    """Apply one patch to what `read` gives: all of it or nothing."""
+    """Apply one patch to the files that `read` returns: all of it or nothing."""
     state = _State(patch, read)
     moved: list[tuple[FileChange, tuple[int, ...]]] = []
     for change in patch.files:
@@ -104,17 +104,17 @@ def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
             line = change.hunks[0].line if change.hunks else change.line
             return Refused(patch, change.path, result, line)
         moved.append((change, result))
-    # As git writes: what goes goes first, so that files may swap their names.
-    files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.made}
-    unsaid = {f.origin for f in patch.files if f.leaves and not f.old_mode}
+    # In git's order: deletions first, so that files may swap their names.
+    files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.written}
+    mode_unknown = {f.origin for f in patch.files if f.leaves and not f.old_mode}
     after = overlaid(read, files)
-    if path := next((path for path in state.made if _blocked(path, state, after, unsaid)), ""):
+    if path := next((path for path in state.written if _blocked(path, state, after, mode_unknown)), ""):
         return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0)
     return Applied(patch, files, tuple(moved))
 
 
 class _State:
-    """Files while a patch is applied. A rename or copy reads what was there before the patch, all else what it has made so far."""
+    """The files while a patch is applied. A rename or copy reads the files before the patch; all else reads the current ones."""
 
     def __init__(self, patch: Patch, read: Read) -> None:
         self.read = read
@@ -126,11 +126,11 @@ class _State:
             self.apply = gnu_place.apply_hunks
         self.leaving = {f.origin for f in patch.files if f.leaves}
         self.gone: list[str] = []
-        self.made: dict[str, Blob] = {}
+        self.written: dict[str, Blob] = {}
         self.now: dict[str, Blob | None] = {}
 
     def change(self, change: FileChange) -> tuple[int, ...] | HunkFailure | str:
-        """Do one change: the offsets of its hunks, or why it cannot be done."""
+        """Apply one change: the offsets of its hunks, or the reason why it cannot be applied."""
         if self.gnu:
             change = self._as_gnu(change)
         before = None
@@ -139,16 +139,16 @@ class _State:
             before = self.now[change.origin] if seen else self.read(change.origin)
             if before is None or before.mode == FOLDER:
                 return "the file is gone by then" if seen else "the file is not there"
-            said = [mode for mode in (change.old_mode, change.mode) if mode] or [FILE] * self.gnu
-            if any((mode == LINK) != (before.mode == LINK) for mode in said):
-                return "it is a symbolic link" if before.mode == LINK else "it is no symbolic link"
-        if (change.creates or (change.source and not self.gnu)) and self._taken(change.path):
+            modes = [mode for mode in (change.old_mode, change.mode) if mode] or [FILE] * self.gnu
+            if any((mode == LINK) != (before.mode == LINK) for mode in modes):
+                return "it is a symbolic link" if before.mode == LINK else "it is not a symbolic link"
+        if (change.creates or (change.source and not self.gnu)) and self._exists(change.path):
             return "the file it creates is there already"
         if change.binary and self.gnu:
-            return "GNU patch takes no binary changes"
+            return "GNU patch does not apply binary changes"
         if change.binary:
-            made = change.binary.apply(before.data if before else None)
-            result: tuple[bytes, tuple[int, ...]] | HunkFailure | str = made if isinstance(made, str) else (made, ())
+            after = change.binary.apply(before.data if before else None)
+            result: tuple[bytes, tuple[int, ...]] | HunkFailure | str = after if isinstance(after, str) else (after, ())
         else:
             result = self.apply(change.path, before.data if before else b"", change.hunks)
         if not isinstance(result, tuple):
@@ -158,21 +158,21 @@ class _State:
             return "the file it deletes has other content"
         if not change.deletes:
             mode = change.mode or (before.mode if before else FILE)
-            self.now[change.path] = self.made[change.path] = Blob(mode, data)
+            self.now[change.path] = self.written[change.path] = Blob(mode, data)
         if change.leaves:
             self.now[change.origin] = None
             self.gone.append(change.origin)
         return offsets
 
     def _as_gnu(self, change: FileChange) -> FileChange:
-        """GNU patch creates what a hunk from nothing meets no file for, and fills an empty file instead of creating it."""
+        """GNU patch creates a missing file for a hunk from nothing, and fills an empty one instead of creating it."""
         if not change.hunks or change.hunks[0].before or change.hunks[0].old_start:
             return change
         there = self.now[change.origin] if change.origin in self.now else self.read(change.origin)
         data = content(there)
         return replace(change, creates=data is None or (change.creates and bool(data)))
 
-    def _taken(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         if path in self.now:
             free = self.now[path] is None
         else:
@@ -181,14 +181,14 @@ class _State:
         return there is not None and there.mode != FOLDER
 
 
-def _blocked(path: str, state: _State, after: Read, unsaid: set[str]) -> bool:
-    """Whether a file cannot be written: a folder is there that the patch does not empty, or a file stays above it."""
+def _blocked(path: str, state: _State, after: Read, mode_unknown: set[str]) -> bool:
+    """Return whether a file cannot be written: a folder that the patch does not empty is there, or a file is above it."""
     for parent in _above(path):
         above = after(parent)
         if above and above.mode != FOLDER:
             return True
-        # A link that goes leaves its place to a folder only where the patch says that it was a link: git's rule.
-        if parent in unsaid and (gone := state.read(parent)) and gone.mode == LINK:
+        # A deleted link makes room for a folder only where the patch says that it was a link: git's rule.
+        if parent in mode_unknown and (gone := state.read(parent)) and gone.mode == LINK:
             return True
     there = overlaid(state.read, dict.fromkeys(state.gone))(path)
     return there is not None and there.mode == FOLDER

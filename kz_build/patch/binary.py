@@ -15,12 +15,12 @@ _NULL = "0" * 40
 
 
 class BinaryError(ValueError):
-    """The data of a binary change is damaged; `args[0]` says how."""
+    """Damaged data of a binary change; `args[0]` says how."""
 
 
 @dataclass(frozen=True)
 class BinaryData:
-    """One direction: a whole file, or with `delta` git's instructions for making it from the other."""
+    """One direction: a whole file, or with `delta` git's instructions to make it from the other side."""
 
     delta: bool
     data: bytes
@@ -28,7 +28,7 @@ class BinaryData:
 
 @dataclass(frozen=True)
 class Binary:
-    """A binary change: the blob ids before and after, and the data for both directions (None where the patch has none)."""
+    """A binary change: the blob ids before and after, and the data of both directions (None if the patch has none)."""
 
     old: str
     new: str
@@ -36,27 +36,27 @@ class Binary:
     backward: BinaryData | None
 
     def reverse(self) -> Binary:
-        """The change that takes this one back."""
+        """Return the change that reverts this one."""
         return replace(self, old=self.new, new=self.old, forward=self.backward, backward=self.forward)
 
     def apply(self, data: bytes | None) -> bytes | str:
-        """The new content of a file (None: it is created), or why there is none. The ids must be those that the patch names."""
+        """Return the new content of a file (None: it is created), or why there is none. The blob ids must match the patch's."""
         if not (_ID.fullmatch(self.old) and _ID.fullmatch(self.new)):
             return "the patch does not name the binaries' ids in full"
         if data is not None and blob_id(data) != self.old:
-            return "it is another binary than the one that the patch was made for"
+            return "it is not the binary that the patch was made for"
         if self.new == _NULL:
             return b""
         if self.forward is None:
-            return "the patch names a binary change, but does not hold it"
+            return "the patch names a binary change, but does not contain it"
         after = _patched(data or b"", self.forward.data) if self.forward.delta else self.forward.data
         if after is None or blob_id(after) != self.new:
-            return "the binary data does not give what the patch's index line names"
+            return "the binary data does not produce the blob that the patch's index line names"
         return after
 
 
 def read_binary(lines: list[bytes], at: int) -> tuple[BinaryData | None, int]:
-    """Read one direction from line `at` on. Gives None where none begins there, and the line after it. Raises BinaryError."""
+    """Read one direction from line `at` on; return it, or None if none begins there, and the next line. Raises BinaryError."""
     method = _METHOD.fullmatch(lines[at]) if at < len(lines) else None
     if not method:
         return None, at
@@ -70,7 +70,7 @@ def read_binary(lines: list[bytes], at: int) -> tuple[BinaryData | None, int]:
 
 
 def _decoded(line: bytes) -> bytes:
-    """A line: how many bytes it holds (A-Z 1 to 26, a-z 27 to 52), then base85."""
+    """Decode a line: how many bytes it holds (A-Z 1 to 26, a-z 27 to 52), then base85."""
     code, coded = line[0], line[1:-1]
     count = code - 64 if 65 <= code <= 90 else code - 70 if 97 <= code <= 122 else 0
     room = len(coded) // 5 * 4
@@ -89,12 +89,12 @@ def _inflated(packed: bytes, size: int) -> bytes:
     except zlib.error:
         data = b""
     if len(data) != size or not unpack.eof:
-        raise BinaryError("the binary data cannot be unpacked to the size that it names")
+        raise BinaryError("the binary data does not unpack to the size that it names")
     return data
 
 
 def _patched(base: bytes, delta: bytes) -> bytes | None:
-    """Git's delta: sizes of both sides, then pieces to copy from the base or to insert. None where it does not fit."""
+    """Apply git's delta: sizes of both sides, then pieces to copy from the base or to insert. None if it does not fit."""
     rest = iter(delta)
 
     def number() -> int:
@@ -124,5 +124,5 @@ def _patched(base: bytes, delta: bytes) -> bytes | None:
             out.append(piece)
     except (StopIteration, RuntimeError):  # a generator turns the first into the second
         return None
-    made = b"".join(out)
-    return made if (wanted, size) == (len(base), len(made)) else None
+    result = b"".join(out)
+    return result if (wanted, size) == (len(base), len(result)) else None

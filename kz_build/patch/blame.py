@@ -1,32 +1,34 @@
-"""The part of an upstream diff that a patch cares about."""
+"""The hunks of an upstream diff that affect a patch."""
 
 from __future__ import annotations
 
 import re
 
+from kz_build.core.errors import CommandError
 from kz_build.patch.change import Patch, split_lines
-from kz_build.patch.verdict import find_run, stands_on
+from kz_build.patch.judge import find_run, required_lines
 
 _HEADER = re.compile(rb"@@ -(\d+)(?:,(\d+))? ")
 
 
-def concerned(patch: Patch, path: str, before: bytes, diff: bytes) -> str:
-    """The hunks of `diff`, from `before` and without context, that change lines which the patch needs; '' for none."""
+def relevant_hunks(patch: Patch, path: str, before: bytes, diff: bytes) -> str:
+    """Return the hunks of `diff`, from `before` and without context, that change lines the patch requires; '' for none."""
     ranges = _ranges(patch, path, split_lines(before))
     kept = []
     for hunk in re.split(rb"^(?=@@ )", diff, flags=re.MULTILINE)[1:]:
         header = _HEADER.match(hunk)
-        assert header
+        if not header:
+            raise CommandError(f"git's diff of {path} has a hunk without line numbers: {hunk[:80]!r}")
         at, size = int(header[1]), int(header[2] or 1)
-        # An insertion (size 0, after line `at`) parts the lines on either side of it.
+        # An insertion (size 0, after line `at`) separates the lines on either side of it.
         first, last = (at - 1, at + size - 2) if size else (at, at - 1)
         if any(start <= last and first < end for start, end in ranges):
             kept.append(hunk.decode("utf-8", "replace").rstrip("\n"))
     return "\n".join([f"--- {path}", *kept]) if kept else ""
 
 
-def turned(hunks: str) -> str:
-    """What `concerned` gives, the other way round."""
+def reversed_hunks(hunks: str) -> str:
+    """Reverse the output of `relevant_hunks`."""
     swap = {"+": "-", "-": "+"}
     rows = []
     for line in hunks.split("\n"):
@@ -38,11 +40,11 @@ def turned(hunks: str) -> str:
 
 
 def _ranges(patch: Patch, path: str, lines: list[bytes]) -> list[tuple[int, int]]:
-    """Lines of the file (from 0, end excluded) that the patch's hunks need: all their lines, or what is left of them."""
-    found = []
+    """Lines of the file (from 0, end excluded) that the patch's hunks require: all their lines, or those still there."""
+    ranges = []
     for change in patch.files:
         for hunk in change.hunks if change.origin == path else ():
-            runs = (hunk.before,) if find_run(hunk.before, lines) >= 0 else stands_on(hunk)
+            runs = (hunk.before,) if find_run(hunk.before, lines) >= 0 else required_lines(hunk)
             places = [(find_run(run, lines), len(run)) for run in runs if run]
-            found += [(at, at + size) for at, size in places if at >= 0]
-    return found
+            ranges += [(at, at + size) for at, size in places if at >= 0]
+    return ranges

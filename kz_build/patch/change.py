@@ -1,7 +1,7 @@
 """Patches and strict hunk application: the heart of the engine, on bytes alone.
 
-The rules are those of `git apply` without fuzz (git's apply.c, find_pos and match_fragment): a hunk may sit at an
-offset, its context must be there to the letter, and a line that one hunk wrote cannot be matched by the next.
+The rules are those of `git apply` without fuzz (git's apply.c, find_pos and match_fragment): a hunk may apply at an
+offset, its context must match exactly, and a line that one hunk wrote cannot be matched by the next.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ NOT_THERE = "its lines are not there"
 
 @dataclass(frozen=True)
 class Hunk:
-    """One change. `before` and `after` are lines with their newlines; `line` is where the hunk stands in its patch file.
+    """One change. `before` and `after` are lines with their newlines; `line` is the hunk's line in its patch file.
 
-    `section` is what the header names after its second @@: the line of the function that the hunk is in, b'' for none.
+    `section` is the text after the header's second @@: the first line of the function around the hunk, b'' for none.
     """
 
     old_start: int
@@ -35,13 +35,13 @@ class Hunk:
     section: bytes = b""
 
     def reverse(self) -> Hunk:
-        """The hunk that takes this change back."""
+        """Return the hunk that reverts this one."""
         sides = (self.new_start, self.old_start, self.after, self.before)
         return Hunk(*sides, self.leading, self.trailing, self.line, self.section)
 
     @cached_property
     def again(self) -> tuple[int, ...]:
-        """How far into the lines after it the lines before it stand whole: where they do, it applies a second time."""
+        """Offsets in the lines after it where all lines before it are: there the hunk applies a second time."""
         size = len(self.before)
         shifts = range(len(self.after) - size + 1)
         return tuple(shift for shift in shifts if self.after[shift : shift + size] == self.before)
@@ -51,9 +51,9 @@ class Hunk:
 class FileChange:
     """What a patch does to one path.
 
-    `mode` is the mode afterwards ('' where it stays), `old_mode` the one that the patch names before ('' for none).
-    `source` is the path read from in a rename or, with `copies`, a copy ('': the path itself). `line` is where it
-    begins in its patch file, `made_for` the id of the blob that it changes there ('' where git's index line has it not in full).
+    `mode` is the mode afterwards ('': unchanged), `old_mode` the mode that the patch names before ('' for none).
+    `source` is the path read by a rename or, with `copies`, a copy ('': the path itself). `line` is the first line of the
+    change in its patch file, `made_for` the id of the blob it was made for ('' if git's index line abbreviates it).
     """
 
     path: str
@@ -79,7 +79,7 @@ class FileChange:
         return self.deletes or bool(self.source and not self.copies)
 
     def reverse(self) -> FileChange:
-        """The change that takes this one back. A copy's never applies where its source still is, as in git."""
+        """Return the change that reverts this one. As in git, a copy cannot be reverted while its source is there."""
         changed = self.creates or self.deletes or self.mode
         return replace(
             self,
@@ -99,7 +99,7 @@ class FileChange:
 class Patch:
     """One patch file: `author` is `Name <address>`, `date` is RFC 2822, `message` without the [PATCH] tag.
 
-    `gnu`: it comes from a series that is not ours, and its hunks go where GNU patch would put them.
+    `gnu`: the series is not ours, and its hunks go where GNU patch would put them.
     """
 
     name: str
@@ -111,21 +111,21 @@ class Patch:
 
     @property
     def slug(self) -> str:
-        """The name without number and suffix, which stays when the stack is renumbered."""
+        """The name without number and suffix; renumbering the stack does not change it."""
         return re.sub(r"^\d+-|\.patch$", "", self.name)
 
     @property
     def subject(self) -> str:
-        """First line of the message."""
+        """The first line of the message."""
         return self.message.split("\n", 1)[0]
 
     @property
     def reads(self) -> frozenset[str]:
-        """Paths whose files decide what becomes of it."""
+        """Paths of the files that decide whether it applies."""
         return frozenset(p for f in self.files for p in (f.path, f.origin))
 
     def reverse(self) -> Patch:
-        """The patch that takes this one back."""
+        """Return the patch that reverts this one."""
         return replace(self, files=tuple(f.reverse() for f in reversed(self.files)))
 
 
@@ -139,15 +139,15 @@ class HunkFailure:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Lines with their `\\n`; a carriage return or form feed ends no line, as in git."""
+    """Split into lines with their `\\n`; as in git, a carriage return or form feed ends no line."""
     lines = data.split(b"\n")
     tail = lines.pop()
     return [line + b"\n" for line in lines] + ([tail] if tail else [])
 
 
 def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
-    """Apply hunks in order. Gives the new bytes and each hunk's offset in lines, or the first hunk that failed."""
-    if hunks and b"".join(hunks[0].before) not in data:  # most that fail do so here, before any line is split off
+    """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk that failed."""
+    if hunks and b"".join(hunks[0].before) not in data:  # most failures end here, before any line is split off
         return HunkFailure(path, hunks[0], NOT_THERE)
     lines = split_lines(data)
     written = bytearray(len(lines))
@@ -164,36 +164,36 @@ def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, t
 
 
 def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
-    """Where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
-    found = []
+    """Return where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
+    places = []
     earlier: list[tuple[int, int, int]] = []
     for hunk, offset in zip(hunks, offsets, strict=True):
         at = offset + max(hunk.new_start - 1, 0)
-        found.append(at - sum(growth for _, end, growth in earlier if end <= at))
+        places.append(at - sum(growth for _, end, growth in earlier if end <= at))
         growth = len(hunk.after) - len(hunk.before)
         earlier = [(start + growth, end + growth, g) if start > at else (start, end, g) for start, end, g in earlier]
         earlier.append((at, at + len(hunk.after), growth))
-    return found
+    return places
 
 
 def _find(lines: list[bytes], written: bytearray, hunk: Hunk) -> int | None:
-    """Where the hunk fits, nearest to where it says, later lines first at equal distance; None where it does not."""
+    """Find the place nearest to the hunk's own line where it fits, later lines first at equal distance; None if none."""
     size, wanted = len(hunk.before), max(hunk.new_start - 1, 0)
     free = (place for place in fits(lines, hunk) if 1 not in written[place : place + size])
     return min(free, key=lambda place: (abs(place - wanted), place < wanted), default=None)
 
 
 def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
-    """Every place, from 0, where the lines before the hunk stand as git asks for them."""
+    """Every place, from 0, where the lines before the hunk are as git requires them."""
     before = list(hunk.before)
     size, total = len(before), len(lines)
     at_start = hunk.old_start <= 1
     if hunk.trailing == 0:
-        # Without context on one side the hunk belongs to that end of the file, and nowhere else.
+        # Without context on one side the hunk belongs at that end of the file, and nowhere else.
         place = total - size
         return [place] if place >= 0 and not (at_start and place) and lines[place:] == before else []
     *body, last = before
-    # git compares a last line without newline as the beginning of one: white space may follow, and goes.
+    # git compares a last line without newline as a prefix: white space may follow it, and is removed.
     loose = not last.endswith(b"\n")
 
     def fits_at(place: int) -> bool:
@@ -210,11 +210,11 @@ def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
 
 
 def positions(lines: list[bytes], line: bytes) -> list[int]:
-    """Where a line stands, from 0."""
-    found, at = [], -1
+    """Every place of a line, from 0."""
+    places, at = [], -1
     try:
         while True:
             at = lines.index(line, at + 1)
-            found.append(at)
+            places.append(at)
     except ValueError:
-        return found
+        return places

@@ -1,4 +1,4 @@
-"""Reading diffs: git's own, and for the stacks of others the plain ones that GNU patch takes."""
+"""A reader of diffs: git's own, and the plain ones that GNU patch takes for other people's stacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOGETHER = (
 
 
 class DiffReader:
-    """Reads the lines of a patch file. `strip` is how many folders paths lose; `gnu` takes what GNU patch takes."""
+    """Read the lines of a patch file. `strip` is how many folders paths lose; `gnu` accepts what GNU patch accepts."""
 
     def __init__(self, name: str, lines: list[bytes], *, strip: int = 1, gnu: bool = False) -> None:
         self.name, self.lines, self.strip, self.gnu = name, lines, strip, gnu
@@ -39,46 +39,46 @@ class DiffReader:
         self.crlf = False
 
     def fail(self, text: str, line: int | None = None) -> ConfigError:
-        """An error at a line, without one at the line being read."""
+        """Return an error at a line, by default at the line being read."""
         number = self.at + 1 if line is None else line
         hint = "" if self.gnu else "make patch files with `git format-patch --full-index --binary`"
         return ConfigError("a patch cannot be read", (Problem(self.name, number, text),), hint=hint)
 
     def peek(self) -> bytes:
-        """The line being read, b'' at the end."""
+        """Return the line being read, b'' at the end."""
         return self.lines[self.at] if self.at < len(self.lines) else b""
 
     def starts(self) -> bool:
-        """Whether a diff begins here."""
+        """Return whether a diff begins here."""
         line = self.peek()
         if line.startswith(b"diff --git "):
             return True
         after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else b""
         if self.gnu and line.startswith(b"*** ") and after.startswith(b"--- "):
-            raise self.fail("a context diff is not taken: `quilt refresh -u` makes it a unified one")
+            raise self.fail("context diffs are not supported: `quilt refresh -u` makes it a unified one")
         if line.startswith(b"@@ -"):
-            raise self.fail("a hunk of no file")
+            raise self.fail("a hunk without a file")
         return self.gnu and line.startswith(b"--- ") and after.startswith(b"+++ ")
 
     def files(self) -> tuple[FileChange, ...]:
-        """The changes from here to the end. Raises ConfigError."""
-        found = []
+        """Read the changes from here to the end. Raises ConfigError."""
+        changes = []
         while self.at < len(self.lines):
             if self.starts():
                 change = self._git() if self.peek().startswith(b"diff --git ") else self._plain()
-                # GNU patch passes over a binary change that git left out.
+                # GNU patch skips a binary change that git left out.
                 if not (self.gnu and change.binary and not change.binary.forward):
-                    found.append(change)
-            elif not self.gnu and found and self.peek().strip():
+                    changes.append(change)
+            elif not self.gnu and changes and self.peek().strip():
                 break
             else:
                 self.at += 1
         if self.peek() and self.peek() not in (b"-- \n", b"--\n"):
-            raise self.fail("is no part of a diff")
+            raise self.fail("is not part of a diff")
         for number, line in enumerate(self.lines[self.at :], self.at + 1):  # a mail's signature
             if line.startswith((b"diff --git ", b"--- ", b"@@ -")):
                 raise self.fail("there is a diff after the mail's end", number)
-        return tuple(found)
+        return tuple(changes)
 
     def _git(self) -> FileChange:
         start = self.at + 1
@@ -89,7 +89,7 @@ class DiffReader:
             line = self.peek().rstrip(b"\r\n" if self.gnu else b"\n")
             fact = _FACT.fullmatch(line)
             if fact and not self.gnu and (fact[1] in facts or not self.peek().endswith(b"\n")):
-                raise self.fail("stands twice" if fact[1] in facts else "is cut off")
+                raise self.fail("appears twice" if fact[1] in facts else "is cut off")
             if fact:
                 facts[fact[1]] = fact[2]
                 self.crlf = self.peek().endswith(b"\r\n")
@@ -105,12 +105,12 @@ class DiffReader:
             change = replace(change, binary=self._binary(facts))
         else:
             change = replace(change, hunks=self._hunks())
-        if not self.gnu and (said := self._damage(header, facts, change)):
-            raise self.fail(said, start)
+        if not self.gnu and (damage := self._damage(header, facts, change)):
+            raise self.fail(damage, start)
         return change
 
     def _damage(self, header: bytes, facts: dict[bytes, bytes], change: FileChange) -> str:
-        """Why a diff of git's is none: where git might still make something of it, nobody should."""
+        """Return what is wrong with a git diff, '' for nothing: git might still read some meaning into it, nobody should."""
         for one, other in _TOGETHER:
             if (one in facts) != (other in facts):
                 return f"its header has only one of {one.decode()!r} and {other.decode()!r}"
@@ -131,7 +131,7 @@ class DiffReader:
         return ""
 
     def _change(self, header: bytes, facts: dict[bytes, bytes], line: int) -> FileChange:
-        """What the header says, without the content."""
+        """Read the header, without the content."""
         creates, deletes = b"new file mode" in facts, b"deleted file mode" in facts
         source = facts.get(b"rename from", facts.get(b"copy from", b""))
         target = facts.get(b"rename to", facts.get(b"copy to", b""))
@@ -143,7 +143,7 @@ class DiffReader:
             # A change of mode alone, or an empty file, has no ---/+++: both halves of the header are then the same path.
             old = new = _likely(paths) if paths else self._path(header[: len(header) // 2], line)
         if not self.gnu and paths and (paths[0], paths[-1]) != (old, new):
-            raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is no rename of these", line)
+            raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is not a rename of one to the other", line)
         index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
         if not index and not self.gnu:
             raise self.fail("its index line is damaged", line)
@@ -161,7 +161,7 @@ class DiffReader:
         if bits >> 12 == 0o12:
             return LINK
         if bits >> 12 != 0o10:
-            raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not taken", line)
+            raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not supported", line)
         return "100755" if bits & 0o100 else FILE
 
     def _path(self, raw: bytes, line: int, strip: int | None = None) -> str:
@@ -179,14 +179,14 @@ class DiffReader:
             raise self.fail("paths must have git's a/ and b/ prefixes", line)
         parts = name.split(b"/", count)
         if len(parts) <= count:
-            raise self.fail(f"the path {name.decode('utf-8', 'replace')!r} has less than {count} folders", line)
+            raise self.fail(f"the path {name.decode('utf-8', 'replace')!r} has fewer than {count} folders", line)
         path = parts[count].decode("utf-8", "surrogateescape")
         if reason := unsafe_path(path):
             raise self.fail(f"the path {path!r} {reason}", line)
         return path
 
     def _plain(self) -> FileChange:
-        """A diff without git's header."""
+        """Read a diff without git's header."""
         start = self.at + 1
         sides = []
         for _ in range(2):
@@ -217,7 +217,7 @@ class DiffReader:
         try:
             forward, self.at = read_binary(self.lines, self.at)
             if forward is None:
-                raise BinaryError("the binary data is not there")
+                raise BinaryError("the binary data is missing")
             backward, self.at = read_binary(self.lines, self.at)
         except BinaryError as error:
             raise self.fail(str(error)) from error
@@ -240,7 +240,7 @@ class DiffReader:
         self.at += 1
         while old_left > 0 or new_left > 0:
             text = self.peek()
-            if self.crlf and self.gnu and text.endswith(b"\r\n"):  # as in the header: GNU patch takes it off
+            if self.crlf and self.gnu and text.endswith(b"\r\n"):  # as in the header: GNU patch removes it
                 text = text[:-2] + b"\n"
             if not text.endswith(b"\n"):
                 raise self.fail("the hunk ends before the lines its header counts")
@@ -272,15 +272,15 @@ class DiffReader:
 
 
 def _likely(paths: list[str]) -> str:
-    """Of two names for one file, GNU patch's choice: fewest folders, then the shortest names, then the first."""
+    """Choose between two names of one file as GNU patch does: fewest folders, then the shortest names, then the first."""
     return min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
 
 
 def _is_epoch(stamp: bytes) -> bool:
-    """Whether a timestamp is that of the year 1970's first second: the file is not there."""
-    found = _EPOCH.search(stamp.strip())
-    if not found:
+    """Return whether a timestamp is the first second of 1970: the file is not there."""
+    match = _EPOCH.search(stamp.strip())
+    if not match:
         return False
-    sign = -1 if found[3][:1] == b"-" else 1
-    minutes = int(found[1]) * 60 + int(found[2]) - sign * (abs(int(found[3])) * 60 + int(found[4]))
+    sign = -1 if match[3][:1] == b"-" else 1
+    minutes = int(match[1]) * 60 + int(match[2]) - sign * (abs(int(match[3])) * 60 + int(match[4]))
     return minutes % (24 * 60) == 0

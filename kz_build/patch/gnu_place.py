@@ -1,7 +1,7 @@
-"""Where GNU patch puts hunks at --fuzz=0 (its patch.c, locate_hunk): for the stacks of others, which quilt applies.
+"""Where GNU patch puts hunks at --fuzz=0 (its patch.c, locate_hunk): for other people's stacks, which quilt applies.
 
-It differs from git: hunks keep their order, the offset of one is expected of the next, and a hunk belongs to an end of
-the file where it has less context on that side than on the other.
+Differences from git: hunks keep their order, each hunk is expected at the offset of the one before, and a hunk belongs
+to the end of the file where it has less context on that side than on the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kz_build.patch.change import NOT_THERE, Hunk, HunkFailure, positions, split
 
 
 def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
-    """Apply hunks in order. Gives the new bytes and each hunk's offset in lines, or the first hunk that failed."""
+    """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk that failed."""
     lines = split_lines(data)
     out: list[bytes] = []
     offsets: list[int] = []
@@ -30,18 +30,18 @@ def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, t
         out += hunk.after[: len(hunk.after) - hunk.trailing]
         frozen = place + kept
     out += lines[frozen:]
-    # A last line that is no longer last gets its newline.
+    # A last line that is no longer the last one gets its newline.
     ended = [line if line.endswith(b"\n") else line + b"\n" for line in out[:-1]]
     return b"".join([*ended, *out[-1:]]), tuple(offsets)
 
 
 def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
-    """Where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
+    """Return where `apply_hunks` put each hunk, from 0, in the lines as they were before any of them."""
     return [hunk.old_start - bool(hunk.before) + offset for hunk, offset in zip(hunks, offsets, strict=True)]
 
 
 def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None:
-    """Where the hunk fits (from 0), nearest to `guess`, later lines first at equal distance; nothing before `frozen`."""
+    """Find the place nearest to `guess`, from 0, where the hunk fits, later lines first; nothing before `frozen`."""
     if not hunk.before:
         return guess if frozen <= guess else None
     free = (place for place in fits(lines, hunk) if place >= frozen)
@@ -49,7 +49,7 @@ def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None
 
 
 def fits(lines: list[bytes], hunk: Hunk) -> list[int]:
-    """Every place, from 0, where the lines before the hunk stand as GNU patch asks for them; none for no lines."""
+    """Every place, from 0, where the lines before the hunk are as GNU patch requires them; none for no lines."""
     before = list(hunk.before)
     if not before:
         return []

@@ -1,4 +1,4 @@
-"""Intent checks: what a patch is for, asked of the patched files. Exactly six kinds (docs/patches.md)."""
+"""Intent checks: rules on the patched files that say what a patch is for. Exactly six kinds (docs/patches.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 
 @dataclass(frozen=True)
-class Check:
+class IntentCheck:
     """One check of a patch's intent. `fields` as in checks.yaml; `where` is `file:line` for messages."""
 
     slug: str
@@ -31,12 +31,12 @@ class Check:
     where: str
 
     def field(self, name: str) -> object:
-        """Return the value of a field of checks.yaml, None where it is not given."""
+        """Return the value of a field of checks.yaml, None if it is not given."""
         return dict(self.fields).get(name)
 
 
-def evaluate(check: Check, data: bytes | None) -> str:
-    """'' when the check holds for the content of its file (None: not there), else one sentence that says what was found."""
+def evaluate(check: IntentCheck, data: bytes | None) -> str:
+    """Return '' if the check holds for the content of its file (None: no file), else one sentence that says what is wrong."""
     if data is None:
         return f"{check.file} is not in the tree"
     text = data.decode("utf-8", "replace")
@@ -48,33 +48,33 @@ def evaluate(check: Check, data: bytes | None) -> str:
 
 @lru_cache(maxsize=16)
 def _statements(text: str) -> tuple[ast.stmt, ...]:
-    """All statements of Python source, outer ones first. Expressions hold none, and are nine tenths of the nodes."""
-    found: list[ast.stmt] = []
-    todo: list[ast.AST] = [ast.parse(text)]
-    while todo:
+    """Return all statements of Python source, outer ones first. Expressions contain none, and are nine tenths of the nodes."""
+    statements: list[ast.stmt] = []
+    remaining: list[ast.AST] = [ast.parse(text)]
+    while remaining:
         inner = [
             node
-            for outer in todo
+            for outer in remaining
             for name in ("body", "handlers", "orelse", "finalbody", "cases")
             for node in getattr(outer, name, ())
         ]
-        found += [node for node in inner if isinstance(node, ast.stmt)]
-        todo = inner
-    return tuple(found)
+        statements += [node for node in inner if isinstance(node, ast.stmt)]
+        remaining = inner
+    return tuple(statements)
 
 
-def _contains(check: Check, text: str) -> str:
-    found, wanted = text.count(str(check.field("text"))), check.field("count")
+def _contains(check: IntentCheck, text: str) -> str:
+    count, wanted = text.count(str(check.field("text"))), check.field("count")
     if wanted is None:
-        return "" if found else f"{check.file} does not contain {check.field('text')!r}"
-    return "" if found == wanted else f"{check.file} contains {check.field('text')!r} {found} times, not {wanted}"
+        return "" if count else f"{check.file} does not contain {check.field('text')!r}"
+    return "" if count == wanted else f"{check.file} contains {check.field('text')!r} {count} times, not {wanted}"
 
 
-def _absent(check: Check, text: str) -> str:
+def _absent(check: IntentCheck, text: str) -> str:
     return f"{check.file} contains {check.field('text')!r}" if str(check.field("text")) in text else ""
 
 
-def _dict_key(check: Check, text: str) -> str:
+def _dict_key(check: IntentCheck, text: str) -> str:
     name, key = check.field("dict"), check.field("key")
     for node in _statements(text):
         targets = (
@@ -88,28 +88,29 @@ def _dict_key(check: Check, text: str) -> str:
         for k, v in zip(value.keys, value.values, strict=True):
             if isinstance(k, ast.Constant) and k.value == key:
                 wanted = check.field("value")
-                got = v.value if isinstance(v, ast.Constant) else ast.unparse(v)
-                return "" if wanted is None or got == wanted else f"{name}[{key!r}] is {got!r}, not {wanted!r}"
+                actual = v.value if isinstance(v, ast.Constant) else ast.unparse(v)
+                return "" if wanted is None or actual == wanted else f"{name}[{key!r}] is {actual!r}, not {wanted!r}"
         return f"{name} has no key {key!r}"
     return f"{check.file} has no dict {name}"
 
 
-def _class_once(check: Check, text: str) -> str:
+def _class_once(check: IntentCheck, text: str) -> str:
     name = check.field("class")
-    found = [n for n in _statements(text) if isinstance(n, ast.ClassDef) and n.name == name]
-    if len(found) != 1:
-        return f"{check.file} defines class {name} {len(found)} times, not once"
+    classes = [n for n in _statements(text) if isinstance(n, ast.ClassDef) and n.name == name]
+    if len(classes) != 1:
+        return f"{check.file} defines class {name} {len(classes)} times, not once"
     wanted = check.field("attributes") or {}
-    assert isinstance(wanted, Mapping)
-    got: dict[str, str] = {}
-    for node in found[0].body:
+    if not isinstance(wanted, Mapping):
+        return f"`attributes` of the check on class {name} must map names to values"
+    actual: dict[str, str] = {}
+    for node in classes[0].body:
         if isinstance(node, ast.Assign):
-            got.update({t.id: ast.unparse(node.value) for t in node.targets if isinstance(t, ast.Name)})
+            actual.update({t.id: ast.unparse(node.value) for t in node.targets if isinstance(t, ast.Name)})
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:
-            got[node.target.id] = ast.unparse(node.value)
+            actual[node.target.id] = ast.unparse(node.value)
     for attribute, value in wanted.items():
-        if got.get(attribute) not in (str(value), repr(value)):
-            return f"{name}.{attribute} is {got.get(attribute, 'not set')}, not {value}"
+        if actual.get(attribute) not in (str(value), repr(value)):
+            return f"{name}.{attribute} is {actual.get(attribute, 'not set')}, not {value}"
     return ""
 
 
@@ -120,7 +121,7 @@ _CMAKE_TOKEN = re.compile(
 
 
 def cmake_commands(text: str) -> list[tuple[str, list[str], list[str]]]:
-    """Commands of a CMake file as (name, arguments, conditions of the if() blocks around it)."""
+    """Return the commands of a CMake file as (name, arguments, conditions of the if() blocks around it)."""
     tokens = [m[0] for m in _CMAKE_TOKEN.finditer(text) if not m[0].startswith("#")]
     commands: list[tuple[str, list[str], list[str]]] = []
     around: list[str] = []
@@ -152,16 +153,16 @@ def cmake_commands(text: str) -> list[tuple[str, list[str], list[str]]]:
     return commands
 
 
-def _cmake_condition(check: Check, text: str) -> str:
+def _cmake_condition(check: IntentCheck, text: str) -> str:
     command, first, condition = (str(check.field(k)) for k in ("command", "first", "condition"))
-    hits = [around for name, args, around in cmake_commands(text) if name == command.lower() and args[:1] == [first]]
-    if not hits:
+    matches = [around for name, args, around in cmake_commands(text) if name == command.lower() and args[:1] == [first]]
+    if not matches:
         return f"{check.file} has no {command}({first} …)"
-    bare = sum(not any(re.search(rf"(^|\W){re.escape(condition)}(\W|$)", c) for c in around) for around in hits)
-    return f"{check.file}: {command}({first} …) does not stand under if({condition})" if bare else ""
+    bare = sum(not any(re.search(rf"(^|\W){re.escape(condition)}(\W|$)", c) for c in around) for around in matches)
+    return f"{check.file}: {command}({first} …) is not inside if({condition})" if bare else ""
 
 
-def _parses(check: Check, text: str) -> str:
+def _parses(check: IntentCheck, text: str) -> str:
     if check.file.endswith(".py"):
         _statements(text)
     elif check.file.endswith(".json"):

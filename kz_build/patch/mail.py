@@ -1,4 +1,4 @@
-"""Reading patch mails, as `git format-patch` writes them."""
+"""A reader of patch mails, as `git format-patch` writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kz_build.patch.diff import DiffReader
 
 
 def parse_patch(name: str, data: bytes) -> Patch:
-    """Read a mail of `git format-patch`. Raises ConfigError naming file and line for what kz does not take."""
+    """Read a mail of `git format-patch`. Raises ConfigError with file and line for what kz does not accept."""
     return _Reader(name, split_lines(data)).read()
 
 
@@ -23,27 +23,27 @@ class _Reader(DiffReader):
         return Patch(self.name, headers["from"], headers["date"], message, files)
 
     def headers(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         last = ""
         if self.peek().startswith(b"From "):
             self.at += 1
         while self.at < len(self.lines) and self.peek().strip():
             line = self.peek().rstrip(b"\r\n").decode("utf-8", "replace")
             if line[0] in " \t" and last:
-                found[last] += " " + line.strip()
+                headers[last] += " " + line.strip()
             elif ":" in line:
                 last, value = line.split(":", 1)
                 last = last.strip().lower()
-                found[last] = value.strip()
+                headers[last] = value.strip()
             else:
                 raise self.fail("is not a mail: a header line `From:`, `Date:` or `Subject:` is expected here")
             self.at += 1
         for needed in ("from", "date", "subject"):
-            if needed not in found:
+            if needed not in headers:
                 raise self.fail(f"is not a mail of git format-patch: it has no `{needed.title()}:` header", 1)
-        if found.get("content-transfer-encoding", "8bit").lower() not in ("8bit", "7bit", "binary"):
-            raise self.fail("is encoded as " + found["content-transfer-encoding"] + "; kz takes 8bit mails", 1)
-        return {key: decoded(found[key]) for key in ("from", "date", "subject")}
+        if headers.get("content-transfer-encoding", "8bit").lower() not in ("8bit", "7bit", "binary"):
+            raise self.fail("is encoded as " + headers["content-transfer-encoding"] + "; kz accepts 8bit mails", 1)
+        return {key: decoded(headers[key]) for key in ("from", "date", "subject")}
 
     def message(self, subject: str) -> str:
         body = []
@@ -59,7 +59,7 @@ class _Reader(DiffReader):
 
 
 def decoded(value: str) -> str:
-    """A header's value without the encoding of RFC 2047."""
+    """Return a header's value without the encoding of RFC 2047."""
     if "=?" not in value:
         return value
     from email.header import decode_header, make_header  # 20 ms that few patches need

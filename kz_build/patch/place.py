@@ -1,7 +1,7 @@
-"""Where a patch belongs in a file, and whether what it changes stands there already.
+"""Find where a patch belongs in a file, and whether its change is there already.
 
-That the lines which a hunk leaves stand in a file says little: another function may have the same body. The hunk's place is
-in the function that its header names, else at the line that the header names.
+That the lines a hunk leaves are in a file proves little: another function may have the same body. The hunk belongs
+in the function that its header names, otherwise at the line that the header names.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import NamedTuple
 from kz_build.patch.change import Hunk, split_lines
 
 Fits = Callable[[list[bytes], Hunk], list[int]]
-"""Every place, from 0, where the lines before a hunk stand."""
+"""Every place, from 0, where the lines before a hunk are."""
 
 _LABEL = re.compile(rb"\w+\s*:\s*(//.*|/\*.*)?$")
 _NAME = re.compile(rb"(?:[^(\[{<=:;,]|::)*")
 _CUT = 40
-"""GNU diff cuts the function's line in a header here, git at 80."""
+"""GNU diff cuts the function's line in a header here; git cuts it at 80."""
 
 
 class Place(NamedTuple):
-    """Lines of a file, from 1, both included; 0 for the file itself, `gone` where there is none."""
+    """Lines of a file, from 1, both included; 0 for the file itself, `gone` if there is none."""
 
     path: str
     first: int = 0
@@ -36,8 +36,8 @@ class Place(NamedTuple):
         return f"{self.path}:{self.first}-{self.last}" if self.first else self.path
 
 
-def shown(places: Sequence[str]) -> str:
-    """Places as one phrase: `a.c:3-9, 20-26 and b.c:1-7`."""
+def places_text(places: Sequence[str]) -> str:
+    """Format places as one phrase: `a.c:3-9, 20-26 and b.c:1-7`."""
     files: dict[str, list[str]] = {}
     for place in places:
         path, colon, lines = place.rpartition(":")
@@ -46,31 +46,31 @@ def shown(places: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if parts[1:] else parts)
 
 
-class Standing(Enum):
-    """What is to be said of a hunk that applies: not there yet, there already, or only a person can tell."""
+class Presence(Enum):
+    """Whether the change of a hunk that applies is there already, or only a person can tell."""
 
-    AWAY = "away"
-    THERE = "there"
+    ABSENT = "absent"
+    PRESENT = "present"
     UNCLEAR = "unclear"
 
 
-def settled(lines: list[bytes], hunks: Sequence[Hunk], fits: Fits) -> list[int] | None:
-    """Where the lines stand that these hunks leave, from 0; None unless there is just one way to place them all in order.
+def unique_places(lines: list[bytes], hunks: Sequence[Hunk], fits: Fits) -> list[int] | None:
+    """Find the lines that these hunks leave, from 0; None unless there is exactly one way to place them all in order.
 
     For hunks that do not apply themselves.
     """
-    pools = [_pool(lines, hunk, _added(hunks[:number]), fits) for number, hunk in enumerate(hunks)]
+    candidates = [_candidates(lines, hunk, _added(hunks[:number]), fits) for number, hunk in enumerate(hunks)]
     first: list[int] = []
     last: list[int] = []
     above, below = 0, len(lines)
-    for hunk, pool in zip(hunks, pools, strict=True):
-        place = next((at for at in pool if at + hunk.leading >= above), None)
+    for hunk, places in zip(hunks, candidates, strict=True):
+        place = next((at for at in places if at + hunk.leading >= above), None)
         if place is None:
             return None
         first.append(place)
         above = place + len(hunk.after) - hunk.trailing
-    for hunk, pool in zip(reversed(hunks), reversed(pools), strict=True):
-        place = next((at for at in reversed(pool) if at + len(hunk.after) - hunk.trailing <= below), None)
+    for hunk, places in zip(reversed(hunks), reversed(candidates), strict=True):
+        place = next((at for at in reversed(places) if at + len(hunk.after) - hunk.trailing <= below), None)
         if place is None:
             return None
         last.insert(0, place)
@@ -78,13 +78,13 @@ def settled(lines: list[bytes], hunks: Sequence[Hunk], fits: Fits) -> list[int] 
     return first if first == last else None
 
 
-def _pool(lines: list[bytes], hunk: Hunk, added: frozenset[bytes], fits: Fits) -> list[int]:
-    """The places that speak for a hunk: in its function; where the file has no such function, at its line."""
+def _candidates(lines: list[bytes], hunk: Hunk, added: frozenset[bytes], fits: Fits) -> list[int]:
+    """Candidate places of a hunk: in its function, or at its line if the file has no such function."""
     places = fits(lines, hunk.reverse())
-    told = {at: _inside(lines, at, hunk.after, hunk.section, added) for at in places}
-    own = [at for at in places if at == _line(hunk) and told[at] is not False]
-    if True in told.values():
-        places = [at for at in places if told[at]]
+    in_function = {at: _in_function(lines, at, hunk.after, hunk.section, added) for at in places}
+    own = [at for at in places if at == _line(hunk) and in_function[at] is not False]
+    if True in in_function.values():
+        places = [at for at in places if in_function[at]]
     elif hunk.section:
         places = []
     return own or places
@@ -94,28 +94,28 @@ def _added(hunks: Sequence[Hunk]) -> frozenset[bytes]:
     return frozenset(line for hunk in hunks for line in {*hunk.after} - {*hunk.before})
 
 
-def standing(lines: list[bytes], hunk: Hunk, at: int, offset: int, fits: Fits, *, whole: bool) -> tuple[Standing, int]:
-    """What is to be said of a hunk that applies at a place, from 0, and where the lines stand that it leaves.
+def presence(lines: list[bytes], hunk: Hunk, at: int, offset: int, fits: Fits, *, whole: bool) -> tuple[Presence, int]:
+    """Return whether the change of a hunk that applies at a place is there already, and where the lines are that it leaves.
 
     `whole`: the reverse of its patch applies.
     """
-    for shift in hunk.again:  # right where they would be put a second time
+    for shift in hunk.again:  # exactly where they would be added a second time
         start = at - shift
         if start >= 0 and tuple(lines[start : start + len(hunk.after)]) == hunk.after:
-            return Standing.THERE, start
+            return Presence.PRESENT, start
     if not offset:
-        return Standing.AWAY, at
+        return Presence.ABSENT, at
     places = sorted(fits(lines, hunk.reverse()), key=lambda place: abs(place - _line(hunk)))
-    mine = _inside(lines, at, hunk.before, hunk.section) if places else None
-    theirs = [place for place in places if _inside(lines, place, hunk.after, hunk.section)]
+    mine = _in_function(lines, at, hunk.before, hunk.section) if places else None
+    theirs = [place for place in places if _in_function(lines, place, hunk.after, hunk.section)]
     if mine is False and theirs:
-        return Standing.THERE, theirs[0]
+        return Presence.PRESENT, theirs[0]
     near = [place for place in (theirs if mine else places) if abs(place - _line(hunk)) < abs(offset)]
-    return (Standing.UNCLEAR, near[0]) if near and whole else (Standing.AWAY, at)
+    return (Presence.UNCLEAR, near[0]) if near and whole else (Presence.ABSENT, at)
 
 
 def nearest(lines: list[bytes], hunk: Hunk, fits: Fits) -> int | None:
-    """Where the lines stand that a hunk leaves, nearest to its own line; None where they do not."""
+    """Find the lines that a hunk leaves, nearest to its own line; None where there are none."""
     return min(fits(lines, hunk.reverse()), key=lambda at: abs(at - _line(hunk)), default=None)
 
 
@@ -123,12 +123,12 @@ def _line(hunk: Hunk) -> int:
     return max(hunk.new_start - 1, 0)
 
 
-def _inside(
+def _in_function(
     lines: Sequence[bytes], at: int, image: Sequence[bytes], section: bytes, added: frozenset[bytes] = frozenset()
 ) -> bool | None:
-    """Whether lines that stand somewhere are in the function that their hunk's header names, or name one themselves.
+    """Return whether lines are in the function that their hunk's header names, or are its first line.
 
-    `added` are lines that earlier hunks of the patch add. None where neither the header nor the file tells.
+    `added` are lines that earlier hunks of the patch add. None if neither the header nor the file says.
     """
     heads = [line for line in lines if _is(line, section)] if section else []
     indent = min((_indent(line) for line in heads), default=0)
@@ -150,7 +150,7 @@ def _indent(line: bytes) -> int:
 
 
 def _begins(line: bytes, indent: int, section: bytes) -> bool:
-    """Whether a function begins with a line, as git and GNU diff tell it: by a name that is not indented."""
+    """Return whether a line begins a function by git's and GNU diff's rule: a name that is not indented."""
     if _indent(line) > indent:
         return False
     text = line.strip()
@@ -162,18 +162,18 @@ def _kind(text: bytes) -> bytes:
 
 
 def _name(line: bytes) -> bytes:
-    """What a line calls its function, whatever its parameters are: `int f` of `int f(int a) {`. A macro is all of its line."""
+    """Return a line's function without parameters: `int f` of `int f(int a) {`. A macro is its whole line."""
     text = line.strip()
     name = _NAME.match(text)[0].strip()  # type: ignore[index]
     macro = text[len(name) :].startswith(b"(") and b" " not in name and b"::" not in name
     return text if macro else name
 
 
-def traced(place: Place, target: bytes, current: bytes) -> Place:
-    """The lines of the target's file that a place in its patched form has; the lines beside it where all are the patches'."""
+def mapped_back(place: Place, target: bytes, current: bytes) -> Place:
+    """Map a place in a patched file to the target's own lines, or to the lines beside it if the patches added all of them."""
     if not place.first or target == current:
         return place
-    from difflib import SequenceMatcher  # only a file that earlier patches changed needs it
+    from difflib import SequenceMatcher  # only files that earlier patches changed need it
 
     old, new = split_lines(target), split_lines(current)
     most = min(len(old), len(new))

@@ -1,4 +1,4 @@
-"""Reading the quilt stacks of others, a Debian package's say: series with comments and options, DEP-3 or no headers."""
+"""A reader of other people's quilt stacks, such as a Debian package's: series with comments and options, DEP-3 or no headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kz_build.patch.diff import DiffReader
 from kz_build.patch.mail import decoded
 
 NOBODY, NO_DATE = "unknown <unknown>", "Thu, 01 Jan 1970 00:00:00 +0000"
-"""Author and date of a patch that names none."""
+"""Author and date of a patch that names neither."""
 
 _COMMENT = re.compile(r"(^|[ \t]+)#.*")
 _FIELD = re.compile(
@@ -26,17 +26,17 @@ _HEADER = ("description", "subject", "from", "author", "date", "last-update")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A patch of a series: its path below the series' folder, how many folders its paths lose, whether it is taken back."""
+class SeriesEntry:
+    """A patch of a series: its path below the series' folder, how many folders its paths lose, whether it is reversed."""
 
     name: str
     strip: int = 1
     reverse: bool = False
 
 
-def read_series(text: str, shown: str) -> tuple[Entry, ...]:
-    """The patches of a series file, as quilt reads it. Raises ConfigError with every line that kz does not take."""
-    found: dict[str, Entry] = {}
+def read_series(text: str, shown: str) -> tuple[SeriesEntry, ...]:
+    """Read a series file as quilt does. Raises ConfigError with every line that kz does not support."""
+    entries: dict[str, SeriesEntry] = {}
     problems = []
     for number, raw in enumerate(text.splitlines(), 1):
         words = _COMMENT.sub("", raw).split()
@@ -46,25 +46,25 @@ def read_series(text: str, shown: str) -> tuple[Entry, ...]:
         levels = re.findall(r"-p ?(\d+)(?!\S)", options)
         rest = re.sub(r"-p ?\d+(?!\S)|-R(?!\S)", "", options).strip()
         if rest:
-            problems.append(Problem(shown, number, f"{name}: the option {rest} is not taken, only -pN and -R"))
-        if name in found or name.startswith("/") or ".." in name.split("/"):
-            what = "stands twice" if name in found else "leads out of the folder"
+            problems.append(Problem(shown, number, f"{name}: the option {rest} is not supported, only -pN and -R"))
+        if name in entries or name.startswith("/") or ".." in name.split("/"):
+            what = "appears twice" if name in entries else "leads out of the folder"
             problems.append(Problem(shown, number, f"{name}: {what}"))
-        found[name] = Entry(name, int(levels[-1]) if levels else 1, "-R" in words[1:])
+        entries[name] = SeriesEntry(name, int(levels[-1]) if levels else 1, "-R" in words[1:])
     if problems:
         raise ConfigError(f"{shown} is wrong:", tuple(problems))
-    return tuple(found.values())
+    return tuple(entries.values())
 
 
-def parse_foreign(entry: Entry, shown: str, data: bytes) -> Patch:
-    """Read a patch file as GNU patch would. What its header does not tell is made up of its name. Raises ConfigError."""
+def parse_foreign(entry: SeriesEntry, shown: str, data: bytes) -> Patch:
+    """Read a patch file as GNU patch would. The file name stands in for a missing header. Raises ConfigError."""
     reader = DiffReader(shown, split_lines(data), strip=entry.strip, gnu=True)
     head: list[str] = []
     while reader.at < len(reader.lines) and not reader.starts():
         head.append(reader.peek().decode("utf-8", "replace").rstrip())
         reader.at += 1
     files = reader.files()
-    if data and not files:  # quilt takes an empty file for a patch that does nothing
+    if data and not files:  # quilt treats an empty file as a patch that does nothing
         raise reader.fail("there is no diff in it", 1)
     fields, free = _header(head)
     patch = Patch(entry.name, _author(fields), _date(fields), _message(entry, fields, free), files, gnu=True)
@@ -72,7 +72,7 @@ def parse_foreign(entry: Entry, shown: str, data: bytes) -> Patch:
 
 
 def _header(lines: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Fields by name in lower case, and the free text."""
+    """Return the fields by name in lower case, and the free text."""
     fields: dict[str, str] = {}
     free: list[str] = []
     last = ""
@@ -114,13 +114,13 @@ def _date(fields: dict[str, str]) -> str:
     return NO_DATE
 
 
-def _message(entry: Entry, fields: dict[str, str], free: list[str]) -> str:
-    """Title, text and the other fields as trailers."""
+def _message(entry: SeriesEntry, fields: dict[str, str], free: list[str]) -> str:
+    """Join title, text and the other fields as trailers."""
     text = "\n".join(free).strip("\n")
-    told = decoded(fields.get("description") or fields.get("subject") or "").strip()
-    if not told:
-        told, text = text, ""
-    title, _, rest = told.partition("\n")
+    heading = decoded(fields.get("description") or fields.get("subject") or "").strip()
+    if not heading:
+        heading, text = text, ""
+    title, _, rest = heading.partition("\n")
     title = re.sub(r"^(\[[^\]]*\]\s*)+", "", title).strip() or re.sub(r"\.\w+$", "", entry.name)
     trailers = [f"{key.title()}: {value}" for key, value in fields.items() if key not in _HEADER]
     parts = [title, rest.strip("\n"), text.strip("\n"), "\n".join(trailers)]

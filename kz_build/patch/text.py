@@ -1,30 +1,30 @@
-"""One verdict on a patch, in words."""
+"""One verdict on a patch, as text."""
 
 from __future__ import annotations
 
 import textwrap
 
-from kz_build.patch.judgement import Judgement, Verdict
-from kz_build.patch.place import shown
+from kz_build.patch.place import places_text
+from kz_build.patch.verdict import Judgement, Verdict
 
 WIDTH = 80
 
 
 def cell(judgement: Judgement) -> str:
-    """A verdict in a word."""
+    """Return a verdict as one word."""
     if judgement.verdict.holds and judgement.intents:
         return "intent"
     return f"{judgement.offset:+d}" if judgement.verdict is Verdict.OFFSET else judgement.verdict.value
 
 
-def explained(judgement: Judgement) -> list[str]:
-    """What a judgement says, in sentences."""
+def explanation(judgement: Judgement) -> list[str]:
+    """Explain a judgement in sentences."""
     rows = []
     if not judgement.verdict.holds:
         hunk = judgement.line and judgement.verdict is not Verdict.MISSING
         where = f" (hunk at line {judgement.line} of the patch)" if hunk else ""
         rows.append(f"{judgement.path}: {judgement.reason}{where}")
-        rows += [f"its lines stand at {shown(judgement.there)}"] if judgement.there else []
+        rows += [f"its lines are at {places_text(judgement.there)}"] if judgement.there else []
     elif judgement.verdict is Verdict.UPSTREAMED:
         rows.append(f"{upstreamed(judgement)}; drop the patch there")
     rows += [f"intent: {text}" for text in judgement.intents]
@@ -34,17 +34,17 @@ def explained(judgement: Judgement) -> list[str]:
 
 
 def upstreamed(judgement: Judgement) -> str:
-    """Where what a patch changes is there already."""
-    return f"{judgement.reason}, at {shown(judgement.there)}"
+    """Say where upstream has the change of a patch."""
+    return f"{judgement.reason}, at {places_text(judgement.there)}"
 
 
 def without(judgement: Judgement) -> str:
-    """Which earlier patches a judgement leaves out, by their numbers."""
+    """Name the earlier patches that a judgement leaves out, by their numbers."""
     return f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}"
 
 
-def wrapped(text: str, indent: str, more: str = "  ") -> list[str]:
-    """Text as lines of at most 80 columns, those after the first indented by `more` too; words stay whole."""
+def wrap(text: str, indent: str, more: str = "  ") -> list[str]:
+    """Wrap text at 80 columns, with lines after the first indented by `more` too; words stay whole."""
     return textwrap.wrap(
         text,
         WIDTH,

@@ -14,7 +14,7 @@ from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Applied, Refused, Stack, content
 from kz_build.patch.attempt import apply_stack
 from kz_build.patch.intent_checks import evaluate
-from kz_build.patch.place import shown
+from kz_build.patch.place import places_text
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Tree
 from kz_build.stack.files import stack_sources
@@ -105,7 +105,7 @@ def _state(outcome: Applied) -> str:
 def _refusal(stack: Stack, refused: Refused, base: str) -> Problem:
     text = f"{refused.path}: {refused.reason}"
     if refused.there:
-        text += f", at {shown([str(place) for place in refused.there])}"
+        text += f", at {places_text([str(place) for place in refused.there])}"
     if refused.upstreamed:
         text += f" of {base[:12]}: drop the patch"
     return Problem(f"{stack.folder}/{refused.patch.name}", refused.patch_line, text)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from kz_build.git import blobs
 from kz_build.git.object_types import Commit
-from kz_build.patch.blame import concerned, turned
+from kz_build.patch.blame import relevant_hunks, reversed_hunks
 from kz_build.patch.change import Patch
 from kz_build.stack.pinned import Carried
 from kz_build.stack.verdict_cache import read_blobs
@@ -22,9 +22,9 @@ def lines_changed(held: Carried, patch: Patch, commit: Commit, *, later: bool = 
         for path, before, after in changed(commit, patch.reads):
             old, new = (before, after) if later else (after, before)
             data = read_blobs(held.repository, objects, (before, after))[old]
-            said.append(concerned(patch, path, data, blobs.diff_blobs(held.repository, old, new)))
+            said.append(relevant_hunks(patch, path, data, blobs.diff_blobs(held.repository, old, new)))
     text = "\n".join(text for text in said if text)
-    return text if later else turned(text)
+    return text if later else reversed_hunks(text)
 
 
 def changed(commit: Commit, paths: Collection[str]) -> list[tuple[str, str, str]]:

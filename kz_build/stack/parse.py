@@ -16,7 +16,7 @@ from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.files import write_atomic
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Patch
-from kz_build.patch.intent_checks import KINDS, Check
+from kz_build.patch.intent_checks import KINDS, IntentCheck
 from kz_build.patch.mail import parse_patch
 from kz_build.stack.files import StackFiles, read_files
 
@@ -43,7 +43,7 @@ def parse_stack(read: StackFiles) -> Stack:
             tuple(problems),
             hint="" if read.foreign else "make patch files with `git format-patch --full-index --binary`",
         )
-    checks: tuple[Check, ...] = ()
+    checks: tuple[IntentCheck, ...] = ()
     if "checks.yaml" in read.files:
         checks = _checks(read.files["checks.yaml"], f"{read.folder}/checks.yaml", {p.slug for p in patches})
     return Stack(read.line, read.source, read.folder, tuple(patches), checks, read.digest)
@@ -59,7 +59,7 @@ def _parsers(read: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Pat
         yield entry.name, partial(parse_foreign, entry)
 
 
-def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[Check, ...]:
+def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]:
     cached = cache_root() / "validated" / f"{hashlib.sha256(_rules() + text + shown.encode()).hexdigest()}.json"
     try:
         rows = json.loads(cached.read_bytes())
@@ -71,7 +71,9 @@ def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[Check, ...]:
         raise ConfigError(
             f"{shown} is wrong:", tuple(Problem(shown, 0, f"{slug}: the stack has no such patch") for slug in unknown)
         )
-    return tuple(Check(slug, kind, file, tuple(fields.items()), where) for slug, kind, file, fields, where in rows)
+    return tuple(
+        IntentCheck(slug, kind, file, tuple(fields.items()), where) for slug, kind, file, fields, where in rows
+    )
 
 
 def _rules() -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kz_build.git.object_types import Commit, State
-from kz_build.patch.judgement import Judgement, Verdict
+from kz_build.patch.verdict import Judgement, Verdict
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Applied, apply_patch
 from kz_build.patch.change import Patch
-from kz_build.patch.judgement import Judgement, Verdict
+from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.stack.pinned import Carried
 from kz_build.stack.verdict_cache import read_blobs
 

@@ -17,11 +17,11 @@ from kz_build.git.worktree import Worktree
 from kz_build.patch.apply import Applied, Refused, Stack, content
 from kz_build.patch.attempt import apply_stack, in_target
 from kz_build.patch.change import Patch
-from kz_build.patch.intent_checks import Check, evaluate
-from kz_build.patch.judgement import Verdict
+from kz_build.patch.intent_checks import IntentCheck, evaluate
+from kz_build.patch.judge import judge
 from kz_build.patch.mail import parse_patch
-from kz_build.patch.place import shown
-from kz_build.patch.verdict import judge
+from kz_build.patch.place import places_text
+from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
 from kz_build.stack.pinned import Carried
@@ -130,7 +130,7 @@ def _notes(outcome: Applied, *, kept: bool) -> list[str]:
 
 
 def _missed(
-    checks: Sequence[Check], patch: Patch, files: Mapping[str, Blob | None], outcomes: Sequence[Applied | Refused]
+    checks: Sequence[IntentCheck], patch: Patch, files: Mapping[str, Blob | None], outcomes: Sequence[Applied | Refused]
 ) -> str:
     """What the checks of a patch say of the result without it; '' where they hold, or there are none."""
     result = {**files, **{path: blob for o in outcomes if isinstance(o, Applied) for path, blob in o.files.items()}}
@@ -227,7 +227,7 @@ def _why(held: Carried, session: Session, patch: Patch) -> str:
         contents = read_blobs(held.repository, objects, {a[1] for a in at.values() if a})
     files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
     found = judge(stack, files.get, {}, lambda *_: None, {})[0]
-    said = f"{found.path}: {found.reason}" + (f", at {shown(found.there)}" if found.there else "")
+    said = f"{found.path}: {found.reason}" + (f", at {places_text(found.there)}" if found.there else "")
     if found.verdict is Verdict.MISSING and (
         went := history.renamed(held.repository, session.old_base, session.base, found.path)
     ):

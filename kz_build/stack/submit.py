@@ -18,7 +18,7 @@ from kz_build.git.worktree import Worktree
 from kz_build.patch.apply import Applied
 from kz_build.patch.attempt import apply_stack
 from kz_build.patch.change import Patch
-from kz_build.patch.place import shown
+from kz_build.patch.place import places_text
 from kz_build.patch.trailers import OURS, without_trailers
 from kz_build.pins.project import Project
 from kz_build.stack import sessions
@@ -115,7 +115,7 @@ def _ready(project: Project, held: Carried, opened: sessions.Open) -> Ready:
     repo = held.repository
     if session.tip == session.base:
         sessions.end(opened, repo)
-        there = "".join(f", at {shown(one.there)}" for one in session.dropped)
+        there = "".join(f", at {places_text(one.there)}" for one in session.dropped)
         raise ConfigError(
             f"upstream has it already at {session.version} {session.base[:10]}{there}", hint="drop the patch"
         )

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from kz_build.core.result import CheckResult
-from kz_build.patch.judgement import Judgement
-from kz_build.patch.place import shown
-from kz_build.patch.text import explained, wrapped
+from kz_build.patch.place import places_text
+from kz_build.patch.text import explanation, wrap
+from kz_build.patch.verdict import Judgement
 from kz_build.sources.fetched import Tree
 from kz_build.stack.session import Dropped, Session
 
@@ -109,7 +109,7 @@ def finished(found: Finished) -> str:
         rows += ["range-diff, old to new:", *(f"  {row}".rstrip() for row in found.range_diff.splitlines())]
     for judgement in found.judged:
         rows.append(f"  {judgement.patch.removesuffix('.patch')}: {judgement.verdict.value}")
-        rows += [f"      {text}" for text in explained(judgement)]
+        rows += [f"      {text}" for text in explanation(judgement)]
     rows += ["written:", *(f"  {name}" for name in found.files)] if found.files else ["nothing changed"]
     return "\n".join(rows)
 
@@ -117,8 +117,8 @@ def finished(found: Finished) -> str:
 def _dropped(one: Dropped) -> list[str]:
     """What upstream has of a patch, where, and since when."""
     name = one.patch.removesuffix(".patch")
-    rows = wrapped(f"{name}: dropped, upstream has it at {shown(one.there)}", "  ", "    ")
-    return rows + (wrapped(f"since {one.title}", " " * 6) if one.title else [])
+    rows = wrap(f"{name}: dropped, upstream has it at {places_text(one.there)}", "  ", "    ")
+    return rows + (wrap(f"since {one.title}", " " * 6) if one.title else [])
 
 
 def editing(found: Editing) -> str:

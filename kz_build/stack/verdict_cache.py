@@ -12,12 +12,12 @@ from kz_build.core.files import write_atomic
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import Objects, ObjectsMissing
-from kz_build.patch.judgement import Judgement, Verdict
+from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.stack.pinned import Carried
 
 if TYPE_CHECKING:
     from kz_build.git.object_types import Blob, State
-    from kz_build.patch.verdict import Seen
+    from kz_build.patch.judge import Memo
 
 RULES = "6"
 """Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
@@ -69,7 +69,7 @@ def _learn(
         return False
     from kz_build.git.blobs import merge_files
     from kz_build.git.object_types import Blob
-    from kz_build.patch.verdict import images, judge_open, settled
+    from kz_build.patch.judge import images, judge_without_merges, with_merges
 
     paths = held.stack.touched
     origin = trees.read_ids(objects, [held.base], paths)[0]
@@ -77,17 +77,17 @@ def _learn(
     own = {oid: data for oid in wanted if (data := made(oid)) is not None}
     contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
     blobs: dict[trees.At, Blob] = {}
-    seen: Seen = {}
+    seen: Memo = {}
 
     def reader(state: State) -> Mapping[str, Blob | None]:
         blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
         return {path: blobs[at] if at else None for path, at in state.items()}
 
     pinned = images(held.stack.patches, reader(origin).get)
-    rows = {key: judge_open(held.stack, reader(state).get, pinned, seen) for key, state in unknown.items()}
+    rows = {key: judge_without_merges(held.stack, reader(state).get, pinned, seen) for key, state in unknown.items()}
     parts = list({three for row in rows.values() for _, merges in row for _, three in merges})
     merged = dict(zip(parts, merge_files(parts), strict=True))
-    memory.rows.update({key: settled(row, lambda *three: merged[three]) for key, row in rows.items()})
+    memory.rows.update({key: with_merges(row, lambda *three: merged[three]) for key, row in rows.items()})
     return True
 
 

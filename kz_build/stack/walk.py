@@ -8,7 +8,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.git import log as upstream
 from kz_build.git import refs
 from kz_build.git import tree_lookup as trees
-from kz_build.patch.judgement import Verdict
+from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.patch_history import Story, fold, stories
 from kz_build.stack.pinned import Carried

@@ -18,8 +18,8 @@ from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit
 from kz_build.patch.change import Patch
-from kz_build.patch.judgement import Judgement
 from kz_build.patch.mail import parse_patch
+from kz_build.patch.verdict import Judgement
 from kz_build.pins.load import LOCK, PINS
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.project import Project

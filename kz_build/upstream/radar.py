@@ -20,7 +20,7 @@ from kz_build.git import refs
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit, State
-from kz_build.patch.judgement import Judgement
+from kz_build.patch.verdict import Judgement
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
 from kz_build.stack.patch_history import Story

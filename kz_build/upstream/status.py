@@ -13,9 +13,9 @@ from kz_build.git import refs, worktree
 from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit
 from kz_build.patch.change import Patch
-from kz_build.patch.judgement import Judgement, Verdict
-from kz_build.patch.place import shown
+from kz_build.patch.place import places_text
 from kz_build.patch.trailers import pull_of, trailer
+from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
 from kz_build.stack.pinned import Carried, carried, reading
@@ -153,5 +153,5 @@ def _wrong(
     if word in ("Pending", "Submitted", "Denied", "Inactive-Upstream") and number in landed:
         rows.append(f"says {word}, but #{number} has landed")
     if there and word != "Backport":
-        rows.append(f"{trunk} has what it changes, at {shown(judgement.there)}: the next rebase drops it")
+        rows.append(f"{trunk} has what it changes, at {places_text(judgement.there)}: the next rebase drops it")
     return tuple(rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kz_build.patch.judgement import Verdict
-from kz_build.patch.text import cell, explained
+from kz_build.patch.text import cell, explanation
+from kz_build.patch.verdict import Verdict
 from kz_build.stack.patch_history import Story
 from kz_build.upstream.text_history import History
 from kz_build.upstream.text_verdicts import Verified, notes
@@ -51,7 +51,7 @@ def _table(found: Verified) -> str:
         rows += ["", "Upstreamed:", ""]
     for name, judgement, targets in there:
         rows.append(f"- `{name.removesuffix('.patch')}` at {', '.join(targets)}")
-        rows += [f"  - {text}" for text in explained(judgement)]
+        rows += [f"  - {text}" for text in explanation(judgement)]
     return "\n".join(rows) + "\n"
 
 
@@ -60,7 +60,7 @@ def told(found: History, stories: Sequence[Story]) -> str:
     rows = []
     for story in stories:
         rows.append(f"- `{story.patch.removesuffix('.patch')}`: {cell(story.now)}")
-        rows += [f"  - {text}" for text in explained(story.now)]
+        rows += [f"  - {text}" for text in explanation(story.now)]
         if story.since:
             tag = found.tags.get(story.since.commit.id)
             rows.append(f"  - since {story.since.commit.shown}" + (f", first in {tag}" if tag else ", in no tag yet"))

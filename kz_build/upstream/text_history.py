@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kz_build.git.object_types import Commit
-from kz_build.patch.judgement import Judgement, Verdict
-from kz_build.patch.text import cell, upstreamed, without, wrapped
+from kz_build.patch.text import cell, upstreamed, without, wrap
+from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.stack.patch_history import Step, Story
 
 
@@ -45,9 +45,9 @@ def text(found: History, why: Mapping[tuple[str, str], str]) -> str:
         f"  commits since {found.parted[:10]}: {found.commits:,}, on files of the stack: {found.touching:,}",
     ]
     for story in found.stories:
-        rows += wrapped(f"{story.patch.removesuffix('.patch')}: {_summary(story)}", "  ")
+        rows += wrap(f"{story.patch.removesuffix('.patch')}: {_summary(story)}", "  ")
         if story.now.verdict is Verdict.UPSTREAMED:
-            rows += wrapped(upstreamed(story.now), " " * 6)
+            rows += wrap(upstreamed(story.now), " " * 6)
         if not story.start.holds:
             rows.append(
                 f"      {_state(story.start)} already at {found.parted[:10]}, where {found.pin} left {found.to}"
@@ -121,11 +121,11 @@ def _step(found: History, story: Story, step: Step) -> list[str]:
     if tag := found.tags.get(step.commit.id) if step in (story.broke, story.taken, story.since) else "":
         marks.append(f"in {tag}")
     said = f"{step.commit.date[:10]} {step.commit.id[:10]} {_state(step.judgement):10} {step.commit.subject}"
-    rows = wrapped(said, " " * 6, " " * 33)
+    rows = wrap(said, " " * 6, " " * 33)
     if step.judgement.verdict is Verdict.MISSING:
-        rows += wrapped(step.judgement.reason, " " * 28)
+        rows += wrap(step.judgement.reason, " " * 28)
     if step.judgement.verdict is Verdict.UPSTREAMED:
-        rows += wrapped(upstreamed(step.judgement), " " * 28)
+        rows += wrap(upstreamed(step.judgement), " " * 28)
     for intent in step.judgement.intents:
-        rows += wrapped(f"intent: {intent}", " " * 28)
-    return rows + wrapped("; ".join(marks), " " * 28, "")
+        rows += wrap(f"intent: {intent}", " " * 28)
+    return rows + wrap("; ".join(marks), " " * 28, "")

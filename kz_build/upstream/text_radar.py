@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from kz_build.git.object_types import Commit
-from kz_build.patch.judgement import Judgement
-from kz_build.patch.text import cell, explained, wrapped
+from kz_build.patch.text import cell, explanation, wrap
+from kz_build.patch.verdict import Judgement
 from kz_build.upstream.text_history import commit
 
 
@@ -76,19 +76,19 @@ def text(found: Radar) -> str:
         f"  looked at: {found.heads:,}, on files of the stack: {found.near:,}, would hurt: {len(pulls):,}",
     ]
     for one in found.broken:
-        rows += wrapped(f"{one.patch.removesuffix('.patch')}: {cell(one.now)}", "  ")
+        rows += wrap(f"{one.patch.removesuffix('.patch')}: {cell(one.now)}", "  ")
         said = f"already broken since {one.since.shown}" if one.since else f"never held on {found.to}"
-        rows += wrapped(said, " " * 6)
+        rows += wrap(said, " " * 6)
     for number, hurt in pulls.items():
-        rows += wrapped(f"#{number} {hurt[0].title}", "  ", " " * 4)
+        rows += wrap(f"#{number} {hurt[0].title}", "  ", " " * 4)
         if landed := hurt[0].landed:
             rows.append(f"      landed as {landed.id[:10]} {landed.date[:10]}")
         elif hurt[0].conflicts:
             rows.append("      no longer merges by itself; judged as it stands")
         for threat in hurt:
             name = threat.patch.removesuffix(".patch")
-            rows += wrapped(f"{name}: {cell(threat.before)} -> {cell(threat.after)}", " " * 6)
-            rows += [row for said in explained(threat.after) for row in wrapped(said, " " * 10)]
+            rows += wrap(f"{name}: {cell(threat.before)} -> {cell(threat.after)}", " " * 6)
+            rows += [row for said in explanation(threat.after) for row in wrap(said, " " * 10)]
     return "\n".join(rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kz_build.patch.text import wrapped
+from kz_build.patch.text import wrap
 
 
 class Claim(Protocol):
@@ -46,13 +46,11 @@ def text(found: Status) -> str:
     """A paragraph a patch; what is wrong is marked with `!`."""
     against = f" against {found.trunk} {found.commit[:10]} {found.date}" if found.trunk else ""
     rows = [f"{found.line} {found.source}{against}"]
-    rows += [row for note in found.notes for row in wrapped(note, "  ! ")]
+    rows += [row for note in found.notes for row in wrap(note, "  ! ")]
     for claim in found.claims:
         pull = f" (#{claim.pull})" if claim.pull else ""
-        rows += wrapped(f"{claim.patch.removesuffix('.patch')}: {claim.status or 'no status'}{pull}", "  ")
+        rows += wrap(f"{claim.patch.removesuffix('.patch')}: {claim.status or 'no status'}{pull}", "  ")
         # A range-diff is indented already and keeps its form.
-        rows += [
-            row for fact in claim.facts for row in ([f"    {fact}"] if fact[:1] == " " else wrapped(fact, "      "))
-        ]
-        rows += [row for text in claim.wrong for row in wrapped(text, "    ! ")]
+        rows += [row for fact in claim.facts for row in ([f"    {fact}"] if fact[:1] == " " else wrap(fact, "      "))]
+        rows += [row for text in claim.wrong for row in wrap(text, "    ! ")]
     return "\n".join(rows)

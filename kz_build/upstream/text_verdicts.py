@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from kz_build.patch.judgement import Judgement, Verdict
-from kz_build.patch.text import WIDTH, cell, explained, wrapped
+from kz_build.patch.text import WIDTH, cell, explanation, wrap
+from kz_build.patch.verdict import Judgement, Verdict
 
 
 class Target(Protocol):
@@ -103,8 +103,8 @@ def notes(found: Verified) -> list[tuple[str, Judgement, list[str]]]:
 def _notes(found: Verified) -> list[str]:
     rows = []
     for name, judgement, targets in notes(found):
-        rows += wrapped(f"{name.removesuffix('.patch')}: {cell(judgement)} at {', '.join(targets)}", "  ")
-        rows += [row for text in explained(judgement) for row in wrapped(text, "      ")]
+        rows += wrap(f"{name.removesuffix('.patch')}: {cell(judgement)} at {', '.join(targets)}", "  ")
+        rows += [row for text in explanation(judgement) for row in wrap(text, "      ")]
         rows += [f"        {line}" for line in judgement.merged.splitlines()]
     return rows
 
@@ -137,7 +137,7 @@ def markdown(found: Verified) -> str:
     listed = [f"\\{FOOTNOTE}", ""] if any(j.without for row in found.rows for j in row) else []
     for name, judgement, targets in notes(found):
         listed.append(f"- `{name.removesuffix('.patch')}`: {cell(judgement)} at {', '.join(targets)}")
-        listed += [f"  - {text}" for text in explained(judgement)]
+        listed += [f"  - {text}" for text in explanation(judgement)]
         if judgement.merged:
             listed += ["", "  ```diff", *(f"  {line}" for line in judgement.merged.splitlines()), "  ```"]
     return "\n".join([*rows, "", *listed]) + "\n"
@@ -151,7 +151,7 @@ def workflow_commands(found: Verified, root: str = "") -> list[str]:
     rows = []
     for name, j, targets in notes(found):
         kind = "error" if not j.holds else "notice"
-        text = "; ".join([f"{cell(j)} at {', '.join(targets)}", *explained(j)])
+        text = "; ".join([f"{cell(j)} at {', '.join(targets)}", *explanation(j)])
         file = "/".join(part for part in (root, found.folder, name) if part)
         title = f"{found.source} {cell(j)}"
         rows.append(f"::{kind} file={_property(file)},line={max(j.line, 1)},title={_property(title)}::{_data(text)}")

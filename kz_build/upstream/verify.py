@@ -10,7 +10,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.git import refs
 from kz_build.git import repository as git
 from kz_build.git.cat_file import Objects, ObjectsMissing
-from kz_build.patch.judgement import Judgement, Verdict
+from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
 from kz_build.stack.pinned import Carried, carried, reading

@@ -19,7 +19,7 @@ from kz_build.git.fast_import import folder_stream
 from kz_build.git.object_types import FILE, LINK, Blob
 from kz_build.patch.apply import Applied, apply_patch
 from kz_build.patch.mail import parse_patch
-from kz_build.patch.quilt import Entry, parse_foreign
+from kz_build.patch.quilt import SeriesEntry, parse_foreign
 from tests.patch.gitapply import HEAD, Files, environment, reader
 
 PATHS = ("f", "g", "d/h", "d/i", "d", "sp ace", "t\tab", "\u00fc", "g/k")
@@ -163,7 +163,7 @@ def test_of_a_damaged_patch_we_make_what_git_makes_or_nothing(repository: Path, 
         return
     diff = data.draw(damaged(whole), "diff")
     with contextlib.suppress(ConfigError):
-        parse_foreign(Entry("p"), "p", diff)
+        parse_foreign(SeriesEntry("p"), "p", diff)
     try:
         outcome = apply_patch(parse_patch("p", HEAD + diff), lambda path: reader(before, path))
     except ConfigError:

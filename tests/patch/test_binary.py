@@ -100,7 +100,7 @@ def test_data_for_the_way_back_may_be_left_out() -> None:
     change = binary(LITERAL[: LITERAL.index(b"literal 3")])
     assert change.apply(SMALL[0]) == SMALL[1]
     assert change.backward is None
-    assert change.reverse().apply(SMALL[1]) == "the patch names a binary change, but does not hold it"
+    assert change.reverse().apply(SMALL[1]) == "the patch names a binary change, but does not contain it"
 
 
 def test_a_change_may_name_no_blobs_but_then_gives_nothing() -> None:
@@ -118,8 +118,8 @@ def test_a_change_without_data_names_its_blobs(words: bytes) -> None:
     assert other.path == "n"
 
 
-ANOTHER = "it is another binary than the one that the patch was made for"
-WRONG_RESULT = "the binary data does not give what the patch's index line names"
+ANOTHER = "it is not the binary that the patch was made for"
+WRONG_RESULT = "the binary data does not produce the blob that the patch's index line names"
 SHORT_IDS = "the patch does not name the binaries' ids in full"
 
 
@@ -135,7 +135,7 @@ def literal(old: str, new: str, data: bytes) -> Binary:
         (literal(blob_id(b"a"), blob_id(b"b"), b"c"), b"a", WRONG_RESULT),
         (literal(blob_id(b"a")[:7], blob_id(b"b"), b"b"), b"a", SHORT_IDS),
         (literal(blob_id(b"a"), blob_id(b"b")[:39], b"b"), b"a", SHORT_IDS),
-        (Binary(blob_id(b"a"), blob_id(b"b"), None, None), b"a", "the patch names a binary change, but does not hold it"),
+        (Binary(blob_id(b"a"), blob_id(b"b"), None, None), b"a", "the patch names a binary change, but does not contain it"),
     ],
 )  # fmt: skip
 def test_why_a_binary_change_gives_nothing(change: Binary, there: bytes, said: str) -> None:
@@ -207,15 +207,15 @@ def test_all_lengths_of_lines() -> None:
 
 
 DAMAGED = "a line of the binary data is damaged"
-SIZE = "the binary data cannot be unpacked to the size that it names"
+SIZE = "the binary data does not unpack to the size that it names"
 
 
 @pytest.mark.parametrize(
     ("data", "at", "said"),
     [
-        (b"", 4, "the binary data is not there"),
-        (b"text 4\n", 4, "the binary data is not there"),
-        (b"literal 1234567890123\n", 4, "the binary data is not there"),
+        (b"", 4, "the binary data is missing"),
+        (b"text 4\n", 4, "the binary data is missing"),
+        (b"literal 1234567890123\n", 4, "the binary data is missing"),
         (b"literal 4\nLcmZQbO6CFp0r~*Y\n", 4, "the binary data does not end in an empty line"),
         (b"literal 4\n", 4, "the binary data does not end in an empty line"),
         (b"literal 4\nKcmZQbO6CFp0r~*Y\n\n", 4, SIZE),

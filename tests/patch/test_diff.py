@@ -57,12 +57,12 @@ def test_text_around_the_diffs_is_passed_over_before_them_and_ends_them_after() 
 @pytest.mark.parametrize(
     ("data", "line", "text"),
     [
-        (GOOD + b"more text\n", 10, "is no part of a diff"),
-        (GOOD + b"-- 2\n", 10, "is no part of a diff"),
+        (GOOD + b"more text\n", 10, "is not part of a diff"),
+        (GOOD + b"-- 2\n", 10, "is not part of a diff"),
         (GOOD + b"-- \n2.43.0\n" + GOOD, 12, "there is a diff after the mail's end"),
         (GOOD + b"-- \n2.43.0\n\n--- a/f\n", 13, "there is a diff after the mail's end"),
         (GOOD + b"--\n@@ -1 +1 @@\n", 11, "there is a diff after the mail's end"),
-        (b"text\n" + HUNK, 2, "a hunk of no file"),
+        (b"text\n" + HUNK, 2, "a hunk without a file"),
     ],
 )
 def test_what_follows_a_diff_must_be_one_or_the_end(data: bytes, line: int, text: str) -> None:
@@ -72,7 +72,7 @@ def test_what_follows_a_diff_must_be_one_or_the_end(data: bytes, line: int, text
 def test_a_fault_names_the_file_and_how_patches_are_made() -> None:
     with pytest.raises(ConfigError) as caught:
         read(HUNK)
-    assert str(caught.value) == "a patch cannot be read\n  0001-x.patch:1: a hunk of no file"
+    assert str(caught.value) == "a patch cannot be read\n  0001-x.patch:1: a hunk without a file"
     assert caught.value.hint == "make patch files with `git format-patch --full-index --binary`"
     with pytest.raises(ConfigError) as caught:
         read(HUNK, gnu=True)
@@ -235,18 +235,18 @@ OTHER_PATHS = "its first line names other paths"
         (one(HUNK), "its hunks have no header with --- and +++"),
         (one(b""), "it changes nothing"),
         (one(b"", *NAMES), "it changes nothing"),
-        (one(HUNK, b"--- a/f", b"+++ b/g", path=b"a/f b/g"), "it names 'f' and 'g', but is no rename of these"),
+        (one(HUNK, b"--- a/f", b"+++ b/g", path=b"a/f b/g"), "it names 'f' and 'g', but is not a rename of one to the other"),
         (
             one(HUNK, b"rename from f", b"rename to g", *NAMES, path=b"a/f b/g"),
-            "it names 'f' and 'f', but is no rename of these",
+            "it names 'f' and 'f', but is not a rename of one to the other",
         ),
         (one(HUNK, b"index x..y", *NAMES), "its index line is damaged"),
         (one(HUNK, b"index 1..2 644", *NAMES), "its index line is damaged"),
-        (one(b"", b"new file mode 160000", b"index 0..1"), "mode 160000 is not taken"),
-        (one(HUNK, b"index 1..2 160000", *NAMES), "mode 160000 is not taken"),
-        (one(b"", b"old mode 40000", b"new mode 100644"), "mode 40000 is not taken"),
-        (one(b"", b"new file mode 1\xff", b"index 0..1"), "mode 1\ufffd is not taken"),
-        (one(b"", b"new file mode 100644 ", b"index 0..1"), "mode 100644  is not taken"),
+        (one(b"", b"new file mode 160000", b"index 0..1"), "mode 160000 is not supported"),
+        (one(HUNK, b"index 1..2 160000", *NAMES), "mode 160000 is not supported"),
+        (one(b"", b"old mode 40000", b"new mode 100644"), "mode 40000 is not supported"),
+        (one(b"", b"new file mode 1\xff", b"index 0..1"), "mode 1\ufffd is not supported"),
+        (one(b"", b"new file mode 100644 ", b"index 0..1"), "mode 100644  is not supported"),
         (one(HUNK, b'--- "a/f', b"+++ b/f"), "the quoting of a path is damaged"),
         (one(HUNK, b"--- a/f", b'+++ "b/f\\x"'), "the quoting of a path is damaged"),
         (one(HUNK, b"--- f", b"+++ f"), PREFIXES),
@@ -257,7 +257,7 @@ OTHER_PATHS = "its first line names other paths"
         (one(b"", b"rename to g", path=b"a/f b/g"), "the path '' is not a relative path"),
         (
             one(ADDS, b"rename from f", b"rename to g", b"--- /dev/null", b"+++ b/f", path=b"a/f b/g"),
-            "it names 'f' and 'f', but is no rename of these",
+            "it names 'f' and 'f', but is not a rename of one to the other",
         ),
         (one(HUNK, b"--- a/../f", b"+++ b/../f"), "the path '../f' climbs out of its folder"),
         (one(b"", b"rename from .git/f", b"rename to g"), "the path '.git/f' reaches into .git"),
@@ -270,8 +270,8 @@ def test_a_header_that_git_did_not_write(data: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     ("data", "line", "text"),
     [
-        (one(HUNK, *NAMES, b"--- a/f"), 13, "stands twice"),
-        (one(b"", b"index 1..2", b"index 1..2", b"old mode 100644"), 12, "stands twice"),
+        (one(HUNK, *NAMES, b"--- a/f"), 13, "appears twice"),
+        (one(b"", b"index 1..2", b"index 1..2", b"old mode 100644"), 12, "appears twice"),
         (one(b"", b"old mode 100644", b"new mode 100755")[:-1], 12, "is cut off"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_header_line_that_is_too_much_or_half(data: bytes, line: int, text: st
 def test_a_header_line_that_is_none_of_gits_ends_the_header() -> None:
     assert fault(lambda: read(one(b"", b"old mode 100644", b"new mode 100755", b"bogus 1"))) == (
         4,
-        "is no part of a diff",
+        "is not part of a diff",
     )
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kz_build.patch.intent_checks import Check, cmake_commands, evaluate
+from kz_build.patch.intent_checks import IntentCheck, cmake_commands, evaluate
 
 PY = """VERSIONS = {"a": "one", "b": make("two")}
 OTHER: dict[str, str] = {"k": "v"}
@@ -68,7 +68,7 @@ FILES = {
 
 
 def ask(kind: str, file: str, **fields: object) -> str:
-    check = Check("slug", kind, file, tuple(fields.items()), "checks.yaml:1")
+    check = IntentCheck("slug", kind, file, tuple(fields.items()), "checks.yaml:1")
     return evaluate(check, FILES[check.file].encode("utf-8", "surrogateescape") if check.file in FILES else None)
 
 
@@ -161,15 +161,15 @@ def test_a_fault_in_yaml_is_one_line(file: str) -> None:
         ("Deep", "NOT ANDROID", ""),
         ("Deep", "B", ""),
         ("Win", "WIN32", ""),
-        ("Py", "WIN32", "ADD_library(Py \u2026) does not stand under if(WIN32)"),
-        ("Py", "AND ROID", "ADD_library(Py \u2026) does not stand under if(AND ROID)"),
-        ("Py", "OT ANDROID", "ADD_library(Py \u2026) does not stand under if(OT ANDROID)"),
-        ("Py", "NOT ANDROI", "ADD_library(Py \u2026) does not stand under if(NOT ANDROI)"),
-        ("Win", "NOT ANDROID", "ADD_library(Win \u2026) does not stand under if(NOT ANDROID)"),
-        ("Else", "NOT ANDROID", "ADD_library(Else \u2026) does not stand under if(NOT ANDROID)"),
-        ("Else", "WIN32", "ADD_library(Else \u2026) does not stand under if(WIN32)"),
-        ("free", "NOT ANDROID", "ADD_library(free \u2026) does not stand under if(NOT ANDROID)"),
-        ("twice", "B", "ADD_library(twice \u2026) does not stand under if(B)"),
+        ("Py", "WIN32", "ADD_library(Py \u2026) is not inside if(WIN32)"),
+        ("Py", "AND ROID", "ADD_library(Py \u2026) is not inside if(AND ROID)"),
+        ("Py", "OT ANDROID", "ADD_library(Py \u2026) is not inside if(OT ANDROID)"),
+        ("Py", "NOT ANDROI", "ADD_library(Py \u2026) is not inside if(NOT ANDROI)"),
+        ("Win", "NOT ANDROID", "ADD_library(Win \u2026) is not inside if(NOT ANDROID)"),
+        ("Else", "NOT ANDROID", "ADD_library(Else \u2026) is not inside if(NOT ANDROID)"),
+        ("Else", "WIN32", "ADD_library(Else \u2026) is not inside if(WIN32)"),
+        ("free", "NOT ANDROID", "ADD_library(free \u2026) is not inside if(NOT ANDROID)"),
+        ("twice", "B", "ADD_library(twice \u2026) is not inside if(B)"),
     ],
 )
 def test_a_command_stands_under_a_condition_everywhere_it_is_called(first: str, condition: str, said: str) -> None:

@@ -96,7 +96,7 @@ def test_a_line_of_three_dashes_does_not_hide_what_follows_a_bare_diff() -> None
         (
             FROM + b"Content-Transfer-Encoding: Base64\n" + DATE + SUBJECT + BODY,
             1,
-            "is encoded as Base64; kz takes 8bit mails",
+            "is encoded as Base64; kz accepts 8bit mails",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_what_is_no_mail_of_format_patch(data: bytes, line: int, text: str) -> N
 def test_a_fault_in_the_diff_has_its_line_in_the_mail() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(TOP + FROM + DATE + SUBJECT + BODY.replace(b"+++ b/f", b"+++ b/g"))
-    assert str(caught.value).splitlines()[1] == "  0001-x.patch:12: it names 'f' and 'g', but is no rename of these"
+    assert str(caught.value).splitlines()[1] == "  0001-x.patch:12: it names 'f' and 'g', but is not a rename of one to the other"
 
 
 @pytest.mark.parametrize(

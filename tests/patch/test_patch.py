@@ -9,9 +9,9 @@ from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Applied, Refused, Stack
 from kz_build.patch.attempt import apply_stack
 from kz_build.patch.change import HunkFailure, apply_hunks
-from kz_build.patch.judgement import Verdict
+from kz_build.patch.judge import judge
 from kz_build.patch.mail import parse_patch
-from kz_build.patch.verdict import judge
+from kz_build.patch.verdict import Verdict
 
 HEAD = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\nFrom: A B <a@b>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\n"
 

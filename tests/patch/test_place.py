@@ -15,11 +15,11 @@ from kz_build.git.object_types import FILE, Blob
 from kz_build.patch.apply import Applied, Refused, Stack, apply_patch
 from kz_build.patch.attempt import apply_stack, attempt
 from kz_build.patch.change import Patch
-from kz_build.patch.judgement import Judgement, Verdict
+from kz_build.patch.judge import judge
 from kz_build.patch.mail import parse_patch
-from kz_build.patch.place import Place, shown, traced
-from kz_build.patch.quilt import Entry, parse_foreign
-from kz_build.patch.verdict import judge
+from kz_build.patch.place import Place, mapped_back, places_text
+from kz_build.patch.quilt import SeriesEntry, parse_foreign
+from kz_build.patch.verdict import Judgement, Verdict
 
 HEAD = b"From: A B <a@b>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\nSubject: [PATCH] x\n\n---\n"
 GUARD = "  if (a < 0) return -1;"
@@ -84,7 +84,7 @@ def test_nor_is_it_upstreamed_where_its_own_function_changed_as_well() -> None:
     assert isinstance(outcome, Refused) and not outcome.upstreamed
     verdict = judged(F_GUARDED, there)
     assert (verdict.verdict, verdict.there) == (Verdict.CONTEXT, ("f:13-19",))
-    assert verdict.reason == "only the lines around it changed; what it changes stands elsewhere"
+    assert verdict.reason == "only the lines around it changed; the lines it leaves are found elsewhere"
 
 
 def test_what_is_there_in_its_own_function_is_upstreamed_although_it_would_apply_in_another() -> None:
@@ -96,7 +96,7 @@ def test_what_is_there_in_its_own_function_is_upstreamed_although_it_would_apply
     unnamed = patched(F_AND_G, taken, named=False)
     outcome = on(unnamed, ["// new", *taken])
     assert isinstance(outcome, Refused) and not outcome.upstreamed and outcome.there == (Place("f", 4, 10),)
-    assert outcome.reason == "it applies +12 lines away, but what it changes stands nearer to its line"
+    assert outcome.reason == "it applies +12 lines away, but the lines it leaves are found nearer to its line"
 
 
 def test_a_function_is_known_by_its_name_when_its_parameters_change() -> None:
@@ -190,7 +190,7 @@ def test_a_line_taken_out_of_many_alike_is_not_taken_for_done() -> None:
 def test_as_many_places_as_the_patch_has_hunks_alike_are_theirs(gnu: bool) -> None:
     after = [*function("f", guard=True), *function("g", guard=True)]
     body = diff(F_AND_G, after, named=False)
-    patch = parse_foreign(Entry("p"), "p", body) if gnu else parse_patch("p", HEAD + body)
+    patch = parse_foreign(SeriesEntry("p"), "p", body) if gnu else parse_patch("p", HEAD + body)
     outcome = on(patch, ["// new", "", *after])
     assert isinstance(outcome, Refused) and outcome.upstreamed
     assert outcome.there == (Place("f", 5, 11), Place("f", 16, 22))
@@ -221,9 +221,9 @@ def test_lines_are_those_of_the_targets_file_and_not_of_the_patched_one() -> Non
     stack = Stack("l", "s", "f", (first, G_GUARDED), (), "")
     found = judge(stack, {"f": Blob(FILE, text(taken))}.get, {}, lambda *_: None, {})
     assert found[1].there == ("f:13-19",)
-    all_ours = traced(Place("f", 1, 2), b"a\nb\n", b"new\nnewer\na\nb\n")
+    all_ours = mapped_back(Place("f", 1, 2), b"a\nb\n", b"new\nnewer\na\nb\n")
     assert all_ours == Place("f", 1, 1)
-    assert traced(Place("f", 2, 4), b"a\nb\nc\n", b"a\nx\nb\nc\n") == Place("f", 2, 3)
+    assert mapped_back(Place("f", 2, 4), b"a\nb\nc\n", b"a\nx\nb\nc\n") == Place("f", 2, 3)
 
 
 def test_a_later_patch_of_the_same_change_elsewhere_is_not_taken_for_upstreams() -> None:
@@ -233,8 +233,8 @@ def test_a_later_patch_of_the_same_change_elsewhere_is_not_taken_for_upstreams()
 
 
 def test_places_as_a_phrase() -> None:
-    assert shown(["a.c:3-9", "a.c:20-26", "b (gone)", "c:x.c:1-2"]) == "a.c:3-9, 20-26, b (gone) and c:x.c:1-2"
-    assert shown(["a.c:3-9"]) == "a.c:3-9" and shown(["a"]) == "a"
+    assert places_text(["a.c:3-9", "a.c:20-26", "b (gone)", "c:x.c:1-2"]) == "a.c:3-9, 20-26, b (gone) and c:x.c:1-2"
+    assert places_text(["a.c:3-9"]) == "a.c:3-9" and places_text(["a"]) == "a"
 
 
 NAMES = [f"f{n}" for n in range(5)]

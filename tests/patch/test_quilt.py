@@ -6,29 +6,29 @@ import pytest
 
 from kz_build.core.errors import ConfigError
 from kz_build.patch.change import FileChange, Hunk, Patch
-from kz_build.patch.quilt import NO_DATE, NOBODY, Entry, parse_foreign, read_series
+from kz_build.patch.quilt import NO_DATE, NOBODY, SeriesEntry, parse_foreign, read_series
 from tests.patch.test_diff import GOOD, HUNK, fault, hunk, one, read
 
 PLAIN = b"--- a/f\n+++ b/f\n" + HUNK
 
 
 def parse(data: bytes, strip: int = 1, *, reverse: bool = False, name: str = "fix-it.patch") -> Patch:
-    return parse_foreign(Entry(name, strip, reverse), "0001-x.patch", data)
+    return parse_foreign(SeriesEntry(name, strip, reverse), "0001-x.patch", data)
 
 
 @pytest.mark.parametrize(
     ("text", "entries"),
     [
         ("", ()),
-        ("# a comment\n\n  \t\na.patch\n", (Entry("a.patch"),)),
-        ("a.patch # why\nb#1.patch\t#x\n", (Entry("a.patch"), Entry("b#1.patch"))),
-        ("a.patch -p0\nb.patch -p 2\nc.patch -R\n", (Entry("a.patch", 0), Entry("b.patch", 2), Entry("c.patch", 1, True))),
-        ("a.patch -p1 -R\nb.patch -R -p10 -p3\n", (Entry("a.patch", 1, True), Entry("b.patch", 3, True))),
-        ("  sub/a..b.patch", (Entry("sub/a..b.patch"),)),
-        ("-R\n", (Entry("-R"),)),
+        ("# a comment\n\n  \t\na.patch\n", (SeriesEntry("a.patch"),)),
+        ("a.patch # why\nb#1.patch\t#x\n", (SeriesEntry("a.patch"), SeriesEntry("b#1.patch"))),
+        ("a.patch -p0\nb.patch -p 2\nc.patch -R\n", (SeriesEntry("a.patch", 0), SeriesEntry("b.patch", 2), SeriesEntry("c.patch", 1, True))),
+        ("a.patch -p1 -R\nb.patch -R -p10 -p3\n", (SeriesEntry("a.patch", 1, True), SeriesEntry("b.patch", 3, True))),
+        ("  sub/a..b.patch", (SeriesEntry("sub/a..b.patch"),)),
+        ("-R\n", (SeriesEntry("-R"),)),
     ],
 )  # fmt: skip
-def test_a_series(text: str, entries: tuple[Entry, ...]) -> None:
+def test_a_series(text: str, entries: tuple[SeriesEntry, ...]) -> None:
     assert read_series(text, "series") == entries
 
 
@@ -39,11 +39,11 @@ def test_all_that_is_wrong_in_a_series_is_named_at_once() -> None:
     assert str(caught.value) == "\n".join(
         [
             "debian/series is wrong:",
-            "  debian/series:1: a.patch: the option -F3 is not taken, only -pN and -R",
-            "  debian/series:3: a.patch: stands twice",
+            "  debian/series:1: a.patch: the option -F3 is not supported, only -pN and -R",
+            "  debian/series:3: a.patch: appears twice",
             "  debian/series:4: /etc/b: leads out of the folder",
             "  debian/series:5: c/../../d: leads out of the folder",
-            "  debian/series:6: e.patch: the option -p1x -Rx --verbose is not taken, only -pN and -R",
+            "  debian/series:6: e.patch: the option -p1x -Rx --verbose is not supported, only -pN and -R",
         ]
     )
 
@@ -69,12 +69,12 @@ def test_text_between_the_diffs_is_passed_over() -> None:
     ("data", "line", "text"),
     [
         (b"text\n", 1, "there is no diff in it"),
-        (b"text\n" + HUNK, 2, "a hunk of no file"),
-        (PLAIN + b"\n*** a/f\n--- b/f\n", 9, "a context diff is not taken: `quilt refresh -u` makes it a unified one"),
+        (b"text\n" + HUNK, 2, "a hunk without a file"),
+        (PLAIN + b"\n*** a/f\n--- b/f\n", 9, "context diffs are not supported: `quilt refresh -u` makes it a unified one"),
         (b"\n--- a/f\n+++ b/f\ntext\n", 2, "there are no hunks in it"),
         (b"\n--- /dev/null\n+++ /dev/null\n" + HUNK, 2, "it names no file"),
-        (b"\n--- f\n+++ f\n" + HUNK, 2, "the path 'f' has less than 1 folders"),
-        (b"\n--- \xff\n+++ \xff\n" + HUNK, 2, "the path '\ufffd' has less than 1 folders"),
+        (b"\n--- f\n+++ f\n" + HUNK, 2, "the path 'f' has fewer than 1 folders"),
+        (b"\n--- \xff\n+++ \xff\n" + HUNK, 2, "the path '\ufffd' has fewer than 1 folders"),
         (b"\n--- a/../f\n+++ b/../f\n" + HUNK, 2, "the path '../f' climbs out of its folder"),
         (b"\n" + PLAIN[:-4], 7, "the hunk ends before the lines its header counts"),
     ],

@@ -10,7 +10,7 @@ from kz_build.git.object_types import Blob, blob_id
 from kz_build.patch.apply import Applied, Refused, Stack, apply_patch, content, overlaid
 from kz_build.patch.attempt import apply_stack, attempt
 from kz_build.patch.change import FileChange, Patch
-from kz_build.patch.intent_checks import Check
+from kz_build.patch.intent_checks import IntentCheck
 from tests.patch.gitapply import reader
 from tests.patch.test_binary import CREATED, LITERAL, SMALL
 from tests.patch.test_diff import HUNK, NAMES, one, read
@@ -85,7 +85,7 @@ def test_content_and_id_of_a_file() -> None:
 
 
 def test_what_a_stack_touches() -> None:
-    check = Check("x", "parses", "CMakeLists.txt", (), "checks.yaml:1")
+    check = IntentCheck("x", "parses", "CMakeLists.txt", (), "checks.yaml:1")
     both = (patch(edit("f")), patch(move("old", "new")))
     assert Stack("l", "s", "", both, (check,), "").touched == {"f", "old", "new", "CMakeLists.txt"}
     assert Stack("l", "s", "", (), (), "").touched == frozenset()
@@ -141,15 +141,15 @@ def test_the_hunks_that_sat_at_an_offset_are_listed() -> None:
         ({}, chmod("f"), "f", "the file is not there", 1),
         ({}, move("old", "new"), "new", "the file is not there", 1),
         ({"f": link(b"a\nb\nc\n")}, edit("f"), "f", "it is a symbolic link", 5),
-        ({"f": ABC}, edit("f", "120000"), "f", "it is no symbolic link", 5),
+        ({"f": ABC}, edit("f", "120000"), "f", "it is not a symbolic link", 5),
         ({"f": link(b"x")}, chmod("f"), "f", "it is a symbolic link", 1),
-        ({"f": X}, chmod("f", "120000", "120000"), "f", "it is no symbolic link", 1),
+        ({"f": X}, chmod("f", "120000", "120000"), "f", "it is not a symbolic link", 1),
         ({"f": X}, create("f"), "f", "the file it creates is there already", 5),
         ({"old": X, "new": X}, move("old", "new"), "new", "the file it creates is there already", 1),
         ({"old": X, "new": X}, move("old", "new", "copy"), "new", "the file it creates is there already", 1),
         ({"x": file(b"y\nx\n")}, delete("x"), "x", "its lines are not there", 5),
         ({"x": X}, delete("x").replace(b"@@ -1 +0,0 @@\n-x\n", b"") , "x", "the file it deletes has other content", 1),
-        ({"f": X}, LITERAL, "f", "it is another binary than the one that the patch was made for", 1),
+        ({"f": X}, LITERAL, "f", "it is not the binary that the patch was made for", 1),
         ({"f/x": X}, create("f"), "f", "a folder is in its place, or a file where its folder would be", 0),
         ({"f": X}, create("f/x"), "f/x", "a folder is in its place, or a file where its folder would be", 0),
         ({"f": X}, create("f/d/x"), "f/d/x", "a folder is in its place, or a file where its folder would be", 0),
@@ -270,7 +270,7 @@ def test_patches_of_others_are_applied_as_gnu_patch_does(
         ({}, b"--- a/f\n+++ b/f\n@@ -3,0 +4 @@\n+x\n", "the file is not there"),
         ({"f": link(b"x")}, PLAIN_EDIT, "it is a symbolic link"),
         ({"f": file(b"y\n")}, PLAIN_NEW, "the file it creates is there already"),
-        ({"f": file(SMALL[0])}, LITERAL, "GNU patch takes no binary changes"),
+        ({"f": file(SMALL[0])}, LITERAL, "GNU patch does not apply binary changes"),
         ({"f": file(b"z\na\nb\nd\n")}, PLAIN_EDIT, "its lines are not there"),
     ],
 )

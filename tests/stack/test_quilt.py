@@ -19,7 +19,7 @@ from kz_build.git.repository import Repository
 from kz_build.git.tree_lookup import read_paths
 from kz_build.patch.apply import Applied, apply_patch
 from kz_build.patch.attempt import apply_stack
-from kz_build.patch.quilt import Entry, parse_foreign
+from kz_build.patch.quilt import SeriesEntry, parse_foreign
 from kz_build.stack.apply import apply_to
 from kz_build.stack.parse import load_stack
 from tests.patch.gitapply import Files, files_in, reader, write
@@ -209,12 +209,12 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
 @pytest.mark.parametrize(
     ("series", "said"),
     [
-        (b"p.patch -F3\n", "the option -F3 is not taken"),
-        (b"p.patch\np.patch\n", "stands twice"),
+        (b"p.patch -F3\n", "the option -F3 is not supported"),
+        (b"p.patch\np.patch\n", "appears twice"),
         (b"../p.patch\n", "leads out"),
         (b"q.patch\n", "no such file"),
-        (b"context.patch\n", "context.patch:2: a context diff is not taken"),
-        (b"hunk.patch\n", "hunk.patch:1: a hunk of no file"),
+        (b"context.patch\n", "context.patch:2: context diffs are not supported"),
+        (b"hunk.patch\n", "hunk.patch:1: a hunk without a file"),
         (b"text.patch\n", "text.patch:1: there is no diff in it"),
     ],
 )
@@ -245,7 +245,7 @@ def test_hunks_go_where_gnu_patch_puts_them(tmp_path: Path, data: st.DataObject)
     (tmp_path / "f").write_bytes(onto)
     argv = ["patch", "-p1", "-f", "--fuzz=0", "-s", "--no-backup-if-mismatch", "-r", "-"]
     done = subprocess.run(argv, cwd=tmp_path, input=patch, capture_output=True)
-    ours = apply_patch(parse_foreign(Entry("p"), "p", patch), lambda path: Blob(FILE, onto))
+    ours = apply_patch(parse_foreign(SeriesEntry("p"), "p", patch), lambda path: Blob(FILE, onto))
     if done.returncode:
         assert not isinstance(ours, Applied), done.stdout.decode()
     else:

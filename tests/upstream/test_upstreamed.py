@@ -56,12 +56,12 @@ def test_one_whose_own_function_changed_as_well_needs_a_person(guard: Project) -
     guard.upstream.commit("Change f (#4)", {"a.c": changed}, tag="v4")
     found = judged(guard.json("verify", "--onto", "v4", code=4), "v4")
     assert (found["verdict"], found["there"]) == ("merged", ["a.c:13-19"])
-    assert "what it changes stands elsewhere; only a three-way merge finds a result" in found["reason"]
-    assert "      its lines stand at a.c:13-19\n" in guard.kz("verify", "--onto", "v4").stdout
+    assert "the lines it leaves are found elsewhere; only a three-way merge finds a result" in found["reason"]
+    assert "      its lines are at a.c:13-19\n" in guard.kz("verify", "--onto", "v4").stdout
     was = kept(guard)
     done = guard.kz("rebase", "--onto", "v4")
     assert done.returncode == 4 and kept(guard) == was
-    assert "a.c: only the lines around it changed; what it changes stands elsewhere, at a.c:13-19" in done.stderr
+    assert "a.c: only the lines around it changed; the lines it leaves are found elsewhere, at a.c:13-19" in done.stderr
     assert guard.kz("rebase", "--continue").returncode == 0
     assert result(guard, "a.c").count(GUARD) == 2
 

@@ -10,9 +10,9 @@ import pytest
 from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Hunk, Patch, split_lines
-from kz_build.patch.intent_checks import Check
-from kz_build.patch.judgement import Judgement, Verdict
-from kz_build.patch.verdict import Image, find_run, images, judge, judge_open, settled, stands_on
+from kz_build.patch.intent_checks import IntentCheck
+from kz_build.patch.judge import Image, find_run, images, judge, judge_without_merges, required_lines, with_merges
+from kz_build.patch.verdict import Judgement, Verdict
 from tests.patch.gitapply import reader
 from tests.patch.test_binary import LITERAL, SMALL
 from tests.patch.test_diff import HUNK, NAMES, one, read
@@ -30,7 +30,7 @@ def patch(*diffs: bytes, name: str = "0001-x.patch") -> Patch:
     return Patch(name, "A <a@b>", "today", "T\n", read(b"".join(diffs)))
 
 
-def stack(*patches: Patch, checks: tuple[Check, ...] = ()) -> Stack:
+def stack(*patches: Patch, checks: tuple[IntentCheck, ...] = ()) -> Stack:
     return Stack("l", "s", "patches/l/s", patches, checks, "")
 
 
@@ -57,7 +57,7 @@ MIDDLE = one(b"@@ -4,5 +4,5 @@\n d\n e\n-f\n+F\n g\n h\n", b"index 1..2 100644",
 
 
 def stands(line: str, what: str) -> str:
-    return f"it stands on `{line}`, which {what}"
+    return f"it requires `{line}`, which {what}"
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_a_line_whose_white_space_changed_is_said_so() -> None:
 
 def test_lines_that_are_no_longer_together() -> None:
     both = one(b"@@ -1,4 +1,2 @@\n a\n-b\n-c\n d\n", *NAMES)
-    assert verdict(both, {"f": lines("abxcd")})[4] == "the lines that it stands on are no longer together"
+    assert verdict(both, {"f": lines("abxcd")})[4] == "the lines that it requires are no longer together"
     apart = one(b"@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n-d\n+D\n e\n", *NAMES)
-    assert verdict(apart, {"f": lines("dxb")})[4] == "the lines that it stands on are no longer together"
+    assert verdict(apart, {"f": lines("dxb")})[4] == "the lines that it requires are no longer together"
     assert verdict(apart, {"f": lines("bxd")})[:1] == (Verdict.CONTEXT,)
     insertion = one(b"@@ -1,2 +1,3 @@\n a\n+b\n c\n", *NAMES)
-    assert verdict(insertion, {"f": lines("axc")})[4] == "the lines that it stands on are no longer together"
+    assert verdict(insertion, {"f": lines("axc")})[4] == "the lines that it requires are no longer together"
     assert verdict(insertion, {"f": lines("xac")})[0] is Verdict.CONTEXT
     two = one(HUNK + b"@@ -11,3 +11,3 @@\n k\n-l\n+L\n m\n", *NAMES)
     assert verdict(two, {"f": lines("xbckxm")})[4] == stands("l", "is gone")
@@ -115,7 +115,7 @@ def test_lines_that_are_no_longer_together() -> None:
         (delete("f"), {}, (Verdict.UPSTREAMED, "f", 5, 0, "what it changes is there already")),
         (edit("f"), {"f": link(b"x")}, (Verdict.CONTENT, "f", 5, 0, "it is a symbolic link")),
         (chmod("f"), {"f": file(b"", "100755")}, (Verdict.UPSTREAMED, "f", 0, 0, "what it changes is there already")),
-        (LITERAL, {"f": ABC}, (Verdict.CONTENT, "f", 1, 0, "it is another binary than the one that the patch was made for")),
+        (LITERAL, {"f": ABC}, (Verdict.CONTENT, "f", 1, 0, "it is not the binary that the patch was made for")),
         (LITERAL, {"f": file(SMALL[0])}, (Verdict.CLEAN, "", 0, 0, "")),
     ],
 )  # fmt: skip
@@ -192,7 +192,7 @@ def test_a_patch_names_the_lost_ones_of_its_own_files_only() -> None:
 def test_what_was_found_on_the_same_files_is_not_asked_again() -> None:
     reads: list[str] = []
     seen: dict[tuple[object, ...], Any] = {}
-    found = stack(patch(edit("f")), checks=(Check("x", "contains", "f", (("text", "B"),), "checks.yaml:1"),))
+    found = stack(patch(edit("f")), checks=(IntentCheck("x", "contains", "f", (("text", "B"),), "checks.yaml:1"),))
 
     def run(tree: Tree) -> tuple[Judgement, ...]:
         return judge(found, lambda path: reads.append(path) or reader(tree, path), {}, no_merge, seen)  # type: ignore[func-returns-value]
@@ -206,8 +206,8 @@ def test_what_was_found_on_the_same_files_is_not_asked_again() -> None:
     assert run({})[0].verdict is Verdict.MISSING
 
 
-def check(kind: str = "contains", path: str = "f", text: str = "B", slug: str = "x", line: int = 3) -> Check:
-    return Check(slug, kind, path, (("text", text),), f"patches/l/s/checks.yaml:{line}")
+def check(kind: str = "contains", path: str = "f", text: str = "B", slug: str = "x", line: int = 3) -> IntentCheck:
+    return IntentCheck(slug, kind, path, (("text", text),), f"patches/l/s/checks.yaml:{line}")
 
 
 def test_a_patch_that_holds_must_do_what_it_is_for() -> None:
@@ -322,12 +322,12 @@ def test_merges_can_be_done_after_all_patches_were_judged() -> None:
     both = stack(patch(edit("f")), patch(edit("g"), name="0002-g.patch"))
     tree, on = {"f": lines("xbc"), "g": ABC}, {"f": ABC, "g": ABC}
     origin = images(both.patches, lambda path: reader(on, path))
-    row = judge_open(both, lambda path: reader(tree, path), origin, {})
+    row = judge_without_merges(both, lambda path: reader(tree, path), origin, {})
     assert [(j.verdict, m) for j, m in row] == [
         (Verdict.CONTEXT, (("f", (b"x\nb\nc\n", ABC.data, ABC_AFTER.data)),)),
         (Verdict.CLEAN, ()),
     ]
-    assert settled(row, merged([])) == judge(both, lambda path: reader(tree, path), origin, merged([]), {})
+    assert with_merges(row, merged([])) == judge(both, lambda path: reader(tree, path), origin, merged([]), {})
 
 
 def hunk(before: str, after: str) -> Hunk:
@@ -348,12 +348,12 @@ def hunk(before: str, after: str) -> Hunk:
     ],
 )
 def test_the_lines_that_a_hunk_stands_on(before: str, after: str, runs: list[str]) -> None:
-    assert stands_on(hunk(before, after)) == [tuple(split_lines(lines(run).data)) for run in runs]
+    assert required_lines(hunk(before, after)) == [tuple(split_lines(lines(run).data)) for run in runs]
 
 
 def test_a_line_that_stands_everywhere_in_a_long_hunk_is_still_found() -> None:
     many = tuple([b"  {0, 0},\n"] * 250)
-    assert stands_on(Hunk(1, 1, many, (*many, b"  {1, 1},\n"), 0, 0, 1)) == [many[-1:]]
+    assert required_lines(Hunk(1, 1, many, (*many, b"  {1, 1},\n"), 0, 0, 1)) == [many[-1:]]
 
 
 @pytest.mark.parametrize(

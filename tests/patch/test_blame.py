@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kz_build.patch.blame import concerned, turned
+from kz_build.patch.blame import relevant_hunks, reversed_hunks
 from kz_build.patch.change import FileChange, Hunk, Patch, split_lines
 
 
@@ -27,7 +27,7 @@ TREE = text("abcdefghij")
 
 
 def asked(hunks: bytes, ours: Patch = OURS, path: str = "f", before: bytes = TREE) -> str:
-    return concerned(ours, path, before, b"diff --git a/f b/f\n--- a/f\n+++ b/f\n" + hunks)
+    return relevant_hunks(ours, path, before, b"diff --git a/f b/f\n--- a/f\n+++ b/f\n" + hunks)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,6 @@ def test_a_patch_that_no_longer_fits_needs_what_is_left_of_its_lines() -> None:
 def test_the_other_way_round() -> None:
     there = "--- f\n@@ -3,2 +4 @@ def f():\n-old\n-old too\n+new\n context\n--- f2\n+"
     back = "--- f\n@@ -4 +3,2 @@ def f():\n+old\n+old too\n-new\n context\n--- f2\n-"
-    assert turned(there) == back
-    assert turned(back) == there
-    assert turned("") == ""
+    assert reversed_hunks(there) == back
+    assert reversed_hunks(back) == there
+    assert reversed_hunks("") == ""

@@ -9,7 +9,7 @@ from kz_build.patch import gnu_place
 from kz_build.patch.apply import Applied, Refused
 from kz_build.patch.attempt import apply_stack
 from kz_build.patch.change import Hunk, fits, split_lines
-from kz_build.patch.place import Place, Standing, nearest, settled, shown, standing, traced
+from kz_build.patch.place import Place, Presence, mapped_back, nearest, places_text, presence, unique_places
 from tests.patch.gitapply import reader
 from tests.patch.test_diff import NAMES, one
 from tests.patch.test_hunks import hunk, text
@@ -49,24 +49,24 @@ def lines(letters: str) -> list[bytes]:
 def test_places_in_a_patched_file_as_places_in_the_targets(
     old: str, new: str, first: int, last: int, found: tuple[int, int]
 ) -> None:
-    assert traced(Place("f", first, last), text(old), text(new)) == Place("f", *found)
+    assert mapped_back(Place("f", first, last), text(old), text(new)) == Place("f", *found)
 
 
 def test_a_place_without_lines_stays() -> None:
     for place in (Place("f"), Place("f", gone=True)):
-        assert traced(place, text("ab"), text("xab")) == place
+        assert mapped_back(place, text("ab"), text("xab")) == place
 
 
 def test_lines_that_stand_everywhere_are_traced_too() -> None:
     old, new = b"A\n" + b"x\n" * 250 + b"B\n", b"C\nD\n" + b"x\n" * 250 + b"E\n"
-    assert traced(Place("f", 51, 60), old, new) == Place("f", 50, 59)
+    assert mapped_back(Place("f", 51, 60), old, new) == Place("f", 50, 59)
 
 
 def test_places_are_shown_by_file() -> None:
-    assert shown([]) == ""
-    assert shown(["a:1-2", "b:3-4"]) == "a:1-2 and b:3-4"
-    assert shown(["c:x.c:1-2", "c:x.c:5-6"]) == "c:x.c:1-2, 5-6"
-    assert shown(["a", "b", "c"]) == "a, b and c"
+    assert places_text([]) == ""
+    assert places_text(["a:1-2", "b:3-4"]) == "a:1-2 and b:3-4"
+    assert places_text(["c:x.c:1-2", "c:x.c:5-6"]) == "c:x.c:1-2, 5-6"
+    assert places_text(["a", "b", "c"]) == "a, b and c"
     assert [str(place) for place in (Place("a", 1, 2), Place("a"), Place("a", gone=True))] == ["a:1-2", "a", "a (gone)"]
 
 
@@ -84,7 +84,7 @@ MIDDLE = hunk(4, "def", "dEf")
     ],
 )
 def test_one_hunk_is_settled_by_its_only_place_or_its_own_line(there: str, places: list[int] | None) -> None:
-    assert settled(lines(there), (MIDDLE,), fits) == places
+    assert unique_places(lines(there), (MIDDLE,), fits) == places
 
 
 @pytest.mark.parametrize(
@@ -98,17 +98,17 @@ def test_one_hunk_is_settled_by_its_only_place_or_its_own_line(there: str, place
 )
 def test_hunks_alike_are_settled_where_there_are_as_many_places(there: str, places: list[int] | None) -> None:
     alike = hunk(22, "abc", "aBc"), hunk(32, "abc", "aBc")
-    assert settled(lines(there), alike, fits) == places
+    assert unique_places(lines(there), alike, fits) == places
 
 
 def test_hunks_are_settled_in_their_order_and_may_share_context() -> None:
     first, second = hunk(22, "abc", "aBc"), hunk(32, "cde", "cDe")
-    assert settled(lines("xaBcDex"), (first, second), fits) == [1, 3]
-    assert settled(lines("xcDexaBcx"), (first, second), fits) is None
-    assert settled(lines("cDexaBcxcDe"), (first, second), fits) == [4, 8]
-    assert settled(lines("aBcxcDexaBc"), (first, second), fits) == [0, 4]
+    assert unique_places(lines("xaBcDex"), (first, second), fits) == [1, 3]
+    assert unique_places(lines("xcDexaBcx"), (first, second), fits) is None
+    assert unique_places(lines("cDexaBcxcDe"), (first, second), fits) == [4, 8]
+    assert unique_places(lines("aBcxcDexaBc"), (first, second), fits) == [0, 4]
     wide = hunk(22, "abcdefg", "abcDefg"), hunk(32, "efghijk", "efgHijk")
-    assert settled(lines("xabcDefgHijkx"), wide, fits) == [1, 5]
+    assert unique_places(lines("xabcDefgHijkx"), wide, fits) == [1, 5]
 
 
 def within(section: str, *above: str) -> bool:
@@ -116,7 +116,7 @@ def within(section: str, *above: str) -> bool:
     inner = (b"  a\n", b"  c\n"), (b"  a\n", b"  b\n", b"  c\n")
     ours = Hunk(80, 80, *inner, 1, 1, 1, section.encode())
     there = [b"top\n", *(line.encode() + b"\n" for line in above), *inner[1], b"}\n"]
-    return settled(there, (ours,), fits) is not None
+    return unique_places(there, (ours,), fits) is not None
 
 
 CUT = "static executorch::runtime::Error do_it("
@@ -162,11 +162,11 @@ def test_at_its_own_line_a_hunk_needs_no_name_but_no_other_one_either() -> None:
     inner = (b"  a\n", b"  c\n"), (b"  a\n", b"  b\n", b"  c\n")
     ours = Hunk(2, 2, *inner, 1, 1, 1, b"int f()")
     block = [*inner[1], b"}\n"]
-    assert settled([b"x\n", *block], (ours,), fits) == [1]
-    assert settled([b"x\n", b"x\n", *block], (ours,), fits) is None
-    assert settled([b"int f()\n", *block, b"int f()\n", *block], (ours,), fits) == [1]
-    assert settled([b"int g()\n", *block, b"int f()\n", *block], (ours,), fits) == [6]
-    assert settled([b"int g()\n", *block, b"int f()\n"], (ours,), fits) is None
+    assert unique_places([b"x\n", *block], (ours,), fits) == [1]
+    assert unique_places([b"x\n", b"x\n", *block], (ours,), fits) is None
+    assert unique_places([b"int f()\n", *block, b"int f()\n", *block], (ours,), fits) == [1]
+    assert unique_places([b"int g()\n", *block, b"int f()\n", *block], (ours,), fits) == [6]
+    assert unique_places([b"int g()\n", *block, b"int f()\n"], (ours,), fits) is None
 
 
 def test_the_place_nearest_to_the_line() -> None:
@@ -176,29 +176,29 @@ def test_the_place_nearest_to_the_line() -> None:
     assert nearest(lines("abc"), MIDDLE, fits) is None
 
 
-def told(there: list[bytes], ours: Hunk, at: int, offset: int, *, whole: bool = True) -> tuple[Standing, int]:
-    return standing(there, ours, at, offset, fits, whole=whole)
+def told(there: list[bytes], ours: Hunk, at: int, offset: int, *, whole: bool = True) -> tuple[Presence, int]:
+    return presence(there, ours, at, offset, fits, whole=whole)
 
 
 def test_a_hunk_that_would_do_again_what_stands_right_there() -> None:
     double = Hunk(1, 1, (b"x\n",), (b"x\n", b"x\n"), 1, 0, 1)
     assert double.again == (0, 1)
-    assert told(lines("xx"), double, 1, 0) == (Standing.THERE, 0)
-    assert told(lines("axxb"), double, 1, 0) == (Standing.THERE, 1)
-    assert told(lines("axb"), double, 1, 0) == (Standing.AWAY, 1)
+    assert told(lines("xx"), double, 1, 0) == (Presence.PRESENT, 0)
+    assert told(lines("axxb"), double, 1, 0) == (Presence.PRESENT, 1)
+    assert told(lines("axb"), double, 1, 0) == (Presence.ABSENT, 1)
 
 
 def test_a_hunk_that_moved_is_compared_with_what_stands_nearer() -> None:
     insert = hunk(4, "ac", "abc")
-    assert told(lines("xacx"), insert, 1, 0) == (Standing.AWAY, 1), "at its own line nothing is doubtful"
+    assert told(lines("xacx"), insert, 1, 0) == (Presence.ABSENT, 1), "at its own line nothing is doubtful"
     there = lines("xabcxxxacx")
-    assert told(there, insert, 7, 4) == (Standing.UNCLEAR, 1)
-    assert told(there, insert, 7, 4, whole=False) == (Standing.AWAY, 7)
-    assert told(there, insert, 7, 2) == (Standing.AWAY, 7), "as far away as the hunk itself"
-    assert told(lines("xacx"), insert, 1, 4) == (Standing.AWAY, 1)
+    assert told(there, insert, 7, 4) == (Presence.UNCLEAR, 1)
+    assert told(there, insert, 7, 4, whole=False) == (Presence.ABSENT, 7)
+    assert told(there, insert, 7, 2) == (Presence.ABSENT, 7), "as far away as the hunk itself"
+    assert told(lines("xacx"), insert, 1, 4) == (Presence.ABSENT, 1)
     both = lines("abcxxxabcxacx")
-    assert told(both, insert, 10, 7) == (Standing.UNCLEAR, 0)
-    assert told(lines("xxabcxxxxxxabcxacx"), insert, 15, 12) == (Standing.UNCLEAR, 2)
+    assert told(both, insert, 10, 7) == (Presence.UNCLEAR, 0)
+    assert told(lines("xxabcxxxxxxabcxacx"), insert, 15, 12) == (Presence.UNCLEAR, 2)
 
 
 def in_functions(*names: str) -> list[bytes]:
@@ -217,14 +217,14 @@ def in_functions(*names: str) -> list[bytes]:
 
 def test_a_hunk_that_moved_into_another_function_is_there_where_its_own_has_it() -> None:
     insert = Hunk(2, 2, (b"  a\n", b"  c\n"), (b"  a\n", b"  b\n", b"  c\n"), 1, 1, 1, b"int f()")
-    assert told(in_functions("f+", "g"), insert, 6, 5) == (Standing.THERE, 1)
-    assert told(in_functions("e+", "f+", "g"), insert, 11, 10) == (Standing.THERE, 6)
+    assert told(in_functions("f+", "g"), insert, 6, 5) == (Presence.PRESENT, 1)
+    assert told(in_functions("e+", "f+", "g"), insert, 11, 10) == (Presence.PRESENT, 6)
     # Of several the nearest to its line.
-    assert told(in_functions("f+", "f+", "g"), insert, 11, 10) == (Standing.THERE, 1)
+    assert told(in_functions("f+", "f+", "g"), insert, 11, 10) == (Presence.PRESENT, 1)
     late = Hunk(9, 9, insert.before, insert.after, 1, 1, 1, b"int f()")
-    assert told(in_functions("f+", "f+", "g"), late, 11, 3) == (Standing.THERE, 6)
+    assert told(in_functions("f+", "f+", "g"), late, 11, 3) == (Presence.PRESENT, 6)
     # In its own function it is not there, whoever else has it.
-    assert told(in_functions("g+", "f"), insert, 6, 5) == (Standing.AWAY, 6)
+    assert told(in_functions("g+", "f"), insert, 6, 5) == (Presence.ABSENT, 6)
 
 
 def test_where_gnu_patch_put_hunks() -> None:
@@ -286,7 +286,7 @@ def test_what_stands_elsewhere_is_named_and_is_not_upstreamed() -> None:
     tree = {"f": file(b"int g()\n  x\n  a\n  B\n  c\nint f()\n  y\n")}
     (outcome,) = outcomes(tree, named)
     assert isinstance(outcome, Refused) and not outcome.upstreamed
-    assert outcome.reason == "its lines are not there; what it changes stands elsewhere"
+    assert outcome.reason == "its lines are not there; the lines it leaves are found elsewhere"
     assert list(map(str, outcome.there)) == ["f:3-5"]
 
 

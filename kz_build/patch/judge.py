@@ -1,0 +1,245 @@
+"""Judge every patch of a stack on another version of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kz_build.git.object_types import LINK, Blob
+from kz_build.patch.apply import Applied, Read, Refused, Stack, apply_patch, content, overlaid
+from kz_build.patch.attempt import ELSEWHERE, PARTLY_THERE, attempt, in_target
+from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, split_lines
+from kz_build.patch.intent_checks import evaluate
+from kz_build.patch.place import Place
+from kz_build.patch.verdict import Judgement, Verdict
+
+Merge = Callable[[bytes, bytes, bytes], bytes | None]
+"""Git's three-way merge of (ours, base, theirs); None where it conflicts."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A patch's files before and after it on its own base: the start of a three-way merge."""
+
+    before: Mapping[str, Blob | None]
+    after: Mapping[str, Blob | None]
+
+
+def images(patches: Sequence[Patch], read: Read) -> dict[str, Image]:
+    """Return each patch's files before and after it on its own base; none for a patch that does not apply there."""
+    overlay: dict[str, Blob | None] = {}
+    current = overlaid(read, overlay)
+    images_by_patch = {}
+    for patch in patches:
+        outcome = attempt(patch, current)
+        if isinstance(outcome, Applied):
+            images_by_patch[patch.name] = Image({path: current(path) for path in patch.reads}, outcome.files)
+            overlay.update(outcome.files)
+    return images_by_patch
+
+
+Memo = dict[tuple[object, ...], Any]
+"""Results by the blobs they were computed from: many commits share them."""
+
+
+ThreeWay = tuple[bytes, bytes, bytes]
+"""(ours, base, theirs)"""
+Merges = tuple[tuple[str, ThreeWay], ...]
+"""(path, the three versions to merge)"""
+OpenJudgement = tuple[Judgement, Merges]
+"""A judgement, and what must merge to make it MERGED; nothing if no merge can."""
+
+
+def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, memo: Memo) -> tuple[Judgement, ...]:
+    """Judge every patch in order; a patch that does not hold is left out for those after it."""
+    return with_merges(judge_without_merges(stack, read, origin, memo), merge)
+
+
+def with_merges(judgements: Sequence[OpenJudgement], merge: Merge) -> tuple[Judgement, ...]:
+    """Complete the judgements with the results of the merges."""
+    return tuple(
+        _with_merge(judgement, [(path, three, merge(*three)) for path, three in merges])
+        for judgement, merges in judgements
+    )
+
+
+def _with_merge(judgement: Judgement, merges: Sequence[tuple[str, ThreeWay, bytes | None]]) -> Judgement:
+    results = [(path, three[0], result) for path, three, result in merges if result is not None]
+    if not merges or len(results) < len(merges):
+        return judgement
+    reason = f"{judgement.reason}; only a three-way merge finds a result"
+    diffs = "\n".join(_diff(path, before, after) for path, before, after in results)
+    return judgement._replace(verdict=Verdict.MERGED, reason=reason, merged=diffs)
+
+
+def _diff(path: str, before: bytes, after: bytes) -> str:
+    from difflib import unified_diff
+
+    old, new = (data.decode("utf-8", "replace").splitlines() for data in (before, after))
+    return "\n".join(unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm=""))
+
+
+def judge_without_merges(
+    stack: Stack, read: Read, origin: Mapping[str, Image], memo: Memo
+) -> tuple[OpenJudgement, ...]:
+    """Judge as `judge` does, before any merge. No result depends on another's merge, so all merges can run at once."""
+    overlay: dict[str, Blob | None] = {}
+    current = overlaid(read, overlay)
+    judgements: list[Judgement] = []
+    merges: list[Merges] = []
+    failed: dict[str, frozenset[str]] = {}
+    for patch in stack.patches:
+        paths = patch.reads
+        key = (patch.name, *(_key(current(path)) for path in sorted(paths)))
+        if key not in memo:
+            outcome = attempt(patch, current)
+            if isinstance(outcome, Applied):
+                memo[key] = (_judge_applied(outcome), outcome.files, (), ())
+            else:
+                judgement, parts, places = _judge_refused(outcome, current, origin.get(patch.name))
+                memo[key] = (judgement, {}, parts, places)
+        judgement, files, parts, places = memo[key]
+        if places:
+            judgement = judgement._replace(there=_in_target(places, read, current, memo))
+        merges.append(parts)
+        overlay.update(files)
+        without = tuple(name for name, theirs in failed.items() if theirs & paths)
+        judgements.append(judgement._replace(without=() if judgement.verdict is Verdict.UPSTREAMED else without))
+        if not judgement.verdict.holds:
+            failed[patch.name] = paths
+    return tuple(zip(_with_intents(stack, judgements, current, memo), merges, strict=True))
+
+
+def _in_target(places: tuple[Place, ...], read: Read, current: Read, memo: Memo) -> tuple[str, ...]:
+    key = (places, *(_key(side(place.path)) for place in places for side in (read, current)))
+    if key not in memo:
+        memo[key] = tuple(map(str, in_target(places, read, current)))
+    there: tuple[str, ...] = memo[key]
+    return there
+
+
+def _key(blob: Blob | None) -> tuple[str, str]:
+    return (blob.mode, blob.id) if blob else ("", "")
+
+
+def _with_intents(stack: Stack, judgements: Sequence[Judgement], current: Read, memo: Memo) -> tuple[Judgement, ...]:
+    broken: dict[str, list[str]] = {}
+    slugs = {patch.slug: patch.name for patch in stack.patches}
+    holding = {j.patch for j in judgements if j.verdict.holds}
+    for number, check in enumerate(stack.checks):
+        name, blob = slugs[check.slug], current(check.file)
+        if name not in holding:
+            continue
+        key = (number, _key(blob))
+        if key not in memo:
+            memo[key] = evaluate(check, content(blob))
+        if memo[key]:
+            broken.setdefault(name, []).append(f"{check.kind} ({check.where}): {memo[key]}")
+    return tuple(j._replace(intents=tuple(broken.get(j.patch, ()))) for j in judgements)
+
+
+def _judge_applied(outcome: Applied) -> Judgement:
+    if not outcome.offsets:
+        return Judgement(outcome.patch.name, Verdict.CLEAN)
+    path, line, offset = max(outcome.offsets, key=lambda o: abs(o[2]))
+    return Judgement(outcome.patch.name, Verdict.OFFSET, path, line, offset)
+
+
+def _judge_refused(
+    refused: Refused, current: Read, origin: Image | None
+) -> tuple[Judgement, Merges, tuple[Place, ...]]:
+    """Return the judgement, what must merge to make it MERGED, and the lines that have the change, or part of it."""
+    patch = refused.patch
+    if refused.upstreamed:
+        facts = (refused.path, refused.patch_line, 0, refused.reason)
+        return Judgement(patch.name, Verdict.UPSTREAMED, *facts), (), refused.there
+    # Each file is judged alone: a patch is as bad as the worst of its files.
+    failed = []
+    for change in patch.files:
+        part = replace(patch, files=(change,))
+        outcome = apply_patch(part, current)
+        if isinstance(outcome, Applied):
+            continue
+        verdict, reason = _reason(change, outcome, current(change.origin))
+        by_itself = attempt(part, current)
+        there = by_itself.there if isinstance(by_itself, Refused) else ()
+        if isinstance(by_itself, Refused) and by_itself.upstreamed:
+            verdict, reason = Verdict.CONTENT, PARTLY_THERE
+        elif there:
+            reason += f"; {ELSEWHERE}"
+        path = change.origin if verdict is Verdict.MISSING else outcome.path
+        failed.append((change, Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason), there))
+    # Each file applies alone, but not all together.
+    whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
+    worst, there = max(
+        ((judgement, there) for _, judgement, there in failed),
+        key=lambda one: (one[0].verdict.rank, one[0].reason != PARTLY_THERE),
+        default=(whole, refused.there),
+    )
+    if worst.verdict is Verdict.MISSING or origin is None:
+        return worst, (), there
+    merges = [(change.path, _merge_parts(change, current, origin)) for change, *_ in failed]
+    mergeable = tuple((path, three) for path, three in merges if three)
+    return worst, mergeable if len(mergeable) == len(failed) else (), there
+
+
+def _reason(change: FileChange, refused: Refused, there: Blob | None) -> tuple[Verdict, str]:
+    data = content(there)
+    if data is None and not change.creates:
+        return Verdict.MISSING, "the file is not there"
+    if data is None or change.creates or change.deletes or refused.reason != NOT_THERE:
+        return Verdict.CONTENT, refused.reason
+    lines = split_lines(data)
+    hunks = [hunk for hunk in change.hunks if not _has_required_lines(hunk, lines)]
+    if hunks:
+        return Verdict.CONTENT, _missing_line(hunks[0], lines)
+    return Verdict.CONTEXT, "only the lines around it changed"
+
+
+def required_lines(hunk: Hunk) -> list[tuple[bytes, ...]]:
+    """Return the lines that a hunk requires: those it removes, and for an insertion the lines on either side of it."""
+    from difflib import SequenceMatcher  # only a patch that failed needs it
+
+    runs = []
+    for kind, i, j, _, _ in SequenceMatcher(None, hunk.before, hunk.after, autojunk=False).get_opcodes():
+        if kind in ("replace", "delete"):
+            runs.append(hunk.before[i:j])
+        elif kind == "insert":
+            runs.append(hunk.before[max(i - 1, 0) : i + 1])
+    return runs
+
+
+def _has_required_lines(hunk: Hunk, lines: Sequence[bytes]) -> bool:
+    at = 0
+    for run in required_lines(hunk):
+        at = find_run(run, lines, at)
+        if at < 0:
+            return False
+    return True
+
+
+def find_run(run: tuple[bytes, ...], lines: Sequence[bytes], start: int = 0) -> int:
+    """Find lines that are together in a file, from 0; -1 if they are not."""
+    for at in range(start, len(lines) - len(run) + 1):
+        if tuple(lines[at : at + len(run)]) == run:
+            return at
+    return -1
+
+
+def _missing_line(hunk: Hunk, lines: Sequence[bytes]) -> str:
+    there, bare = set(lines), {line.strip() for line in lines}
+    lost = [line for run in required_lines(hunk) for line in run if line not in there]
+    for line in sorted(lost, key=lambda line: line.strip() in bare):  # a line that is gone completely says the most
+        what = "has other white space now" if line.strip() in bare else "is gone"
+        return f"it requires `{line.decode('utf-8', 'replace').strip()}`, which {what}"
+    return "the lines that it requires are no longer together"
+
+
+def _merge_parts(change: FileChange, current: Read, origin: Image) -> ThreeWay | None:
+    blobs = (current(change.origin), origin.before.get(change.origin), origin.after.get(change.path))
+    parts = [content(blob) for blob in blobs if blob and blob.mode != LINK]
+    ours, base, theirs = parts if len(parts) == 3 else (None, None, None)
+    if ours is None or base is None or theirs is None:
+        return None
+    return ours, base, theirs
