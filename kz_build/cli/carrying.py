@@ -27,21 +27,21 @@ def _stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
         )
     else:
         done = stage.resume(project, verb, line, source, skip=arguments.step == "skip")
-        show(arguments, done, carrying.finished(done))
+        show(arguments, done, carrying.written_stack(done))
     return True
 
 
 def _standing(arguments: argparse.Namespace, project: Any, verb: str) -> None:
-    from kz_build.stack.sessions import under_way
-    from kz_build.stack.text import standing
+    from kz_build.stack.session_folder import open_sessions
+    from kz_build.stack.text import session_list
 
-    found = [(o.session, o.folder) for o in under_way(project, verb)]
-    show(arguments, found, standing(found))
+    found = [(o.session, o.folder) for o in open_sessions(project, verb)]
+    show(arguments, found, session_list(found))
 
 
 def rebase(arguments: argparse.Namespace) -> int:
     from kz_build.stack.rebase import rebase
-    from kz_build.stack.text import finished
+    from kz_build.stack.text import written_stack
 
     with changing(arguments) as project, watching() as watch:
         if arguments.keep and arguments.step:
@@ -54,7 +54,7 @@ def rebase(arguments: argparse.Namespace) -> int:
             return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default
         done = rebase(project, line, arguments.source, arguments.onto, arguments.into, arguments.keep, watch)
-    show(arguments, done, finished(done))
+    show(arguments, done, written_stack(done))
     return 0
 
 
@@ -71,7 +71,7 @@ def _rebase_within(arguments: argparse.Namespace, project: Any) -> int:
 def edit(arguments: argparse.Namespace) -> int:
     from kz_build.stack.edit import edit
     from kz_build.stack.rebase import abort
-    from kz_build.stack.text import editing
+    from kz_build.stack.text import edit_result
 
     with changing(arguments) as project, watching() as watch:
         line = arguments.line or project.pins.default
@@ -80,23 +80,23 @@ def edit(arguments: argparse.Namespace) -> int:
             show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is thrown away")
             return 0
         found = edit(project, line, arguments.source, watch)
-    show(arguments, found, editing(found))
+    show(arguments, found, edit_result(found))
     return 0
 
 
 def refresh(arguments: argparse.Namespace) -> int:
     from kz_build.stack.edit import refresh
-    from kz_build.stack.text import finished
+    from kz_build.stack.text import written_stack
 
     with changing(arguments) as project:
         done = refresh(project, arguments.line or project.pins.default, arguments.source)
-    show(arguments, done, finished(done))
+    show(arguments, done, written_stack(done))
     return 0
 
 
 def import_pr(arguments: argparse.Namespace) -> int:
     from kz_build.stack.import_pr import import_pr
-    from kz_build.stack.text import finished
+    from kz_build.stack.text import written_stack
 
     with changing(arguments) as project, watching() as watch:
         if _stepped(arguments, project, "import-pr"):
@@ -105,12 +105,12 @@ def import_pr(arguments: argparse.Namespace) -> int:
             raise ConfigError("kz import-pr: N, the number of a pull request, is needed", hint="kz import-pr --help")
         line = arguments.line or project.pins.default
         done = import_pr(project, line, arguments.source, arguments.number, arguments.path, watch)
-    show(arguments, done, finished(done))
+    show(arguments, done, written_stack(done))
     return 0
 
 
 def upstream(arguments: argparse.Namespace) -> int:
-    from kz_build.stack.submit import resume, upstream
+    from kz_build.stack.submit import resume, submit_patch
     from kz_build.stack.text import ready
 
     with changing(arguments) as project, watching() as watch:
@@ -123,23 +123,23 @@ def upstream(arguments: argparse.Namespace) -> int:
             raise ConfigError("kz upstream: PATCH is needed", hint="its file name, number or subject")
         else:
             own = line or project.pins.default
-            done = upstream(project, own, arguments.source, arguments.patch, arguments.onto, watch)
+            done = submit_patch(project, own, arguments.source, arguments.patch, arguments.onto, watch)
     show(arguments, done, ready(done))
     return 0
 
 
 def status(arguments: argparse.Namespace) -> int:
-    from kz_build.stack.sessions import under_way
-    from kz_build.stack.text import standing
+    from kz_build.stack.session_folder import open_sessions
+    from kz_build.stack.text import session_list
     from kz_build.upstream.status import status
     from kz_build.upstream.text_status import text
 
     project = project_of(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
-    sessions = [(o.session, o.folder) for o in under_way(project)]
+    sessions = [(o.session, o.folder) for o in open_sessions(project)]
     with watching() as watch:
         found = status(project, lines, fetch=arguments.fetch, watch=watch)
-    said = [standing(sessions)] if sessions else []
+    said = [session_list(sessions)] if sessions else []
     show(arguments, {"sessions": sessions, "stacks": found}, "\n".join([*said, *(text(one) for one in found)]))
     return 0
 

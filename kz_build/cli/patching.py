@@ -57,11 +57,11 @@ def history(arguments: argparse.Namespace) -> int:
 
 
 def radar(arguments: argparse.Namespace) -> int:
-    from kz_build.upstream.radar import Wanted, radar
+    from kz_build.upstream.radar import PullSelection, radar
     from kz_build.upstream.text_radar import plain, text
 
     project = project_of(arguments)
-    wanted = Wanted(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
+    wanted = PullSelection(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
     with watching() as watch:
         found = radar(project, arguments.line or project.pins.default, wanted, arguments.to, watch)
     show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))

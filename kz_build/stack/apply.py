@@ -1,4 +1,4 @@
-"""apply: sources + stacks -> trees, as git objects, their ids compared with the lock."""
+"""apply: sources + stacks -> trees, as git objects whose ids are compared with the lock."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kz_build.core.errors import ConflictError, LockError, Problem
 from kz_build.git import fast_import
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
+from kz_build.git.cat_file import ObjectsMissing
 from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Applied, Refused, Stack, content
 from kz_build.patch.attempt import apply_stack
@@ -18,49 +19,51 @@ from kz_build.patch.place import places_text
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Tree
 from kz_build.stack.files import stack_sources
-from kz_build.stack.pinned import carried, reading
+from kz_build.stack.pinned import pinned_stack, with_files_fetched
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
-ENGINE = "2"
-"""Part of the name of every result: a change of the rules that could change a tree must change it."""
+CACHE_EPOCH = "2"
+"""Part of the name of every result: change it with any rule that could change a tree."""
 
 
 def apply(
     project: Project, line: str, watch: Watch | None = None, only: Sequence[str] | None = None
 ) -> tuple[Tree, ...]:
-    """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all patches and checks that fail, LockError for other trees."""
+    """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all failures, LockError for other trees."""
     project.pins.line(line)
     names = stack_sources(project, line)
-    return _proved(project, line, [name for name in names if only is None or name in only], watch)
+    return _apply_all(project, line, [name for name in names if only is None or name in only], watch)
 
 
 def apply_source(project: Project, line: str, name: str, watch: Watch | None = None) -> tuple[Tree, Path]:
-    """Apply the stack of one source; gives its tree and the repository that holds it."""
-    tree = _proved(project, line, (name,), watch)[0]
+    """Apply the stack of one source; return its tree and the repository that has it."""
+    tree = _apply_all(project, line, (name,), watch)[0]
     return tree, tree.repository
 
 
-def _proved(project: Project, line: str, names: Sequence[str], watch: Watch | None) -> tuple[Tree, ...]:
+def _apply_all(project: Project, line: str, names: Sequence[str], watch: Watch | None) -> tuple[Tree, ...]:
     trees = []
     problems: list[Problem] = []
     for name in names:
-        held = carried(project, line, name, watch=watch)
-        tree, found = reading(project, held, lambda c: apply_to(c.repository, c.base, c.stack, c.locked))
-        problems += found
+        pinned = pinned_stack(project, line, name, watch=watch)
+        tree, failures = with_files_fetched(
+            project, pinned, lambda c: apply_to(c.repository, c.base, c.stack, c.locked)
+        )
+        problems += failures
         if tree:
             trees.append(tree)
     if problems:
         raise ConflictError(
             "\n".join(["the stack does not hold:", *(f"  {p}" for p in problems)]),
-            hint="nothing was changed; mend the patch named first, those after it were tried without it",
+            hint="nothing was changed; fix the patch named first, those after it were tried without it",
         )
     for tree in trees:
         if tree.locked is not None and tree.locked != tree.tree:
             raise LockError(
                 f"{tree.source} of {line} with its stack has tree {tree.tree}, pins.lock says {tree.locked or '(unknown)'}",
-                hint=f"did the stack change on purpose? kz lock --write --line {line}",
+                hint=f"if you changed the stack: kz lock --write --line {line}",
             )
     return tuple(trees)
 
@@ -68,21 +71,22 @@ def _proved(project: Project, line: str, names: Sequence[str], watch: Watch | No
 def apply_to(
     repository: git.Repository, base: str, stack: Stack, locked: str | None
 ) -> tuple[Tree | None, list[Problem]]:
-    """Apply one stack to a commit: its tree, or the problems of all its patches and checks."""
+    """Apply one stack to a commit; return its tree, or the problems of all its patches and checks."""
     paths = stack.touched
-    ref = f"refs/kz/stack/{ENGINE}-{base[:16]}-{stack.digest[:16]}"
+    ref = f"refs/kz/stack/{CACHE_EPOCH}-{base[:16]}-{stack.digest[:16]}"
     with repository.objects() as objects:
         before = trees.read_paths(objects, base, paths)
         outcomes = apply_stack(stack.patches, before.get)
         problems = [_refusal(stack, o, base) for o in outcomes if isinstance(o, Refused)]
         applied = [o for o in outcomes if isinstance(o, Applied)]
-        problems += _intents(stack, before, applied, {o.patch.slug for o in outcomes if isinstance(o, Refused)})
+        problems += _intent_problems(stack, before, applied, {o.patch.slug for o in outcomes if isinstance(o, Refused)})
         if problems:
             return None, problems
         done = objects.get(ref) if applied else None
         commit = done[0] if done else _write(repository, base, applied, ref)
         got = objects.get(f"{commit}^{{tree}}")
-        assert got is not None
+        if got is None:
+            raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
     states = tuple((o.patch.name, _state(o)) for o in applied)
     return Tree(stack.source, repository.path, base, commit, got[0], locked, states), []
 
@@ -111,16 +115,16 @@ def _refusal(stack: Stack, refused: Refused, base: str) -> Problem:
     return Problem(f"{stack.folder}/{refused.patch.name}", refused.patch_line, text)
 
 
-def _intents(
+def _intent_problems(
     stack: Stack, before: dict[str, Blob | None], applied: Sequence[Applied], refused: set[str]
 ) -> list[Problem]:
     after = dict(before)
     for outcome in applied:
         after.update(outcome.files)
 
-    found = []
+    problems = []
     for check in stack.checks:
-        if check.slug not in refused and (said := evaluate(check, content(after.get(check.file)))):
+        if check.slug not in refused and (failure := evaluate(check, content(after.get(check.file)))):
             file, _, line = check.where.rpartition(":")
-            found.append(Problem(file, int(line), f"{check.slug}: {check.kind}: {said}"))
-    return found
+            problems.append(Problem(file, int(line), f"{check.slug}: {check.kind}: {failure}"))
+    return problems

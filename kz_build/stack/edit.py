@@ -1,4 +1,4 @@
-"""edit and refresh: a stack as ordinary commits in a worktree, and those commits as the stack's files again."""
+"""edit and refresh: a stack as ordinary commits in a worktree, and those commits written back as patch files."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.git.worktree import Worktree
 from kz_build.pins.project import Project
-from kz_build.stack import sessions
+from kz_build.stack import session_folder
 from kz_build.stack.apply import apply_source
-from kz_build.stack.pinned import Carried, carried, reading
-from kz_build.stack.sequencer import lay
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.sequencer import checkout
 from kz_build.stack.session import Session
-from kz_build.stack.write_back import Finished, finish, unchanged
+from kz_build.stack.write_back import WrittenStack, require_unchanged, write_back
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
 
 @dataclass(frozen=True)
-class Editing:
-    """A stack laid out: `commits` are `id subject`, oldest first; `fresh` unless it lay there already,
-    `again` where one that did not finish was thrown away for it."""
+class EditResult:
+    """A stack in a worktree: `commits` are `id subject`, oldest first; `fresh` unless the worktree was there already,
+    `again` if an unfinished one was thrown away for it."""
 
     line: str
     source: str
@@ -36,49 +36,51 @@ class Editing:
     again: bool
 
 
-def edit(project: Project, line: str, source: str, watch: Watch | None = None) -> Editing:
-    """Lay a stack out as commits in a worktree, or find the one that is there."""
-    held = carried(project, line, source, new=True, watch=watch)
-    return reading(project, held, lambda c: _edit(project, c))
+def edit(project: Project, line: str, source: str, watch: Watch | None = None) -> EditResult:
+    """Check a stack out as commits in a worktree, or return the worktree that is there."""
+    pinned = pinned_stack(project, line, source, new=True, watch=watch)
+    return with_files_fetched(project, pinned, lambda c: _edit(project, c))
 
 
-def _edit(project: Project, held: Carried) -> Editing:
-    line, name = held.stack.line, held.stack.source
-    if not held.repository.has(held.base):
+def _edit(project: Project, pinned: PinnedStack) -> EditResult:
+    line, name = pinned.stack.line, pinned.stack.source
+    if not pinned.repository.has(pinned.base):
         raise ObjectsMissing(f"{name} is not fetched yet")
-    found = [o for o in sessions.under_way(project, "edit") if (o.session.line, o.session.source) == (line, name)]
-    if found and not _untouched(held, found[0]):
-        return _shown(held, found[0], fresh=False, again=False)
-    if found:
-        sessions.end(found[0], held.repository)
-    tip = apply_source(project, line, name, held.repository.watch)[0].commit if held.stack.patches else held.base
+    open_edits = [
+        o for o in session_folder.open_sessions(project, "edit") if (o.session.line, o.session.source) == (line, name)
+    ]
+    if open_edits and not _untouched(pinned, open_edits[0]):
+        return _result(pinned, open_edits[0], fresh=False, again=False)
+    if open_edits:
+        session_folder.end(open_edits[0], pinned.repository)
+    tip = apply_source(project, line, name, pinned.repository.watch)[0].commit if pinned.stack.patches else pinned.base
     session = Session(
         "edit",
         line,
         name,
         line,
-        held.version,
-        held.base,
-        held.base,
+        pinned.version,
+        pinned.base,
+        pinned.base,
         tip,
         stack_tip=tip,
-        digest=held.stack.digest,
+        digest=pinned.stack.digest,
         tip=tip,
     )
-    again = sessions.unfinished(project, "edit", line, name)
-    opened = sessions.new(project, session)
+    again = session_folder.unfinished(project, "edit", line, name)
+    opened = session_folder.new(project, session)
     if again:
-        _unworked(opened, held)
-    sessions.end(opened, held.repository)
-    # Without patches nothing says which folders: the top of the tree is a beginning.
-    lay(held, opened.worktree(held.repository), tip, set() if held.stack.patches else {""})
-    sessions.keep_checks(project, held.stack.folder, opened)
-    return _shown(held, sessions.save(opened, session), fresh=True, again=again)
+        _require_no_work(opened, pinned)
+    session_folder.end(opened, pinned.repository)
+    # Without patches nothing says which folders are needed: start with the top of the tree.
+    checkout(pinned, opened.worktree(pinned.repository), tip, set() if pinned.stack.patches else {""})
+    session_folder.keep_checks(project, pinned.stack.folder, opened)
+    return _result(pinned, session_folder.save(opened, session), fresh=True, again=again)
 
 
-def _unworked(opened: sessions.Open, held: Carried) -> None:
-    """Raise ConflictError where somebody worked in the worktree of an edit that did not finish."""
-    tree = opened.worktree(held.repository)
+def _require_no_work(opened: session_folder.SessionFolder, pinned: PinnedStack) -> None:
+    """Raise ConflictError if there is work in the worktree of an unfinished edit."""
+    tree = opened.worktree(pinned.repository)
     if tree.exists() and (tree.head() != opened.session.tip or tree.dirty()):
         raise ConflictError(
             f"the last kz edit did not finish, and there is work in {tree.path}",
@@ -86,48 +88,48 @@ def _unworked(opened: sessions.Open, held: Carried) -> None:
         )
 
 
-def _untouched(held: Carried, opened: sessions.Open) -> bool:
-    """Whether nothing was done in the worktree since the stack was laid out or refreshed, while the stack's files changed."""
-    tree = opened.worktree(held.repository)
+def _untouched(pinned: PinnedStack, opened: session_folder.SessionFolder) -> bool:
+    """Return whether the worktree is as kz left it, while the stack's files changed."""
+    tree = opened.worktree(pinned.repository)
     if not tree.path.exists():
         return True
-    _there(tree)
-    stale = opened.session.digest != held.stack.digest or opened.session.base != held.base
+    _require_worktree(tree)
+    stale = opened.session.digest != pinned.stack.digest or opened.session.base != pinned.base
     return stale and tree.head() == opened.session.tip and not tree.dirty() and not tree.busy()
 
 
-def _shown(held: Carried, opened: sessions.Open, *, fresh: bool, again: bool) -> Editing:
+def _result(pinned: PinnedStack, opened: session_folder.SessionFolder, *, fresh: bool, again: bool) -> EditResult:
     session = opened.session
-    tree = opened.worktree(held.repository)
+    tree = opened.worktree(pinned.repository)
     rows = tree.said("log", "--reverse", "--format=%h %s", "--end-of-options", f"{session.base}..HEAD").splitlines()
-    return Editing(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh, again)
+    return EditResult(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh, again)
 
 
-def refresh(project: Project, line: str, source: str) -> Finished:
-    """Write the worktree's commits as the stack's files. Raises ConflictError where it holds what is no commit yet."""
-    if sessions.unfinished(project, "edit", line, source):
+def refresh(project: Project, line: str, source: str) -> WrittenStack:
+    """Write the worktree's commits as the stack's files. Raises ConflictError for uncommitted changes."""
+    if session_folder.unfinished(project, "edit", line, source):
         raise ConfigError(
             f"there is no complete edit of {source} on {line}: the last kz edit did not finish",
-            hint=f"kz edit {source} --line {line} makes it anew",
+            hint=f"kz edit {source} --line {line} starts it again",
         )
-    opened = sessions.the_one(project, "edit", line, source)
-    held = carried(project, opened.session.line, opened.session.source, new=True)
-    unchanged(held, opened.session)
-    return reading(project, held, lambda c: _refresh(project, c, opened))
+    opened = session_folder.find_session(project, "edit", line, source)
+    pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
+    require_unchanged(pinned, opened.session)
+    return with_files_fetched(project, pinned, lambda c: _refresh(project, c, opened))
 
 
-def _refresh(project: Project, held: Carried, opened: sessions.Open) -> Finished:
-    tree = opened.worktree(held.repository)
-    _settled(tree)
+def _refresh(project: Project, pinned: PinnedStack, opened: session_folder.SessionFolder) -> WrittenStack:
+    tree = opened.worktree(pinned.repository)
+    _require_committed(tree)
     session = replace(opened.session, tip=tree.head())
-    return finish(project, held, sessions.Open(session, opened.folder), keep=True)
+    return write_back(project, pinned, session_folder.SessionFolder(session, opened.folder), keep=True)
 
 
-def _settled(tree: Worktree) -> None:
-    _there(tree)
+def _require_committed(tree: Worktree) -> None:
+    _require_worktree(tree)
     if busy := tree.busy():
         raise ConflictError(
-            f"a {busy} is under way in {tree.path}", hint=f"git {busy} --continue or --abort there first"
+            f"a {busy} is in progress in {tree.path}", hint=f"git {busy} --continue or --abort there first"
         )
     if files := tree.dirty():
         raise ConflictError(
@@ -136,9 +138,9 @@ def _settled(tree: Worktree) -> None:
         )
 
 
-def _there(tree: Worktree) -> None:
+def _require_worktree(tree: Worktree) -> None:
     if not tree.exists():
         raise ConfigError(
             f"the worktree {tree.path} is gone, or its repository in the store",
-            hint="keep what you need of its files, then kz edit --abort, and begin again",
+            hint="keep the files you need, then kz edit --abort, and start again",
         )

@@ -1,4 +1,4 @@
-"""The files of stacks: which there are, and what is in them; `stacks` reads what they say."""
+"""The files of a stack: which there are, and their bytes. `parse` reads what they say."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kz_build.pins.project import Project
 
 
 class StackFiles(NamedTuple):
-    """A stack as bytes: its patches in the order of the series, `checks.yaml` where it has one, `series` itself.
+    """A stack as bytes: its patches in the order of the series, `checks.yaml` if it has one, and `series`.
 
-    `folder` is its path in the project; `digest` covers all of it. A verdict that is remembered for a digest needs no more.
-    `foreign`: a quilt stack that is not ours, with any names, -pN and -R, its patches read and applied as GNU patch does it.
+    `folder` is its path in the project; `digest` covers all files. A verdict cached under a digest requires no more.
+    `foreign`: somebody else's quilt stack, with any names, -pN and -R; its patches are read and applied as GNU patch does.
     """
 
     line: str
@@ -28,27 +28,27 @@ class StackFiles(NamedTuple):
 
 
 def stack_sources(project: Project, line: str) -> tuple[str, ...]:
-    """Names of the sources that have a stack on this line."""
+    """Return the names of the sources that have a stack on this line."""
     own = {p.parent.name for p in (project.root / "patches" / line).glob("*/series")}
     named = {name for name in project.pins.line(line) if project.pins.source(name).options.get("patches")}
     return tuple(sorted(own | named))
 
 
 def read_stack(project: Project, line: str, source: str) -> StackFiles | None:
-    """The files of a source's stack, None where it has none. Raises ConfigError for a series that is wrong."""
+    """Read the files of a source's stack; None if it has none. Raises ConfigError for a wrong series."""
     if source not in project.pins.line(line):
         return None
     folder = project.stack_folder(line, source)
     foreign = bool(project.pins.source(source).options.get("patches"))
-    found = read_files(project.root, line, source, folder, foreign=foreign)
-    if found is None and foreign:
-        hint = f"mend `patches` of {source} in pins.yaml"
+    files = read_files(project.root, line, source, folder, foreign=foreign)
+    if files is None and foreign:
+        hint = f"fix `patches` of {source} in pins.yaml"
         raise ConfigError(f"{source} has no stack in {folder}: there is no file {folder}/series", hint=hint)
-    return found
+    return files
 
 
 def read_files(root: Path, line: str, source: str, folder: str, *, foreign: bool = False) -> StackFiles | None:
-    """The files of a stack in a folder of the project, None where there is no series in it."""
+    """Read the files of a stack in a folder of the project; None if there is no series."""
     path = root / folder
     if not (path / "series").is_file():
         return None
@@ -70,7 +70,7 @@ def _foreign(folder: Path, shown: str) -> list[str]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """A file's bytes, unpacked where quilt unpacks it."""
+    """Return a file's bytes, unpacked as quilt would."""
     data = path.read_bytes()
     if path.suffix in (".gz", ".bz2", ".xz"):
         import importlib
@@ -82,7 +82,7 @@ def _unpacked(path: Path) -> bytes:
 
 
 def stack_digest(files: Mapping[str, bytes]) -> str:
-    """sha256 over a stack's files, by name and content."""
+    """Return the sha256 of a stack's files, by name and content."""
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0".encode())
@@ -101,24 +101,26 @@ def _series(folder: Path, shown: str) -> list[str]:
         if len(words) > 1:
             problems.append(
                 Problem(
-                    f"{shown}/series", number, f"{name}: options ({' '.join(words[1:])}) are not taken; patches are -p1"
+                    f"{shown}/series",
+                    number,
+                    f"{name}: options ({' '.join(words[1:])}) are not supported; patches are -p1",
                 )
             )
         elif "/" in name or name in names:
             problems.append(
                 Problem(
-                    f"{shown}/series", number, f"{name}: {'stands twice' if name in names else 'is not a file name'}"
+                    f"{shown}/series", number, f"{name}: {'appears twice' if name in names else 'is not a file name'}"
                 )
             )
         elif not (folder / name).is_file():
             problems.append(Problem(f"{shown}/series", number, f"{name}: there is no such file"))
         names.append(name)
     left = sorted(p.name for p in folder.glob("*.patch") if p.name not in names)
-    problems += [Problem(f"{shown}/series", 0, f"{name} lies in the folder but is not in the series") for name in left]
+    problems += [Problem(f"{shown}/series", 0, f"{name} is in the folder but not in the series") for name in left]
     if names != sorted(names):
         problems.append(
             Problem(
-                f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` takes"
+                f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` uses"
             )
         )
     if problems:

@@ -1,4 +1,4 @@
-"""Reading stacks: patches and checks. All problems at once, each with file and line."""
+"""A reader of stacks: patches and checks. It reports all problems at once, each with file and line."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ from kz_build.stack.files import StackFiles, read_files
 
 
 def load_stack(root: Path, line: str, source: str, folder: str = "") -> Stack | None:
-    """Read a stack in patches/LINE/SOURCE, or a quilt stack of others in `folder`; None where there is none."""
+    """Read a stack in patches/LINE/SOURCE, or somebody else's quilt stack in `folder`; None if there is none."""
     own = f"patches/{line}/{source}"
-    found = read_files(root, line, source, folder or own, foreign=folder not in ("", own))
-    return parse_stack(found) if found else None
+    files = read_files(root, line, source, folder or own, foreign=folder not in ("", own))
+    return parse_stack(files) if files else None
 
 
-def parse_stack(read: StackFiles) -> Stack:
-    """What the files of a stack say. Raises ConfigError naming file and line."""
+def parse_stack(files: StackFiles) -> Stack:
+    """Parse the files of a stack. Raises ConfigError with file and line."""
     problems: list[Problem] = []
     patches = []
-    for name, parse in _parsers(read):
+    for name, parse in _parsers(files):
         try:
-            patches.append(replace(parse(f"{read.folder}/{name}", read.files[name]), name=name))
+            patches.append(replace(parse(f"{files.folder}/{name}", files.files[name]), name=name))
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(
-            f"the stack {read.folder} cannot be read:",
+            f"the stack {files.folder} cannot be read:",
             tuple(problems),
-            hint="" if read.foreign else "make patch files with `git format-patch --full-index --binary`",
+            hint="" if files.foreign else "make patch files with `git format-patch --full-index --binary`",
         )
     checks: tuple[IntentCheck, ...] = ()
-    if "checks.yaml" in read.files:
-        checks = _checks(read.files["checks.yaml"], f"{read.folder}/checks.yaml", {p.slug for p in patches})
-    return Stack(read.line, read.source, read.folder, tuple(patches), checks, read.digest)
+    if "checks.yaml" in files.files:
+        checks = _checks(files.files["checks.yaml"], f"{files.folder}/checks.yaml", {p.slug for p in patches})
+    return Stack(files.line, files.source, files.folder, tuple(patches), checks, files.digest)
 
 
-def _parsers(read: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Patch]]]:
-    if not read.foreign:
-        yield from ((name, parse_patch) for name in read.patches)
+def _parsers(files: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Patch]]]:
+    if not files.foreign:
+        yield from ((name, parse_patch) for name in files.patches)
         return
     from kz_build.patch.quilt import parse_foreign, read_series
 
-    for entry in read_series(read.files["series"].decode("utf-8", "replace"), f"{read.folder}/series"):
+    for entry in read_series(files.files["series"].decode("utf-8", "replace"), f"{files.folder}/series"):
         yield entry.name, partial(parse_foreign, entry)
 
 
@@ -74,6 +74,9 @@ def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]
     return tuple(
         IntentCheck(slug, kind, file, tuple(fields.items()), where) for slug, kind, file, fields, where in rows
     )
+
+
+"""Return what a cached result depends on beside the file: this code, to the byte."""
 
 
 def _rules() -> bytes:

@@ -1,4 +1,4 @@
-"""A patch over upstream's commits: where it broke, for how long, and by whom."""
+"""A patch over upstream's commits: where it broke, for how long, and who broke it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kz_build.patch.verdict import Judgement, Verdict
 
 @dataclass(frozen=True)
 class Step:
-    """A commit after which a patch has another verdict. `back` when it brings a file back to what it was before."""
+    """A commit after which a patch has another verdict. `back` if it restores an earlier version of a file."""
 
     commit: Commit
     judgement: Judgement
@@ -19,8 +19,8 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Story:
-    """One patch from its pin to `to`: the verdicts at the pin, where the walk starts and where it ends; each change."""
+class PatchHistory:
+    """One patch from its pin to `to`: the verdicts at the pin, at the start of the walk and at its end; each change."""
 
     patch: str
     pin: Judgement
@@ -31,46 +31,46 @@ class Story:
     @property
     def broke(self) -> Step | None:
         """The first commit that broke the patch while it held."""
-        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
-        return next((s for s, before in zip(self.steps, held, strict=False) if before and not s.judgement.holds), None)
+        holds = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        return next((s for s, before in zip(self.steps, holds, strict=False) if before and not s.judgement.holds), None)
 
     @property
     def taken(self) -> Step | None:
-        """The first commit that took lines which the patch stands on."""
+        """The first commit that removed lines which the patch requires."""
         lost = [_lost(self.start), *(_lost(s.judgement) for s in self.steps)]
         return next((s for s, before in zip(self.steps, lost, strict=False) if _lost(s.judgement) and not before), None)
 
     @property
     def since(self) -> Step | None:
-        """The commit since which the patch has not held to the end of the walk; None where it holds, or never held."""
-        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
-        if held[-1] or True not in held:
+        """The commit since which the patch has not held, to the end of the walk; None if it holds, or never held."""
+        holds = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        if holds[-1] or True not in holds:
             return None
-        return self.steps[len(held) - 1 - held[::-1].index(True)]
+        return self.steps[len(holds) - 1 - holds[::-1].index(True)]
 
     @property
     def upstreamed(self) -> Step | None:
-        """The commit since which upstream has had what the patch changes, to the end of the walk; None where it has not."""
-        found = None
+        """The commit since which upstream has had the patch's change, to the end of the walk; None if it has not."""
+        since = None
         for step in reversed(self.steps):
             if step.judgement.verdict is not Verdict.UPSTREAMED:
                 break
-            found = step
-        return found
+            since = step
+        return since
 
     @property
     def flaps(self) -> int:
-        """How often the patch held again after it had not."""
-        held = [self.start.holds, *(s.judgement.holds for s in self.steps)]
-        return sum(not a and b for a, b in zip(held, held[1:], strict=False))
+        """How often the patch held again after it had failed."""
+        holds = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        return sum(not a and b for a, b in zip(holds, holds[1:], strict=False))
 
 
 def _lost(judgement: Judgement) -> bool:
     return judgement.verdict.rank >= Verdict.CONTENT.rank
 
 
-def fold(start: State, commits: Sequence[Commit]) -> list[State]:
-    """The state after each commit."""
+def states_after(start: State, commits: Sequence[Commit]) -> list[State]:
+    """Return the state after each commit."""
     state = dict(start)
     states: list[State] = []
     for commit in commits:
@@ -81,14 +81,14 @@ def fold(start: State, commits: Sequence[Commit]) -> list[State]:
     return states
 
 
-def stories(
+def patch_histories(
     pin: Sequence[Judgement],
     start: Sequence[Judgement],
     commits: Sequence[Commit],
     judged: Sequence[Sequence[Judgement]],
-) -> tuple[Story, ...]:
-    """One story a patch, from the judgements after each commit."""
-    found = []
+) -> tuple[PatchHistory, ...]:
+    """Return one history per patch, from the judgements after each commit."""
+    histories = []
     for i, first in enumerate(start):
         before, steps = first, []
         seen: set[tuple[str, str]] = set()
@@ -98,12 +98,12 @@ def stories(
             if _differs(before, row[i]):
                 steps.append(Step(commit, row[i], back))
             before = row[i]
-        found.append(Story(first.patch, pin[i], first, tuple(steps), before))
-    return tuple(found)
+        histories.append(PatchHistory(first.patch, pin[i], first, tuple(steps), before))
+    return tuple(histories)
 
 
 def _differs(a: Judgement, b: Judgement) -> bool:
-    """Drift is no news: an offset counts as clean."""
+    """Return whether the verdict changed; an offset counts as clean."""
     return (a.verdict, a.intents) != (b.verdict, b.intents) and not (
         a.holds and b.holds and Verdict.UPSTREAMED not in (a.verdict, b.verdict)
     )

@@ -1,4 +1,4 @@
-"""A stack and the upstream that it stands on: what every verb about patches begins with."""
+"""A stack and its pinned upstream: the start of every verb about patches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kz_build.core.errors import ConfigError
+from kz_build.core.errors import ConfigError, LockError
 from kz_build.git import repository as git
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.pins.pins import Source
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Held(NamedTuple):
+class _PinnedStackFields(NamedTuple):
     files: StackFiles
     source: Source
     version: str
@@ -29,26 +29,28 @@ class _Held(NamedTuple):
     locked: str | None
 
 
-class Carried(_Held):
-    """A stack, its source and the commit it is pinned to ('' where only a fetch will tell).
+class PinnedStack(_PinnedStackFields):
+    """A stack, its source and the commit it is pinned to ('' if only a fetch can tell).
 
-    `locked` is the tree that pins.lock has for the stack, None where an override makes it one that no lock knows.
+    `locked` is the tree that pins.lock has for the stack, None if an override makes it one that no lock knows.
     """
 
     @cached_property
     def stack(self) -> Stack:
-        """The stack as its files say it. Raises ConfigError naming file and line."""
+        """The stack, parsed. Raises ConfigError with file and line."""
         from kz_build.stack.parse import (
-            parse_stack,  # with the patch engine 10 ms; what is remembered needs neither
+            parse_stack,  # with the patch engine 10 ms; cached verdicts need neither
         )
 
         return parse_stack(self.files)
 
 
-def carried(project: Project, line: str, name: str, *, new: bool = False, watch: Watch | None = None) -> Carried:
-    """The stack of a source on a line, with `new` an empty one where there is none.
+def pinned_stack(
+    project: Project, line: str, name: str, *, new: bool = False, watch: Watch | None = None
+) -> PinnedStack:
+    """Return the stack of a source on a line, with `new` an empty one if there is none.
 
-    Raises ConfigError where there is none, LockError where the pin is not locked.
+    Raises ConfigError if there is none, LockError if the pin is not locked.
     """
     files = read_stack(project, line, name)
     if files is None and new:
@@ -58,7 +60,9 @@ def carried(project: Project, line: str, name: str, *, new: bool = False, watch:
             )
         files = StackFiles(line, name, f"patches/{line}/{name}", (), {}, "")
     if files is None:
-        raise ConfigError(f"{name} has no stack on line {line}", hint=f"patches/{line}/{name}/series would be it")
+        raise ConfigError(
+            f"{name} has no stack on line {line}", hint=f"a stack has a file patches/{line}/{name}/series"
+        )
     overridden = project.pins.overridden(line, name)
     entry: Any = project.lock.entry(line, name) if overridden else project.locked(line, name)
     source = project.pins.source(name)
@@ -66,46 +70,49 @@ def carried(project: Project, line: str, name: str, *, new: bool = False, watch:
     path = git.repository_path(project.store, source.name, url) if url else git.contents_path(project.store)
     base = "" if overridden else str(entry.get("commit") or "")
     locked = str(((entry or {}).get("patched") or {}).get("tree") or "")
-    return Carried(files, source, project.pins.line(line)[name], git.Repository(path, watch, url), base, locked)
+    return PinnedStack(files, source, project.pins.line(line)[name], git.Repository(path, watch, url), base, locked)
 
 
-def chosen(held: Carried, name: str) -> int:
-    """Place in the stack, from 0, of the patch that a person means by its file, number, name or subject. Raises ConfigError."""
-    patches = held.stack.patches
+def patch_number(pinned: PinnedStack, name: str) -> int:
+    """Return the place in the stack, from 0, of the patch with this file, number, name or subject. Raises ConfigError."""
+    patches = pinned.stack.patches
     for i, p in enumerate(patches):
         if name in (p.name, p.name.removesuffix(".patch"), p.slug, p.subject, p.name.split("-", 1)[0], str(i + 1)):
             return i
     raise ConfigError(
-        f"{held.stack.folder} has no patch {name!r}", hint="there are: " + ", ".join(p.name for p in patches)
+        f"{pinned.stack.folder} has no patch {name!r}", hint="there are: " + ", ".join(p.name for p in patches)
     )
 
 
-def reading(project: Project, held: Carried, do: Callable[[Carried], T]) -> T:
-    """Do something that reads the pinned files; what is not here yet of them is fetched first, and only then."""
+def with_files_fetched(project: Project, pinned: PinnedStack, do: Callable[[PinnedStack], T]) -> T:
+    """Call `do`, which reads the pinned files; fetch what is missing and call it again only if it fails for that."""
     try:
-        if held.base and held.repository.exists():
-            return do(held)
+        if pinned.base and pinned.repository.exists():
+            return do(pinned)
     except ObjectsMissing:
         pass
-    return do(_fetched(project, held))
+    return do(_fetch(project, pinned))
 
 
-def _fetched(project: Project, held: Carried) -> Carried:
+def _fetch(project: Project, pinned: PinnedStack) -> PinnedStack:
     from kz_build.core.progress import quiet
     from kz_build.sources import clones, fetch, store
     from kz_build.sources.request import Request
 
-    name = held.source.name
-    request = Request(held.stack.line, (name,), paths={name: held.stack.touched}, watch=held.repository.watch or quiet)
-    found = fetch.fetch(project, request)[0]
-    if found.kind in ("git", "folder"):
-        at = found.trees[0]
+    name = pinned.source.name
+    request = Request(
+        pinned.stack.line, (name,), paths={name: pinned.stack.touched}, watch=pinned.repository.watch or quiet
+    )
+    fetched = fetch.fetch(project, request)[0]
+    if fetched.kind in ("git", "folder"):
+        at = fetched.trees[0]
     else:
-        assert found.file is not None
-        content = store.wheel_files(found.file)
-        at = clones.import_files(project.store, "", content, found.identity, held.repository.watch)
-    return held._replace(
-        repository=git.Repository(at.repository, held.repository.watch),
+        if fetched.file is None:
+            raise LockError(f"{name} is a {fetched.kind}, and no file of it was fetched")
+        content = store.wheel_files(fetched.file)
+        at = clones.import_files(project.store, "", content, fetched.identity, pinned.repository.watch)
+    return pinned._replace(
+        repository=git.Repository(at.repository, pinned.repository.watch),
         base=at.commit,
-        locked=None if found.note else held.locked,
+        locked=None if fetched.note else pinned.locked,
     )

@@ -1,4 +1,4 @@
-"""lock: resolve pins to facts. The only stage that resolves; what it cannot reach stays as it was and is named."""
+"""lock: resolve pins to facts. The only stage that resolves; what it cannot reach keeps its facts and is named."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class _Pin:
-    """A pin to resolve. `was` is the lock's entry of its source, also where that is of another version."""
+    """A pin to resolve. `was` is the lock's entry of its source, even of another version."""
 
     project: Project
     line: str
@@ -65,7 +65,7 @@ class _Pin:
 
     @cached_property
     def entry(self) -> dict[str, Any]:
-        """What the pins alone say: the beginning of the entry."""
+        """The start of the entry: what the pins alone say."""
         entry = {"kind": self.source.kind, "version": self.version}
         if index := self.source.options.get("index"):
             entry["index"] = index  # another index may have another file of that name
@@ -77,7 +77,7 @@ class _Pin:
 
     @cached_property
     def old(self) -> Mapping[str, Any]:
-        """The lock's entry where it is of this very pin, else {}."""
+        """The lock's entry if it is for this very pin, else {}."""
         if any(self.was.get(key) != self.entry.get(key) for key in ("kind", "version", "index", "url")):
             return {}
         if file := self.was.get("file"):
@@ -87,7 +87,7 @@ class _Pin:
         return self.was
 
     def note(self, what: str, error: KzError, then: str, url: str = "") -> None:
-        """Say what could not be reached, why, and what becomes of it in the lock."""
+        """Note what could not be reached, why, and what the lock says about it now."""
         rows = str(error).splitlines()
         fatal = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), "")
         why = fatal or (rows[0] if len(rows) == 1 else f"{rows[0]}: {rows[-1].strip()}")
@@ -96,9 +96,9 @@ class _Pin:
 
 
 def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch: Watch) -> Resolved:
-    """Resolve every source of these lines. `trust` names those to download and take the digest of, whatever the lock says.
+    """Resolve every source of these lines. `trust` names those to download and hash, whatever the lock says.
 
-    What cannot be reached keeps the facts that the lock has of the same commit, file or address.
+    What cannot be reached keeps the lock's facts of the same commit, file or address.
     """
     notes: list[str] = []
     known = {source for line in lines for source in project.pins.line(line)}
@@ -113,7 +113,7 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch
         for name in project.pins.line(line):
             was, source = project.lock.entry(line, name) or {}, project.pins.source(name)
             new[line][name] = _resolve(_Pin(project, line, source, was, name in trust, watch, notes))
-    # What upstream says is held to the same form as what a file says.
+    # What upstream says must have the same form as what a file says.
     return Resolved(parse_lock(Lock(new).text().encode(), "the new pins.lock"), tuple(notes))
 
 
@@ -123,7 +123,7 @@ def _resolve(pin: _Pin) -> dict[str, Any]:
         if kind == "image":
             known = None if pin.trusted else pin.old.get("digest")
             return {**pin.entry, "digest": known or _digest(pin.source, pin.version)}
-        return _stacked(pin, _git(pin) if kind == "git" else _file(pin))
+        return _with_stack(pin, _git(pin) if kind == "git" else _file(pin))
     except (CommandError, MissingError) as error:
         if isinstance(error, MissingError) and kind != "image":
             raise
@@ -142,31 +142,31 @@ def _git(pin: _Pin) -> dict[str, Any]:
     project, source = pin.project, pin.source
     url, what = project.git_url(source), f"{pin.name} {pin.version}"
     wanted = source.list("submodules")
-    silent: CommandError | None = None
+    unreachable: CommandError | None = None
     try:
         commit = remote.resolve(url, pin.version)
     except CommandError as error:
         if not pin.old.get("commit"):
             raise
-        commit, silent = str(pin.old["commit"]), error
+        commit, unreachable = str(pin.old["commit"]), error
     try:
         repo = clones.fetch_commit(project.store, source.name, url, commit, pin.version, history=True, watch=pin.watch)
-        found = clones.links(project.store, repo, commit, wanted) if wanted else []
+        links = clones.links(project.store, repo, commit, wanted) if wanted else []
     except CommandError as error:
         if pin.was.get("commit") != commit:
             raise
         pin.note(what, error, _KEPT, url)
         return {**pin.was, **pin.entry}
-    if silent:
-        pin.note(what, silent, "its commit is as pins.lock has it", url)
-    for path in set(wanted) - {path for path, _, _ in found}:
+    if unreachable:
+        pin.note(what, unreachable, "its commit is as pins.lock has it", url)
+    for path in set(wanted) - {path for path, _, _ in links}:
         raise ConfigError(f"{what} has no submodule {path}", hint="correct `submodules` of the source in pins.yaml")
-    submodules = dict(_submodules(pin, found, ""))
+    submodules = dict(_submodules(pin, links, ""))
     return {**pin.entry, "commit": commit, "tree": repo.tree_id(commit), "submodules": submodules}
 
 
 def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(path, facts) of these submodules and of all that is nested in them."""
+    """Yield (path, facts) of these submodules and of all that are nested in them."""
     store, exclude = pin.project.store, pin.source.list("exclude")
     for path, url, commit in links:
         full = f"{prefix}{path}"
@@ -181,8 +181,8 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
             known = _known(pin.was, full, commit)
             own = known.pop(full, {})
             facts |= {key: own[key] for key in ("tree", "nested") if own.get(key) is not None}
-            told = "its tree and nested submodules are left unknown" if facts["nested"] is None else _KEPT
-            pin.note(f"{pin.name}/{full} {commit[:10]}", error, told, url)
+            consequence = "its tree and nested submodules are left unknown" if facts["nested"] is None else _KEPT
+            pin.note(f"{pin.name}/{full} {commit[:10]}", error, consequence, url)
             yield full, facts
             yield from ((below, entry) for below, entry in known.items() if not excluded(below, exclude))
             continue
@@ -191,7 +191,7 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
 
 
 def _known(entry: Mapping[str, Any], path: str, commit: str) -> dict[str, dict[str, Any]]:
-    """What an entry of the lock has of the submodule at a path and of those nested in it; {} where it is of another commit."""
+    """Return what a lock entry says of the submodule at a path and those nested in it; {} if it is of another commit."""
     known: Mapping[str, dict[str, Any]] = entry.get("submodules") or {}
     if known.get(path, {}).get("commit") != commit:
         return {}
@@ -201,15 +201,15 @@ def _known(entry: Mapping[str, Any], path: str, commit: str) -> dict[str, dict[s
 def submodules_at(
     project: Project, source: Source, repository: git.Repository, commit: str, old: dict[str, Any]
 ) -> dict[str, Any]:
-    """The wanted submodules of a commit without asking their own upstreams: what the lock knows of the same commits is
+    """Return the wanted submodules of a commit without a request to their upstreams: facts of the same commits are
     kept, the rest is null until `kz lock --write`."""
-    found: dict[str, Any] = {}
+    submodules: dict[str, Any] = {}
     wanted = source.list("submodules")
     for path, url, link in clones.links(project.store, repository, commit, wanted) if wanted else ():
         if excluded(path, source.list("exclude")):
             continue
-        found |= _known(old, path, link) or {path: {"url": url, "commit": link, "tree": None, "nested": None}}
-    return found
+        submodules |= _known(old, path, link) or {path: {"url": url, "commit": link, "tree": None, "nested": None}}
+    return submodules
 
 
 def _file(pin: _Pin) -> dict[str, Any]:
@@ -222,21 +222,21 @@ def _file(pin: _Pin) -> dict[str, Any]:
         digest = fetch.download(project, pin.line, source, pin.watch)
         return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
     if old.get("sha256") and not pin.trusted:
-        return _licensed(pin, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]})
+        return _with_licence(pin, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]})
     index = index_url(source.options["index"])
     wheel = http.find_wheel(index, source.location, pin.version, source.options["tag"])
     if wrong := bad_file_name(wheel.name):
-        raise LockError(f"{index} has a wheel of {pin.name} of the name {wheel.name!r}, and it {wrong}")
+        raise LockError(f"{index} has a wheel of {pin.name} named {wheel.name!r}, which {wrong}")
     if wheel.sha256 and not pin.trusted:
         size = wheel.size or http.size(wheel.url)
-        return _licensed(pin, {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": size})
+        return _with_licence(pin, {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": size})
     digest = fetch.download(project, pin.line, source, pin.watch)
     size = store.stored_file(project.store, digest).stat().st_size
-    return _licensed(pin, {**entry, "file": wheel.name, "sha256": digest, "size": size})
+    return _with_licence(pin, {**entry, "file": wheel.name, "sha256": digest, "size": size})
 
 
-def _licensed(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
-    """Add the digest of the licence that users accept; null where neither the wheel nor an old lock can tell."""
+def _with_licence(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
+    """Add the digest of the licence that users accept; null if neither the wheel nor an old lock has it."""
     if not (name := pin.source.options["licence"]):
         return entry
     wheel = store.stored_file(pin.project.store, entry["sha256"])
@@ -244,8 +244,8 @@ def _licensed(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "licence": licence.digest(wheel, name) if wheel.exists() else known}
 
 
-def _stacked(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
-    """Add what the stack gives on this source."""
+def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
+    """Add the commit and tree that the stack produces on this source."""
     entry = {key: value for key, value in entry.items() if key != "patched"}
     files = read_stack(pin.project, pin.line, pin.name)
     if files is None:
@@ -254,7 +254,7 @@ def _stacked(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
     try:
         base = _base_of_git(pin, entry, stack) if pin.source.kind == "git" else _base_of_wheel(pin, entry)
     except CommandError as error:
-        return {**entry, **_as_it_was(pin, entry, stack, error)}
+        return {**entry, **_kept_facts(pin, entry, stack, error)}
     if pin.source.kind == "wheel":
         entry |= {"commit": base.commit, "tree": base.tree}
     tree, problems = apply_to(git.Repository(base.repository), base.commit, stack, "")
@@ -281,8 +281,8 @@ def _base_of_wheel(pin: _Pin, entry: Mapping[str, Any]) -> TreeAt:
     return clones.import_files(root, "", store.wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
 
 
-def _as_it_was(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: CommandError) -> dict[str, Any]:
-    """What the lock knows of the same stack on the same source, where that cannot be read here."""
+def _kept_facts(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: CommandError) -> dict[str, Any]:
+    """Return what the lock knows of the same stack on the same source, which cannot be read here."""
     what, identity = f"the stack of {pin.name}", "commit" if pin.source.kind == "git" else "sha256"
     kept: dict[str, Any] = {}
     if pin.was.get(identity) == entry[identity]:
@@ -291,14 +291,12 @@ def _as_it_was(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: Command
     if patched and _applied_another(pin, patched["commit"], kept["commit"], stack):
         del kept["patched"]
         patched = None
-    pin.note(
-        what, error, "the tree that it gives is kept, and not proved" if patched else "what it gives is left unknown"
-    )
+    pin.note(what, error, "the tree of the result is kept, and not proved" if patched else "its result is left unknown")
     return kept
 
 
 def _applied_another(pin: _Pin, commit: str, base: str, stack: Stack) -> bool:
-    """Whether a commit of the lock is known to be what another stack gave: this store has it under another digest."""
+    """Return whether a locked commit is known to come from another stack: this store has it under another digest."""
     if (commit == base) != (not stack.patches):
         return True
     path = git.contents_path(pin.project.store)

@@ -1,4 +1,4 @@
-"""A stack on its way to another base: what is left to pick, and where it stops. Kept as one JSON file."""
+"""A stack on its way to another base: what is left to pick, and where it stopped. Stored as one JSON file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kz_build.pins.pins import NAME
 class Dropped(NamedTuple):
     """A patch that was left out because upstream has it: in which lines, `path:first-last`, and since which commit.
 
-    `commit` is its id and `title` how it is shown; '' where it is not known.
+    `commit` is the id and `title` the displayed form; '' if not known.
     """
 
     patch: str
@@ -28,11 +28,11 @@ class Dropped(NamedTuple):
 class Session:
     """What `rebase`, `edit`, `import-pr` and `upstream` remember between two commands.
 
-    `into` is the line that is written at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is
-    the stack as it was when this began, by the `digest` of its files. `old_base` and `old_tip` hold the commits to pick,
-    `todo` those that are left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit when it was begun.
-    `tip` is how far it came. `keep` are the commits to apply although upstream has what they change. `patch` is the one that
-    `upstream` prepares. `notes` say what happened on the way, `dropped` what upstream has.
+    `into` is the line to write at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is the
+    stack at the start, by the `digest` of its files. `old_base` and `old_tip` are the ends of the commits to pick,
+    `todo` those left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit before it.
+    `tip` is the last commit made. `keep` are the commits to apply even if upstream has their change. `patch` is the one that
+    `upstream` prepares. `notes` say what happened on the way, `dropped` which patches upstream has.
     """
 
     verb: str
@@ -56,12 +56,12 @@ class Session:
     dropped: tuple[Dropped, ...] = ()
 
     def text(self) -> bytes:
-        """As a file."""
+        """Encode as the content of its file."""
         return json.dumps(asdict(self), indent=1).encode() + b"\n"
 
 
 def parse_session(data: bytes, name: str) -> Session:
-    """Read what `text` wrote, from the file `name`. Raises ConfigError where it cannot be that."""
+    """Read what `text` wrote, from the file `name`. Raises ConfigError for anything else."""
     try:
         fields: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(data).items()
@@ -73,12 +73,12 @@ def parse_session(data: bytes, name: str) -> Session:
     except (ValueError, TypeError, AttributeError) as error:
         wrong = str(error)
     if wrong:
-        raise ConfigError(f"{name} was not written by kz: {wrong}", hint="remove its folder, and begin again")
+        raise ConfigError(f"{name} was not written by kz: {wrong}", hint="remove its folder, and start again")
     return session
 
 
 def _wrong(session: Session) -> str:
-    """What is wrong with a session, '' where nothing is: what it names goes to git, and into pins and lock."""
+    """Return what is wrong with a session, '' for nothing: what it names goes to git, and into pins and lock."""
     for name in ("line", "source", "into"):
         if not re.fullmatch(NAME, getattr(session, name)):
             return f"`{name}` is not a name"

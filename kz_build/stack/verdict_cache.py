@@ -1,4 +1,4 @@
-"""Judging a stack on many states of its files; verdicts are remembered by content, whatever commit brought it."""
+"""Verdicts on a stack for many states of its files, cached by content, whatever commit has it."""
 
 from __future__ import annotations
 
@@ -13,81 +13,88 @@ from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import Objects, ObjectsMissing
 from kz_build.patch.verdict import Judgement, Verdict
-from kz_build.stack.pinned import Carried
+from kz_build.stack.pinned import PinnedStack
 
 if TYPE_CHECKING:
     from kz_build.git.object_types import Blob, State
     from kz_build.patch.judge import Memo
 
-RULES = "6"
-"""Part of the name of every remembered verdict: a change of the rules that could change one must change it."""
+CACHE_EPOCH = "7"
+"""Part of the name of every cached verdict: change it with any rule that could change a verdict."""
 
 Row = tuple[Judgement, ...]
 
 
-def judged_at(
-    held: Carried, store: Path, objects: Objects, commits: Sequence[str], told: Callable[[str, Row], Row]
+def judge_commits(
+    pinned: PinnedStack, store: Path, objects: Objects, commits: Sequence[str], complete: Callable[[str, Row], Row]
 ) -> list[Row]:
     """Judge the whole stack on each commit. A commit does not change: one that was judged before is not even read.
 
-    `told` completes a commit's new row with what its content alone does not say; that is remembered with it.
+    `told` completes a commit's new row with what its content alone does not say; that is cached with it.
     """
-    memory = _Memory(store, held)
-    new = [commit for commit in dict.fromkeys(commits) if commit not in memory]
+    cache = _Cache(store, pinned)
+    new = [commit for commit in dict.fromkeys(commits) if commit not in cache]
     if new:
-        states = trees.read_ids(objects, new, held.stack.touched)
-        _learn(memory, held, objects, states, lambda oid: None)
+        states = trees.read_ids(objects, new, pinned.stack.touched)
+        _learn(cache, pinned, objects, states, lambda oid: None)
         for commit, state in zip(new, states, strict=True):
-            memory.rows[commit] = told(commit, memory[_key(state)])
-        memory.write()
-    return [memory[commit] for commit in commits]
+            cache.rows[commit] = complete(commit, cache[_key(state)])
+        cache.write()
+    return [cache[commit] for commit in commits]
 
 
-def judged(
-    held: Carried,
+def judge_states(
+    pinned: PinnedStack,
     store: Path,
     objects: Objects,
     states: Sequence[State],
-    made: Callable[[str], bytes | None] = lambda oid: None,
+    merged_content: Callable[[str], bytes | None] = lambda oid: None,
 ) -> list[Row]:
-    """Judge the whole stack on each state. Absent blobs are fetched in one request; known states read none.
+    """Judge the whole stack on each state. Absent blobs are fetched in one request; cached states read none.
 
-    `made` gives the content of a blob that no commit has, by id.
+    `made` returns the content of a blob that no commit has, by id.
     """
-    memory = _Memory(store, held)
-    if _learn(memory, held, objects, states, made):
-        memory.write()
-    return [memory[_key(state)] for state in states]
+    cache = _Cache(store, pinned)
+    if _learn(cache, pinned, objects, states, merged_content):
+        cache.write()
+    return [cache[_key(state)] for state in states]
 
 
 def _learn(
-    memory: _Memory, held: Carried, objects: Objects, states: Sequence[State], made: Callable[[str], bytes | None]
+    cache: _Cache,
+    pinned: PinnedStack,
+    objects: Objects,
+    states: Sequence[State],
+    merged_content: Callable[[str], bytes | None],
 ) -> bool:
-    """Judge what is not remembered yet; gives whether there was any."""
-    unknown = {key: state for state in states if (key := _key(state)) not in memory}
+    """Judge what is not cached yet; return whether there was any."""
+    unknown = {key: state for state in states if (key := _key(state)) not in cache}
     if not unknown:
         return False
     from kz_build.git.blobs import merge_files
     from kz_build.git.object_types import Blob
     from kz_build.patch.judge import images, judge_without_merges, with_merges
 
-    paths = held.stack.touched
-    origin = trees.read_ids(objects, [held.base], paths)[0]
+    paths = pinned.stack.touched
+    origin = trees.read_ids(objects, [pinned.base], paths)[0]
     wanted = {at[1] for state in (origin, *unknown.values()) for at in state.values() if at}
-    own = {oid: data for oid in wanted if (data := made(oid)) is not None}
-    contents = {**read_blobs(held.repository, objects, wanted - set(own)), **own}
+    merged = {oid: data for oid in wanted if (data := merged_content(oid)) is not None}
+    blob_data = {**read_blobs(pinned.repository, objects, wanted - set(merged)), **merged}
     blobs: dict[trees.At, Blob] = {}
-    seen: Memo = {}
+    memo: Memo = {}
 
     def reader(state: State) -> Mapping[str, Blob | None]:
-        blobs.update({at: Blob(at[0], contents[at[1]]) for at in state.values() if at and at not in blobs})
+        blobs.update({at: Blob(at[0], blob_data[at[1]]) for at in state.values() if at and at not in blobs})
         return {path: blobs[at] if at else None for path, at in state.items()}
 
-    pinned = images(held.stack.patches, reader(origin).get)
-    rows = {key: judge_without_merges(held.stack, reader(state).get, pinned, seen) for key, state in unknown.items()}
+    pinned_images = images(pinned.stack.patches, reader(origin).get)
+    rows = {
+        key: judge_without_merges(pinned.stack, reader(state).get, pinned_images, memo)
+        for key, state in unknown.items()
+    }
     parts = list({three for row in rows.values() for _, merges in row for _, three in merges})
-    merged = dict(zip(parts, merge_files(parts), strict=True))
-    memory.rows.update({key: with_merges(row, lambda *three: merged[three]) for key, row in rows.items()})
+    results = dict(zip(parts, merge_files(parts), strict=True))
+    cache.rows.update({key: with_merges(row, lambda *three: results[three]) for key, row in rows.items()})
     return True
 
 
@@ -97,7 +104,7 @@ def _key(state: State) -> str:
 
 
 def read_blobs(repository: git.Repository, objects: Objects, ids: Collection[str]) -> dict[str, bytes]:
-    """Contents of blobs; those that the clone lacks are fetched in one request."""
+    """Return the contents of blobs; those that the clone lacks are fetched in one request."""
     wanted = sorted(ids)
     try:
         return {oid: objects.content(oid) for oid in wanted}
@@ -107,14 +114,14 @@ def read_blobs(repository: git.Repository, objects: Objects, ids: Collection[str
             return {oid: again.content(oid) for oid in wanted}
 
 
-class _Memory:
-    """What was judged before of one stack on one base: a row by its state's key, or by the id of a commit.
+class _Cache:
+    """The cached verdicts of one stack on one base: a row by its state's key, or by a commit's id.
 
-    Thousands of rows have few different judgements; those are kept once, and made again only for rows one asks for.
+    Thousands of rows have few different judgements; each is stored once, and decoded only for rows that are asked for.
     """
 
-    def __init__(self, store: Path, held: Carried) -> None:
-        self.file = store / "verdicts" / f"{RULES}-{held.base[:16]}-{held.files.digest[:32]}.json"
+    def __init__(self, store: Path, pinned: PinnedStack) -> None:
+        self.file = store / "verdicts" / f"{CACHE_EPOCH}-{pinned.base[:16]}-{pinned.files.digest[:32]}.json"
         try:
             kept = json.loads(self.file.read_bytes())
             self.judgements, self.numbers = kept["judgements"], kept["rows"]
@@ -131,7 +138,7 @@ class _Memory:
         return self.rows[key]
 
     def write(self) -> None:
-        """Keep all rows, the old ones too."""
+        """Write all rows, the old ones too."""
         places: dict[Judgement, int] = {}
         rows = {
             key: [places.setdefault(judgement, len(places)) for judgement in self[key]]

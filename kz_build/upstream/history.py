@@ -10,9 +10,9 @@ from kz_build.git import refs
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
 from kz_build.stack.files import stack_sources
-from kz_build.stack.patch_history import Story
-from kz_build.stack.pinned import Carried, carried, reading
-from kz_build.stack.walk import History, walked
+from kz_build.stack.patch_history import PatchHistory
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.stack_history import StackHistory, judge_history
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 def history(
     project: Project, line: str, to: str = "main", *, fetch: bool = False, watch: Watch | None = None
-) -> tuple[History, ...]:
-    """The history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError where there is none."""
+) -> tuple[StackHistory, ...]:
+    """Return the history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError if there is none."""
     project.pins.line(line)
-    found = []
+    histories = []
     for name in stack_sources(project, line):
-        held = carried(project, line, name, watch=watch)
-        if held.source.kind == "git":
-            if fetch and held.repository.exists():
-                refs.fetch_names(held.repository)
-            found.append(reading(project, held, lambda c: walked(project, c, to)))
-    if not found:
+        pinned = pinned_stack(project, line, name, watch=watch)
+        if pinned.source.kind == "git":
+            if fetch and pinned.repository.exists():
+                refs.fetch_names(pinned.repository)
+            histories.append(with_files_fetched(project, pinned, lambda c: judge_history(project, c, to)))
+    if not histories:
         raise ConfigError(f"line {line} has no stack on a git source", hint="a wheel has versions, but no commits")
-    return tuple(found)
+    return tuple(histories)
 
 
-def why(project: Project, found: History, watch: Watch | None = None) -> dict[tuple[str, str], str]:
-    """(patch, commit) -> upstream's diff of just the lines that the patch stands on, for each step that broke one."""
-    held = carried(project, found.line, found.source, watch=watch)
-    return reading(project, held, lambda c: _why(c, found.stories))
+def why(project: Project, history: StackHistory, watch: Watch | None = None) -> dict[tuple[str, str], str]:
+    """Return (patch, commit) -> upstream's diff of just the lines that the patch requires, for each step that broke one."""
+    pinned = pinned_stack(project, history.line, history.source, watch=watch)
+    return with_files_fetched(project, pinned, lambda c: _why(c, history.patches))
 
 
-def _why(held: Carried, told: Sequence[Story]) -> dict[tuple[str, str], str]:
-    patches = {p.name: p for p in held.stack.patches}
+def _why(pinned: PinnedStack, histories: Sequence[PatchHistory]) -> dict[tuple[str, str], str]:
+    patches = {p.name: p for p in pinned.stack.patches}
     return {
-        (story.patch, step.commit.id): text
-        for story in told
-        for step in story.steps
-        if not step.judgement.holds and (text := lines_changed(held, patches[story.patch], step.commit))
+        (history.patch, step.commit.id): text
+        for history in histories
+        for step in history.steps
+        if not step.judgement.holds and (text := lines_changed(pinned, patches[history.patch], step.commit))
     }

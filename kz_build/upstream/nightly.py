@@ -1,4 +1,4 @@
-"""nightly: the newest line against upstream's branch, in one issue that is its own memory."""
+"""nightly: the newest line against upstream's branch, in one issue that stores the last result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.core import github
 from kz_build.core.env import variable
@@ -15,31 +15,35 @@ from kz_build.core.github_types import Issue
 from kz_build.git import refs
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
-from kz_build.stack.patch_history import Story
-from kz_build.stack.pinned import carried, reading
-from kz_build.stack.walk import History, walked
+from kz_build.stack.patch_history import PatchHistory
+from kz_build.stack.pinned import pinned_stack, with_files_fetched
+from kz_build.stack.stack_history import StackHistory, judge_history
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from kz_build.core.progress import Watch
+    from kz_build.stack.pinned import PinnedStack
+
+    Body = Callable[[StackHistory, Sequence[PatchHistory], Sequence[str]], str]
 
 _BROKEN = re.compile(r"<!-- kz-broken: (\{.*\}) -->")
 
 
 @dataclass(frozen=True)
 class Nightly:
-    """What was found, and what was done about it: `did` is opened, updated or nothing; `news` the patches that newly broke."""
+    """The result, and what was done about it: `did` is opened, updated or nothing; `news` the patches that newly broke."""
 
-    history: History
-    news: tuple[Story, ...]
+    history: StackHistory
+    news: tuple[PatchHistory, ...]
     healed: tuple[str, ...]
     did: str
     url: str
 
 
-def nightly(project: Project, body: Any, watch: Watch | None = None) -> Nightly:
-    """Walk the newest line with a stack on a git source to upstream's branch, and write the issue of GITHUB_REPOSITORY where
-    something is new. `body(history, news, healed)` gives its text.
-    """
+def nightly(project: Project, body: Body, watch: Watch | None = None) -> Nightly:
+    """Judge the newest line with a stack on a git source up to upstream's branch; write the issue of GITHUB_REPOSITORY if
+    something is new. `body(history, news, healed)` returns its text."""
     slug = variable("GITHUB_REPOSITORY")
     if not slug:
         missing = Missing(
@@ -47,29 +51,29 @@ def nightly(project: Project, body: Any, watch: Watch | None = None) -> Nightly:
         )
         raise MissingError((missing,))
     line, name = _newest(project)
-    held = carried(project, line, name, watch=watch)
+    pinned = pinned_stack(project, line, name, watch=watch)
 
-    def walk(c: Any) -> History:
-        refs.fetch_names(c.repository)
-        return walked(project, c, refs.trunk(c.repository))
+    def walk(pinned: PinnedStack) -> StackHistory:
+        refs.fetch_names(pinned.repository)
+        return judge_history(project, pinned, refs.trunk(pinned.repository))
 
-    found = reading(project, held, walk)
+    history = with_files_fetched(project, pinned, walk)
     marker = f"kz-nightly {line} {name}"
     issue = github.find_issue(project.store, slug, marker)
     known = _known(issue)
-    broken = {s.patch: s.since.commit.id if s.since else "" for s in found.stories if not s.now.holds}
-    news = tuple(s for s in found.stories if s.patch in broken and known.get(s.patch) != broken[s.patch])
+    broken = {s.patch: s.since.commit.id if s.since else "" for s in history.patches if not s.now.holds}
+    news = tuple(s for s in history.patches if s.patch in broken and known.get(s.patch) != broken[s.patch])
     healed = tuple(patch for patch in known if patch not in broken)
     if not (news or healed):
-        return Nightly(found, news, healed, "nothing", issue.url if issue else "")
-    text = f"{body(found, news, healed)}\n<!-- kz-broken: {json.dumps(broken)} -->\n"
+        return Nightly(history, news, healed, "nothing", issue.url if issue else "")
+    text = f"{body(history, news, healed)}\n<!-- kz-broken: {json.dumps(broken)} -->\n"
     if issue is None:
-        made = github.create_issue(slug, f"{line}: patches break on {found.to}", text, marker)
-        return Nightly(found, news, healed, "opened", made.url)
-    # First the comment: where the body cannot be written then, the next night says it again instead of never.
-    github.comment(slug, issue.number, body(found, news, healed))
+        issue_made = github.create_issue(slug, f"{line}: patches break on {history.to}", text, marker)
+        return Nightly(history, news, healed, "opened", issue_made.url)
+    # The comment comes first: if the body cannot be written then, the next night repeats it instead of losing it.
+    github.comment(slug, issue.number, body(history, news, healed))
     github.update_issue(slug, issue.number, text, marker)
-    return Nightly(found, news, healed, "updated", issue.url)
+    return Nightly(history, news, healed, "updated", issue.url)
 
 
 def _newest(project: Project) -> tuple[str, str]:
@@ -81,9 +85,9 @@ def _newest(project: Project) -> tuple[str, str]:
 
 
 def _known(issue: Issue | None) -> Mapping[str, str]:
-    found = _BROKEN.search(issue.body) if issue else None
+    match = _BROKEN.search(issue.body) if issue else None
     try:
-        known = json.loads(found[1]) if found else {}
+        known = json.loads(match[1]) if match else {}
     except ValueError:
         known = {}
     return known if isinstance(known, dict) else {}

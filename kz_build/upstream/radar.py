@@ -1,4 +1,4 @@
-"""radar: pull requests that would hurt a stack once they are merged, before they are."""
+"""radar: pull requests that would break a stack once they are merged, found before they are."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from kz_build.git.object_types import Commit, State
 from kz_build.patch.verdict import Judgement
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
-from kz_build.stack.patch_history import Story
-from kz_build.stack.pinned import Carried, carried, reading
-from kz_build.stack.verdict_cache import judged
-from kz_build.stack.walk import walked
-from kz_build.upstream.merge_cache import Merges
+from kz_build.stack.patch_history import PatchHistory
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.stack_history import judge_history
+from kz_build.stack.verdict_cache import judge_states
+from kz_build.upstream.merge_cache import MergeCache
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
 Ids = tuple[str, ...]
-"""Blob ids of the stack's files in one commit, in sorted order of the paths; '' for a file that is not there."""
+"""Blob ids of the stack's files in one commit, in sorted order of the paths; '' for a missing file."""
 
 
 @dataclass(frozen=True)
 class Threat:
-    """A pull request after which a patch would be worse off than on the request's own base.
+    """A pull request that would leave a patch worse off than it is on the request's own base.
 
-    `title` is GitHub's, or where nobody asked GitHub the subject of what landed or of its head. `landed` is the commit by which it already
-    came into upstream. `conflicts`: it no longer merges by itself, and is judged as it stands.
+    `title` is GitHub's or, without GitHub, the subject of the commit it landed as or of its head. `landed` is the commit
+    that has it upstream. `conflicts`: it no longer merges without conflict, and is judged as it is.
     """
 
     pull: int
@@ -56,8 +56,8 @@ class Threat:
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A patch that upstream has broken already; `since` None where it never held on this branch."""
+class BrokenPatch:
+    """A patch that upstream has broken already; `since` is None if it never held on this branch."""
 
     patch: str
     now: Judgement
@@ -66,7 +66,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Radar:
-    """What is coming for one stack. `heads` were looked at, `near` of them change its files. `date` is that of `commit`."""
+    """The threats to one stack. `heads` were looked at, `near` of them change its files. `date` is that of `commit`."""
 
     line: str
     source: str
@@ -76,12 +76,12 @@ class Radar:
     heads: int
     near: int
     threats: tuple[Threat, ...]
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenPatch, ...]
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which pull requests to look at: these numbers, all open ones, those that moved since a date (YYYY-MM-DD), or all."""
+class PullSelection:
+    """The pull requests to look at: these numbers, all open ones, those that moved since a date (YYYY-MM-DD), or all."""
 
     pulls: tuple[int, ...] = ()
     open: bool = False
@@ -90,82 +90,86 @@ class Wanted:
 
 
 def radar(
-    project: Project, line: str, wanted: Wanted, to: str = "main", watch: Watch | None = None
+    project: Project, line: str, wanted: PullSelection, to: str = "main", watch: Watch | None = None
 ) -> tuple[Radar, ...]:
-    """Judge pull requests against every stack of a line on a git source. Raises ConfigError for one that there is not."""
+    """Judge pull requests against every stack of a line on a git source. Raises ConfigError for an unknown one."""
     project.pins.line(line)
     if wanted.since is not None:
         try:
             wanted = replace(wanted, since=datetime.date.fromisoformat(wanted.since).isoformat())
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
-    found = []
+    radars = []
     for name in stack_sources(project, line):
-        held = carried(project, line, name, watch=watch)
-        if held.source.kind == "git":
-            found.append(reading(project, held, lambda c: _radar(project, c, wanted, to)))
-    if not found:
+        pinned = pinned_stack(project, line, name, watch=watch)
+        if pinned.source.kind == "git":
+            radars.append(with_files_fetched(project, pinned, lambda c: _radar(project, c, wanted, to)))
+    if not radars:
         raise ConfigError(f"line {line} has no stack on a git source", hint="pull requests change git sources")
-    return tuple(found)
+    return tuple(radars)
 
 
-def _radar(project: Project, held: Carried, wanted: Wanted, to: str) -> Radar:
-    if wanted.fetch or wanted.open:  # what is open now is merged into what upstream is now
-        refs.fetch_names(held.repository)
-    titles, heads = _heads(project, held, wanted)
-    found = walked(project, held, to)
-    tip, told = found.commit, found.stories
-    paths = sorted(held.stack.touched)
-    states = _states(project.store, held.repository, sorted(set(heads.values())), paths)
-    # Among all that there ever were, those whose files upstream has had are taken as landed. Of those that somebody
-    # names, one may land again what was taken back.
+def _radar(project: Project, pinned: PinnedStack, wanted: PullSelection, to: str) -> Radar:
+    if wanted.fetch or wanted.open:  # open requests are merged into what upstream is now
+        refs.fetch_names(pinned.repository)
+    titles, heads = _heads(project, pinned, wanted)
+    walk = judge_history(project, pinned, to)
+    tip, histories = walk.commit, walk.patches
+    paths = sorted(pinned.stack.touched)
+    states = _states(project.store, pinned.repository, sorted(set(heads.values())), paths)
+    # Of all requests there ever were, those whose files upstream has had count as landed. Of those that somebody
+    # names, one may land again what was reverted.
     named = wanted.pulls or wanted.open or wanted.since
-    near = dict(heads) if named else _near(held, tip, heads, states, paths)
-    bases = _bases(held.repository, tip, near.values(), paths)
-    changing = {
+    near = dict(heads) if named else _near(pinned, tip, heads, states, paths)
+    bases = _bases(pinned.repository, tip, near.values(), paths)
+    touching = {
         number: head
         for number, head in sorted(near.items())
         if head in bases and states[head] != _ids(bases[head][1], paths)
     }
-    threats = _threats(project, held, tip, changing, bases, states, told)
-    subjects = refs.subjects(held.repository, {t.head for t in threats})
+    threats = _threats(project, pinned, tip, touching, bases, states, histories)
+    subjects = refs.subjects(pinned.repository, {t.head for t in threats})
     shown = tuple(
         replace(t, title=titles.get(t.pull) or (t.landed.subject if t.landed else subjects[t.head])) for t in threats
     )
-    broken = tuple(Broken(s.patch, s.now, s.since.commit if s.since else None) for s in told if not s.now.holds)
-    return Radar(held.stack.line, held.stack.source, to, tip, found.date, len(heads), len(changing), shown, broken)
+    broken = tuple(
+        BrokenPatch(s.patch, s.now, s.since.commit if s.since else None) for s in histories if not s.now.holds
+    )
+    return Radar(pinned.stack.line, pinned.stack.source, to, tip, walk.date, len(heads), len(touching), shown, broken)
 
 
-def _heads(project: Project, held: Carried, wanted: Wanted) -> tuple[dict[int, str], dict[int, str]]:
-    """(titles, heads) by number; heads that the clone has not are fetched."""
-    have = refs.pulls(held.repository)
+def _heads(project: Project, pinned: PinnedStack, wanted: PullSelection) -> tuple[dict[int, str], dict[int, str]]:
+    """Return (titles, heads) by number; heads that the clone lacks are fetched."""
+    have = refs.pulls(pinned.repository)
     if wanted.open:
-        asked = _open(project, held)
-        refs.fetch_pulls(held.repository, [p.number for p in asked if have.get(p.number) != p.head])
-        have = refs.pulls(held.repository)
-        return {p.number: p.title for p in asked}, {p.number: have[p.number] for p in asked if p.number in have}
+        open_pulls = _open(project, pinned)
+        refs.fetch_pulls(pinned.repository, [p.number for p in open_pulls if have.get(p.number) != p.head])
+        have = refs.pulls(pinned.repository)
+        return {p.number: p.title for p in open_pulls}, {
+            p.number: have[p.number] for p in open_pulls if p.number in have
+        }
     if wanted.pulls:
-        asking = {n for n in wanted.pulls if wanted.fetch or n not in have}
-        if gone := refs.fetch_pulls(held.repository, asking):
+        unknown = {n for n in wanted.pulls if wanted.fetch or n not in have}
+        if gone := refs.fetch_pulls(pinned.repository, unknown):
             raise ConfigError(f"upstream has no pull request {', '.join(f'#{n}' for n in gone)}")
-        have = refs.pulls(held.repository)
+        have = refs.pulls(pinned.repository)
         return {}, {n: have[n] for n in wanted.pulls}
     if wanted.fetch or not have:
-        refs.fetch_pulls(held.repository, None)
-    return {}, refs.pulls(held.repository, wanted.since or "")
+        refs.fetch_pulls(pinned.repository, None)
+    return {}, refs.pulls(pinned.repository, wanted.since or "")
 
 
-def _open(project: Project, held: Carried) -> tuple[Pull, ...]:
+def _open(project: Project, pinned: PinnedStack) -> tuple[Pull, ...]:
     from kz_build.core import github  # requests costs 160 ms
 
-    slug = slug_of(held.source.location)
+    slug = slug_of(pinned.source.location)
     if not slug:
-        raise ConfigError(f"{held.source.location} is not on GitHub: --open has nobody to ask")
+        raise ConfigError(f"{pinned.source.location} is not on GitHub: --open works only there")
     return github.open_pulls(project.store, slug)
 
 
 def _states(store: Path, repository: git.Repository, heads: Sequence[str], paths: Sequence[str]) -> dict[str, Ids]:
-    """The files of every head; what was read once is remembered, for a commit does not change."""
+    """Return the files of every head; heads are cached, because a commit does not change."""
     name = hashlib.sha256("\0".join([str(repository.path), *paths]).encode()).hexdigest()[:32]
     file = store / "radar" / f"heads-{name}.json"
     try:
@@ -185,7 +189,7 @@ def _states(store: Path, repository: git.Repository, heads: Sequence[str], paths
 
 
 def _read(repository: git.Repository, heads: Sequence[str], paths: Sequence[str]) -> dict[str, Ids]:
-    """Most of the time goes into git's unpacking of trees, so several of them work side by side."""
+    """Read heads in parallel: most of the time is git's unpacking of trees."""
 
     def part(commits: Sequence[str]) -> dict[str, Ids]:
         with repository.objects() as objects:
@@ -196,7 +200,7 @@ def _read(repository: git.Repository, heads: Sequence[str], paths: Sequence[str]
     size = max(100, -(-len(heads) // workers))
     parts = [heads[i : i + size] for i in range(0, len(heads), size)]
     with ThreadPoolExecutor(workers) as pool:
-        return {commit: ids for found in pool.map(part, parts) for commit, ids in found.items()}
+        return {commit: ids for ids_by_head in pool.map(part, parts) for commit, ids in ids_by_head.items()}
 
 
 def _ids(state: State, paths: Sequence[str]) -> Ids:
@@ -206,7 +210,7 @@ def _ids(state: State, paths: Sequence[str]) -> Ids:
 def _bases(
     repository: git.Repository, tip: str, heads: Iterable[str], paths: Sequence[str]
 ) -> dict[str, tuple[str, State]]:
-    """Where each head parted from upstream, and its files there; a head that shares nothing (the docs' branch) is left out."""
+    """Find where each head parted from upstream, and its files there; a head with no common commit (the docs' branch) is left out."""
     bases = upstream.merge_bases(repository, tip, sorted(set(heads)))
     distinct = sorted(set(bases.values()))
     with repository.objects() as objects:
@@ -215,12 +219,12 @@ def _bases(
 
 
 def _near(
-    held: Carried, tip: str, heads: Mapping[int, str], states: Mapping[str, Ids], paths: Sequence[str]
+    pinned: PinnedStack, tip: str, heads: Mapping[int, str], states: Mapping[str, Ids], paths: Sequence[str]
 ) -> dict[int, str]:
-    """Heads with a file that upstream never had, or without one that upstream already had when they were opened."""
+    """Return the heads with a file that upstream never had, or without one that upstream had when they were opened."""
     had: dict[str, set[str]] = {path: set() for path in paths}
     came: dict[str, int] = {}
-    for commit in upstream.log(held.repository, "", tip, paths):
+    for commit in upstream.log(pinned.repository, "", tip, paths):
         for path, _, before, after in commit.changes:
             had[path].add(after)
             if not before.strip("0"):
@@ -237,28 +241,28 @@ def _near(
 
 def _threats(
     project: Project,
-    held: Carried,
+    pinned: PinnedStack,
     tip: str,
     pulls: Mapping[int, str],
     bases: Mapping[str, tuple[str, State]],
     states: Mapping[str, Ids],
-    told: Sequence[Story],
+    histories: Sequence[PatchHistory],
 ) -> list[Threat]:
-    """What each pull request does to each patch, where that is worse than before."""
-    paths = sorted(held.stack.touched)
-    with held.repository.objects() as objects:
+    """Return what each pull request does to each patch, where that is worse than before."""
+    paths = sorted(pinned.stack.touched)
+    with pinned.repository.objects() as objects:
         ours = trees.read_ids(objects, [tip], paths)[0]
-        asked = [(ours, bases[head][1], dict(zip(paths, states[head], strict=True))) for head in pulls.values()]
-        merged = Merges(project.store, held.repository, objects)
-        after = merged.states(asked)
-        rows = judged(
-            held, project.store, objects, [*(base for _, base, _ in asked), *(s for s, _ in after)], merged.content
+        requests = [(ours, bases[head][1], dict(zip(paths, states[head], strict=True))) for head in pulls.values()]
+        merged = MergeCache(project.store, pinned.repository, objects)
+        after = merged.states(requests)
+        rows = judge_states(
+            pinned, project.store, objects, [*(base for _, base, _ in requests), *(s for s, _ in after)], merged.content
         )
-    found = []
+    threats = []
     for i, (number, head) in enumerate(pulls.items()):
-        for was, will, story in zip(rows[i], rows[len(pulls) + i], told, strict=True):
-            landed = next((s.commit for s in story.steps if s.commit.pull == number and not s.judgement.holds), None)
-            # What upstream's own history has lost already is not this request's doing, unless it is the one that did it.
-            if will.rank > was.rank and (landed or story.now.rank < will.rank):
-                found.append(Threat(number, "", head, bases[head][0], was.patch, was, will, after[i][1], landed))
-    return found
+        for was, will, history in zip(rows[i], rows[len(pulls) + i], histories, strict=True):
+            landed = next((s.commit for s in history.steps if s.commit.pull == number and not s.judgement.holds), None)
+            # What upstream's own history lost already is not this request's fault, unless it is the one that did it.
+            if will.rank > was.rank and (landed or history.now.rank < will.rank):
+                threats.append(Threat(number, "", head, bases[head][0], was.patch, was, will, after[i][1], landed))
+    return threats

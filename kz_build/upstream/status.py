@@ -1,4 +1,4 @@
-"""status: what the patches say of upstream, against what upstream's history and its pull requests show."""
+"""status: what the patches' trailers say about upstream, against upstream's history and its pull requests."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kz_build.patch.trailers import pull_of, trailer
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
-from kz_build.stack.pinned import Carried, carried, reading
-from kz_build.stack.verdict_cache import judged
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.verdict_cache import judge_states
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -29,8 +29,8 @@ WORDS = ("Pending", "Submitted", "Backport", "Denied", "Inactive-Upstream", "Ina
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A patch, what its trailers say, what is known of that (`facts`), and where the two differ (`wrong`)."""
+class UpstreamStatus:
+    """A patch, what its trailers say, what is known about that (`facts`), and where the two differ (`wrong`)."""
 
     patch: str
     status: str
@@ -40,118 +40,118 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Status:
-    """The patches of one stack against upstream's branch; `trunk` is '' for a source that has none, like a wheel."""
+class StackStatus:
+    """The patches of one stack against upstream's branch; `trunk` is '' for a source without one, such as a wheel."""
 
     line: str
     source: str
     trunk: str
     commit: str
     date: str
-    claims: tuple[Claim, ...]
+    claims: tuple[UpstreamStatus, ...]
     notes: tuple[str, ...]
 
 
 def status(
     project: Project, lines: Sequence[str], *, fetch: bool = False, watch: Watch | None = None
-) -> tuple[Status, ...]:
-    """The claims of every stack of these lines. Asks nobody but the clone, with `fetch` upstream and GitHub too."""
-    found = []
+) -> tuple[StackStatus, ...]:
+    """Return the status of every stack of these lines, from the clone alone; with `fetch` from upstream and GitHub too."""
+    statuses = []
     for line in lines:
         project.pins.line(line)
         for name in stack_sources(project, line):
-            held = carried(project, line, name, watch=watch)
-            if held.source.kind == "git":
-                found.append(reading(project, held, lambda c: _status(project, c, fetch)))
+            pinned = pinned_stack(project, line, name, watch=watch)
+            if pinned.source.kind == "git":
+                statuses.append(with_files_fetched(project, pinned, lambda c: _status(project, c, fetch)))
             else:
-                claims = tuple(_claim(p, 0, (), ()) for p in held.stack.patches)
-                found.append(Status(line, name, "", "", "", claims, ()))
-    return tuple(found)
+                claims = tuple(_upstream_status(p, 0, (), ()) for p in pinned.stack.patches)
+                statuses.append(StackStatus(line, name, "", "", "", claims, ()))
+    return tuple(statuses)
 
 
-def _status(project: Project, held: Carried, fetch: bool) -> Status:
-    repo = held.repository
-    slug = slug_of(held.source.location)
-    numbers = {p.name: pull_of(p.message, slug) for p in held.stack.patches}
+def _status(project: Project, pinned: PinnedStack, fetch: bool) -> StackStatus:
+    repo = pinned.repository
+    slug = slug_of(pinned.source.location)
+    numbers = {p.name: pull_of(p.message, slug) for p in pinned.stack.patches}
     wanted = sorted(set(numbers.values()) - {0})
-    asked: dict[int, Pull] = {}
+    answers: dict[int, Pull] = {}
     notes: tuple[str, ...] = ()
     if fetch:
         refs.fetch_names(repo)
         refs.fetch_pulls(repo, wanted)
-        asked, notes = _asked(project, slug, wanted)
+        answers, notes = _ask_github(project, slug, wanted)
     trunk = refs.trunk(repo)
     tip = refs.commit_of(repo, trunk)
     with repo.objects() as objects:
         _, date = objects.commit(tip) or ("", "")
-        rows = judged(held, project.store, objects, trees.read_ids(objects, [tip], held.stack.touched))[0]
+        rows = judge_states(pinned, project.store, objects, trees.read_ids(objects, [tip], pinned.stack.touched))[0]
     landed = history.landed(repo, tip, wanted)
     heads = refs.pulls(repo) if wanted else {}
     claims = []
-    for patch, row in zip(held.stack.patches, rows, strict=True):
+    for patch, row in zip(pinned.stack.patches, rows, strict=True):
         n = numbers[patch.name]
-        facts = _facts(held, patch, n, landed.get(n), heads.get(n, ""), asked.get(n), tip) if n else ()
-        claims.append(_claim(patch, n, facts, _wrong(patch, n, landed, row, trunk)))
-    return Status(held.stack.line, held.stack.source, trunk, tip, date, tuple(claims), notes)
+        facts = _facts(pinned, patch, n, landed.get(n), heads.get(n, ""), answers.get(n), tip) if n else ()
+        claims.append(_upstream_status(patch, n, facts, _contradictions(patch, n, landed, row, trunk)))
+    return StackStatus(pinned.stack.line, pinned.stack.source, trunk, tip, date, tuple(claims), notes)
 
 
-def _asked(project: Project, slug: str, numbers: Sequence[int]) -> tuple[dict[int, Pull], tuple[str, ...]]:
-    """What GitHub says of these pull requests; where it cannot be asked, why, for that is no reason to say nothing."""
+def _ask_github(project: Project, slug: str, numbers: Sequence[int]) -> tuple[dict[int, Pull], tuple[str, ...]]:
+    """Ask GitHub about these pull requests; if it does not answer, return the reason, and the rest of the status stands."""
     from kz_build.core import github  # requests costs 160 ms
 
-    found: dict[int, Pull] = {}
+    answers: dict[int, Pull] = {}
     try:
         for number in numbers if slug else ():
-            found[number] = github.pull(project.store, slug, number)
+            answers[number] = github.pull(project.store, slug, number)
     except KzError as error:
-        return found, (f"GitHub was not asked whether they are open: {str(error).splitlines()[0]}",)
-    return found, ()
+        return answers, (f"GitHub was not asked whether they are open: {str(error).splitlines()[0]}",)
+    return answers, ()
 
 
-def _claim(patch: Patch, pull: int, facts: tuple[str, ...], wrong: tuple[str, ...]) -> Claim:
-    return Claim(patch.name, trailer(patch.message, "Upstream-Status"), pull, facts, wrong)
+def _upstream_status(patch: Patch, pull: int, facts: tuple[str, ...], wrong: tuple[str, ...]) -> UpstreamStatus:
+    return UpstreamStatus(patch.name, trailer(patch.message, "Upstream-Status"), pull, facts, wrong)
 
 
 def _facts(
-    held: Carried, patch: Patch, number: int, landed: Commit | None, head: str, asked: Pull | None, tip: str
+    pinned: PinnedStack, patch: Patch, number: int, landed: Commit | None, head: str, answer: Pull | None, tip: str
 ) -> tuple[str, ...]:
-    """What became of a patch's pull request: where it landed, whether it is closed, how it moved since it was taken."""
+    """Return what became of a patch's pull request: where it landed, whether it is closed, how it moved since it was taken."""
     rows = []
     if landed:
-        tag = history.first_tags(held.repository, [landed.id], f"{landed.id}^@")[landed.id]
+        tag = history.first_tags(pinned.repository, [landed.id], f"{landed.id}^@")[landed.id]
         rows.append(f"#{number} landed as {landed.shown}" + (f", first in {tag}" if tag else ", in no tag yet"))
-    elif asked:
-        rows.append(f"#{number} is {asked.state}, last changed {asked.updated[:10]}")
+    elif answer:
+        rows.append(f"#{number} is {answer.state}, last changed {answer.updated[:10]}")
     taken = trailer(patch.message, "Upstream-Head")
     if taken and head and head != taken:
         rows.append(f"#{number} has moved since it was taken: {taken[:10]} -> {head[:10]}")
-        bases = [history.forked(held.repository, h, tip) for h in (taken, head) if held.repository.has(h)]
+        bases = [history.forked(pinned.repository, h, tip) for h in (taken, head) if pinned.repository.has(h)]
         if len(bases) == 2:
-            said = worktree.range_diff(held.repository, (bases[0], taken), (bases[1], head))
-            rows += [f"  {row}".rstrip() for row in said.splitlines()]
+            diff = worktree.range_diff(pinned.repository, (bases[0], taken), (bases[1], head))
+            rows += [f"  {row}".rstrip() for row in diff.splitlines()]
     return tuple(rows)
 
 
-def _wrong(
+def _contradictions(
     patch: Patch, number: int, landed: Mapping[int, Commit], judgement: Judgement, trunk: str
 ) -> tuple[str, ...]:
-    """Where the trailers say one thing and upstream's history another."""
-    said = trailer(patch.message, "Upstream-Status")
-    word = said.split(" ", 1)[0]
-    there = judgement.verdict is Verdict.UPSTREAMED
+    """Return where the trailers say one thing and upstream's history another."""
+    status = trailer(patch.message, "Upstream-Status")
+    word = status.split(" ", 1)[0]
+    upstreamed = judgement.verdict is Verdict.UPSTREAMED
     rows = []
-    if not said:
-        rows.append("says nothing of upstream: a trailer `Upstream-Status:` is missing")
+    if not status:
+        rows.append("says nothing about upstream: a trailer `Upstream-Status:` is missing")
     elif word not in WORDS:
         rows.append(f"says {word}; the words are {', '.join(WORDS)}")
     if word == "Submitted" and not number:
         rows.append("says Submitted, and names no `Upstream-PR:`")
-    if word == "Backport" and not there and number not in landed:
+    if word == "Backport" and not upstreamed and number not in landed:
         rows.append(
             f"says Backport, but {trunk} has neither " + (f"#{number} nor " if number else "") + "what it changes"
         )
     if word in ("Pending", "Submitted", "Denied", "Inactive-Upstream") and number in landed:
         rows.append(f"says {word}, but #{number} has landed")
-    if there and word != "Backport":
+    if upstreamed and word != "Backport":
         rows.append(f"{trunk} has what it changes, at {places_text(judgement.there)}: the next rebase drops it")
     return tuple(rows)

@@ -1,53 +1,21 @@
-"""What patches say of upstream and what is so, as lines for people."""
+"""What patches say about upstream and what is true, as lines for people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kz_build.patch.text import wrap
 
-
-class Claim(Protocol):
-    """One patch's trailers against upstream."""
-
-    @property
-    def patch(self) -> str: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def pull(self) -> int: ...
-    @property
-    def facts(self) -> tuple[str, ...]: ...
-    @property
-    def wrong(self) -> tuple[str, ...]: ...
+if TYPE_CHECKING:
+    from kz_build.upstream.status import StackStatus
 
 
-class Status(Protocol):
-    """The patches of one stack."""
-
-    @property
-    def line(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def trunk(self) -> str: ...
-    @property
-    def commit(self) -> str: ...
-    @property
-    def date(self) -> str: ...
-    @property
-    def claims(self) -> Sequence[Claim]: ...
-    @property
-    def notes(self) -> tuple[str, ...]: ...
-
-
-def text(found: Status) -> str:
-    """A paragraph a patch; what is wrong is marked with `!`."""
-    against = f" against {found.trunk} {found.commit[:10]} {found.date}" if found.trunk else ""
-    rows = [f"{found.line} {found.source}{against}"]
-    rows += [row for note in found.notes for row in wrap(note, "  ! ")]
-    for claim in found.claims:
+def text(status: StackStatus) -> str:
+    """Show a paragraph per patch; what is wrong is marked with `!`."""
+    against = f" against {status.trunk} {status.commit[:10]} {status.date}" if status.trunk else ""
+    rows = [f"{status.line} {status.source}{against}"]
+    rows += [row for note in status.notes for row in wrap(note, "  ! ")]
+    for claim in status.claims:
         pull = f" (#{claim.pull})" if claim.pull else ""
         rows += wrap(f"{claim.patch.removesuffix('.patch')}: {claim.status or 'no status'}{pull}", "  ")
         # A range-diff is indented already and keeps its form.

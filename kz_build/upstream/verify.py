@@ -1,4 +1,4 @@
-"""verify: every patch against every target, all of them even after a failure. Nothing is checked out."""
+"""verify: judge every patch against every target, even after a failure. Nothing is checked out."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from kz_build.git.cat_file import Objects, ObjectsMissing
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.files import stack_sources
-from kz_build.stack.pinned import Carried, carried, reading
-from kz_build.stack.verdict_cache import Row, judged_at
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.verdict_cache import Row, judge_commits
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
 
 class Target(NamedTuple):
-    """A version to try the stack on. `name` as it was asked for; `date` is the commit's, '' for what has none of its own."""
+    """A version to try the stack on. `name` as the user gave it; `date` is the commit's, '' for a source without dates."""
 
     name: str
     commit: str
     date: str
 
 
-class Verified(NamedTuple):
+class VerifyResult(NamedTuple):
     """One stack against its targets: `rows[i][k]` is patch k on target i."""
 
     line: str
@@ -52,75 +52,74 @@ def verify(
     *,
     fetch: bool = False,
     watch: Watch | None = None,
-) -> tuple[Verified, ...]:
+) -> tuple[VerifyResult, ...]:
     """Judge the stacks of these lines on each revision of `onto` and each tag that matches `tags`; without any, on their own pins.
 
-    Revisions are upstream's of git sources: stacks on wheels are judged on their own pin, and left out where only
-    revisions are asked for. Raises ConfigError for a name that upstream does not have, or where nothing is left to judge.
+    Revisions are those of upstream git sources: stacks on wheels are judged on their own pin, and left out if only
+    revisions are named. Raises ConfigError for a name that upstream does not have, or if nothing is left to judge.
     """
-    found: list[Verified] = []
+    results: list[VerifyResult] = []
     for line in lines:
         project.pins.line(line)
         for name in stack_sources(project, line):
-            held = carried(project, line, name, watch=watch)
-            if held.source.kind != "git" and (onto or tags is not None):
+            pinned = pinned_stack(project, line, name, watch=watch)
+            if pinned.source.kind != "git" and (onto or tags is not None):
                 continue
-            if fetch and held.source.kind == "git" and held.repository.exists():
-                refs.fetch_names(held.repository)
-            found.append(reading(project, held, lambda c: verified(project, c, onto, tags)))
-    if not found and (onto or tags is not None):
+            if fetch and pinned.source.kind == "git" and pinned.repository.exists():
+                refs.fetch_names(pinned.repository)
+            results.append(with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags)))
+    if not results and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
-    return tuple(found)
+    return tuple(results)
 
 
-def verified(project: Project, held: Carried, onto: Sequence[str], tags: str | None = None) -> Verified:
+def verify_stack(project: Project, pinned: PinnedStack, onto: Sequence[str], tags: str | None = None) -> VerifyResult:
     """Judge one stack on each tag that matches and each revision of `onto`; without any, on its pin."""
-    pinned = not onto and tags is None
-    names = [held.version] if pinned else [*(() if tags is None else _tags(held.repository, tags)), *onto]
+    on_pin = not onto and tags is None
+    names = [pinned.version] if on_pin else [*(() if tags is None else _tags(pinned.repository, tags)), *onto]
     names = list(dict.fromkeys(names))
-    with held.repository.objects() as objects:
-        targets = _targets(held, objects, names, pinned=pinned)
+    with pinned.repository.objects() as objects:
+        targets = _targets(pinned, objects, names, on_pin=on_pin)
         if None not in targets:
-            return _judge(project, held, objects, [t for t in targets if t])
+            return _judge(project, pinned, objects, [t for t in targets if t])
 
     for name, target in zip(names, targets, strict=True):
         if target is None:
-            refs.known_or_fetched(held.repository, name)
-    with held.repository.objects() as objects:
-        found = [t for t in _targets(held, objects, names, pinned=False) if t]
-        return _judge(project, held, objects, found)
+            refs.known_or_fetched(pinned.repository, name)
+    with pinned.repository.objects() as objects:
+        resolved = [t for t in _targets(pinned, objects, names, on_pin=False) if t]
+        return _judge(project, pinned, objects, resolved)
 
 
 def _tags(repository: git.Repository, pattern: str) -> list[str]:
-    """Tags that match, in git's order of versions; upstream is asked where the clone has none."""
-
+    """Return the tags that match, in git's order of versions; upstream is asked if the clone has none."""
     for known in (True, False):
         if not known:
             refs.fetch_names(repository)
         names = [ref.removeprefix("refs/tags/") for ref in refs.refs(repository, "refs/tags")]
-        if found := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:
-            return found
+        if matches := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:
+            return matches
     hint = f"its newest: {', '.join(names[-3:])}" if names else "it has no tags"
     raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=hint)
 
 
-def _targets(held: Carried, objects: Objects, names: Sequence[str], *, pinned: bool) -> list[Target | None]:
-    if pinned:
-        own = objects.commit(held.base)
+def _targets(pinned: PinnedStack, objects: Objects, names: Sequence[str], *, on_pin: bool) -> list[Target | None]:
+    if on_pin:
+        own = objects.commit(pinned.base)
         if own is None:
-            raise ObjectsMissing(f"the commit {held.base} is not in the partial clone")
-        return [Target(held.version, own[0], own[1] if held.source.kind == "git" else "")]
+            raise ObjectsMissing(f"the commit {pinned.base} is not in the partial clone")
+        return [Target(pinned.version, own[0], own[1] if pinned.source.kind == "git" else "")]
     return [Target(name, *at) if at else None for name, at in zip(names, objects.commits(names), strict=True)]
 
 
-def _judge(project: Project, held: Carried, objects: Objects, targets: Sequence[Target]) -> Verified:
-    def told(commit: str, row: Row) -> Row:
+def _judge(project: Project, pinned: PinnedStack, objects: Objects, targets: Sequence[Target]) -> VerifyResult:
+    def with_renames(commit: str, row: Row) -> Row:
         if not any(j.verdict is Verdict.MISSING for j in row):
             return row
-        from kz_build.stack.renames import followed
+        from kz_build.stack.renames import follow_rename
 
-        return tuple(followed(held, commit, j) for j in row)
+        return tuple(follow_rename(pinned, commit, j) for j in row)
 
-    rows = judged_at(held, project.store, objects, [target.commit for target in targets], told)
-    files = held.files
-    return Verified(files.line, files.source, files.folder, files.patches, tuple(targets), tuple(rows))
+    rows = judge_commits(pinned, project.store, objects, [target.commit for target in targets], with_renames)
+    files = pinned.files
+    return VerifyResult(files.line, files.source, files.folder, files.patches, tuple(targets), tuple(rows))

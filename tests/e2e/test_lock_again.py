@@ -104,7 +104,7 @@ def test_what_did_not_change_is_kept(place: Place, at: str, gone: tuple[str, ...
         assert notes[0].startswith(f"note: main v1 from file://{place.up('main')}: ")
         kept = ["its commit is as pins.lock has it"]
         if at == "fresh":
-            kept = ["what pins.lock knows of it is kept", "the tree that it gives is kept, and not proved"]
+            kept = ["what pins.lock knows of it is kept", "the tree of the result is kept, and not proved"]
         assert [note.rpartition("; ")[2] for note in notes] == kept
 
 
@@ -150,7 +150,7 @@ def test_what_another_stack_gave_is_not_kept(place: Place) -> None:
     (series / "0001-Say-two.patch").write_text(patch.replace("a.txt", "b.txt").replace("-one", "-b"))
     done = place.lock()
     assert changed(was, place.text) == {"patched.commit", "patched.tree"} and "patched" not in place.entry
-    assert "the stack of main" in done.stdout and "what it gives is left unknown" in done.stdout
+    assert "the stack of main" in done.stdout and "its result is left unknown" in done.stdout
     assert place.run("-C", place.root, "apply", KZ_CACHE=str(place.root.parent / "store")).returncode != 0
 
 

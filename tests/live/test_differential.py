@@ -27,8 +27,8 @@ from kz_build.patch.change import Patch
 from kz_build.patch.mail import parse_patch
 from kz_build.pins.load import load_project
 from kz_build.stack.files import stack_sources
-from kz_build.stack.patch_history import fold
-from kz_build.stack.pinned import Carried, carried, reading
+from kz_build.stack.patch_history import states_after
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 from kz_build.stack.verdict_cache import read_blobs
 from tests.conftest import ROOT
 from tests.patch.gitapply import HEAD, Files, git_apply, reader
@@ -66,14 +66,14 @@ class Pair:
 
 
 @pytest.fixture(scope="module")
-def held(store: Path) -> Iterator[Callable[[str], Carried]]:
+def held(store: Path) -> Iterator[Callable[[str], PinnedStack]]:
     """The stack on ExecuTorch of a line, with upstream's names in the clone."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("KZ_CACHE", str(store))
         project = load_project(ROOT)
 
-        def of(line: str) -> Carried:
-            found = reading(project, carried(project, line, "executorch"), lambda c: c)
+        def of(line: str) -> PinnedStack:
+            found = with_files_fetched(project, pinned_stack(project, line, "executorch"), lambda c: c)
             refs.known_or_fetched(found.repository, "main")
             return found
 
@@ -95,7 +95,7 @@ def compared(pairs: Iterable[Pair], root: Path) -> tuple[str, list[str]]:
 
 
 def test_every_touching_commit_and_patch(
-    held: Callable[[str], Carried], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    held: Callable[[str], PinnedStack], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each patch of each line, forward and back, on its files as each commit since its pin left them."""
     project = load_project(ROOT)
@@ -109,7 +109,7 @@ def test_every_touching_commit_and_patch(
         commits = history.log(repository, parted, tip, carried_.stack.touched)
         with repository.objects() as objects:
             start = trees.read_ids(objects, [parted], carried_.stack.touched)[0]
-            states = fold(start, commits)
+            states = states_after(start, commits)
             contents = read_blobs(repository, objects, {at[1] for s in states for at in s.values() if at})
         pairs = []
         for commit, state in zip(commits, states, strict=True):
@@ -127,7 +127,7 @@ def test_every_touching_commit_and_patch(
 
 
 def test_upstreams_own_diffs(
-    held: Callable[[str], Carried], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    held: Callable[[str], PinnedStack], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each commit's diff of each file, on that file at five tags."""
     project = load_project(ROOT)

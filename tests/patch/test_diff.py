@@ -235,7 +235,10 @@ OTHER_PATHS = "its first line names other paths"
         (one(HUNK), "its hunks have no header with --- and +++"),
         (one(b""), "it changes nothing"),
         (one(b"", *NAMES), "it changes nothing"),
-        (one(HUNK, b"--- a/f", b"+++ b/g", path=b"a/f b/g"), "it names 'f' and 'g', but is not a rename of one to the other"),
+        (
+            one(HUNK, b"--- a/f", b"+++ b/g", path=b"a/f b/g"),
+            "it names 'f' and 'g', but is not a rename of one to the other",
+        ),
         (
             one(HUNK, b"rename from f", b"rename to g", *NAMES, path=b"a/f b/g"),
             "it names 'f' and 'f', but is not a rename of one to the other",

@@ -107,7 +107,10 @@ def test_what_is_no_mail_of_format_patch(data: bytes, line: int, text: str) -> N
 def test_a_fault_in_the_diff_has_its_line_in_the_mail() -> None:
     with pytest.raises(ConfigError) as caught:
         parse(TOP + FROM + DATE + SUBJECT + BODY.replace(b"+++ b/f", b"+++ b/g"))
-    assert str(caught.value).splitlines()[1] == "  0001-x.patch:12: it names 'f' and 'g', but is not a rename of one to the other"
+    assert (
+        str(caught.value).splitlines()[1]
+        == "  0001-x.patch:12: it names 'f' and 'g', but is not a rename of one to the other"
+    )
 
 
 @pytest.mark.parametrize(

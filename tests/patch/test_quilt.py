@@ -70,7 +70,11 @@ def test_text_between_the_diffs_is_passed_over() -> None:
     [
         (b"text\n", 1, "there is no diff in it"),
         (b"text\n" + HUNK, 2, "a hunk without a file"),
-        (PLAIN + b"\n*** a/f\n--- b/f\n", 9, "context diffs are not supported: `quilt refresh -u` makes it a unified one"),
+        (
+            PLAIN + b"\n*** a/f\n--- b/f\n",
+            9,
+            "context diffs are not supported: `quilt refresh -u` makes it a unified one",
+        ),
         (b"\n--- a/f\n+++ b/f\ntext\n", 2, "there are no hunks in it"),
         (b"\n--- /dev/null\n+++ /dev/null\n" + HUNK, 2, "it names no file"),
         (b"\n--- f\n+++ f\n" + HUNK, 2, "the path 'f' has fewer than 1 folders"),

@@ -132,7 +132,7 @@ def test_a_series_that_does_not_fit_its_folder(tmp_path: Path) -> None:
     )
     assert "series:3: 0001-a.patch: options (-p0)" in said
     assert "series:4: 0002-gone.patch: there is no such file" in said
-    assert "0001-left.patch lies in the folder but is not in the series" in said
+    assert "0001-left.patch is in the folder but not in the series" in said
 
 
 def test_wrong_checks_are_named_at_their_lines(tmp_path: Path) -> None:

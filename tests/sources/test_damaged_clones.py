@@ -194,10 +194,10 @@ def test_a_worktree_that_was_killed_in_the_making_is_made_again(ours: Project, t
     done = ours.kz("edit", "up", PATH=wrapped(tmp_path / "bin", BEFORE, word), **ALONE)
     assert done.returncode == -signal.SIGKILL and tree.is_dir() and not (tree / "a.txt").exists()
     done = ours.kz("edit", "up")
-    assert done.returncode == 0 and "l up: laid out in" in done.stdout, done.stderr
+    assert done.returncode == 0 and "l up: checked out in" in done.stdout, done.stderr
     assert (tree / "a.txt").read_text() == OURS and person(tree, "status", "--porcelain") == ""
     person(tree, "commit", "-q", "--amend", "-m", "mine")
-    assert "l up: lies in" in ours.kz("edit", "up").stdout and person(tree, "log", "-1", "--format=%s") == "mine"
+    assert "l up: is in" in ours.kz("edit", "up").stdout and person(tree, "log", "-1", "--format=%s") == "mine"
 
 
 def test_a_rebase_that_was_killed_as_it_laid_out_a_conflict_begins_again(ours: Project, tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_what_is_no_stack_is_refused_and_nothing_is_lost(ours: Project) -> None:
     git(tree, "checkout", "-q", "--orphan", "other")
     git(tree, "commit", "-q", "-m", "elsewhere")
     done = ours.kz("refresh", "up")
-    assert done.returncode == 2 and "does not stand on" in done.stderr
+    assert done.returncode == 2 and "or is not on" in done.stderr
     assert kept(ours) == was
 
 
@@ -129,19 +129,19 @@ def test_a_rebase_in_the_middle_is_not_taken_for_its_end(ours: Project) -> None:
     tree = edited(ours)
     sh("git", *ME, "-c", "sequence.editor=sed -i 's/^pick/edit/'", "rebase", "-q", "-i", "HEAD~2", cwd=tree)
     done = ours.kz("refresh", "up")
-    assert done.returncode == 4 and "a rebase is under way" in done.stderr
+    assert done.returncode == 4 and "a rebase is in progress" in done.stderr
 
 
 def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: Project) -> None:
     tree = edited(ours)
     (tree / "a.txt").write_text("mine\n")
     again = ours.kz("edit", "up")
-    assert again.returncode == 0 and "lies in" in again.stdout and (tree / "a.txt").read_text() == "mine\n"
+    assert again.returncode == 0 and "up: is in" in again.stdout and (tree / "a.txt").read_text() == "mine\n"
     git(tree, "checkout", "-q", ".")
     (ours.root / "patches/l/up/series").write_text("# new\n0001-first.patch\n0002-second.patch\n")
     assert ours.kz("refresh", "up").returncode == 3, "the files changed meanwhile"
     assert ours.kz("lock", "--write").returncode == 0
-    assert "laid out in" in ours.kz("edit", "up").stdout and ours.kz("refresh", "up").returncode == 0
+    assert "checked out in" in ours.kz("edit", "up").stdout and ours.kz("refresh", "up").returncode == 0
     assert ours.kz("edit", "up", "--abort").returncode == 0 and not tree.exists()
     assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "up", "--abort").returncode == 2
 

@@ -135,7 +135,7 @@ def test_a_conflict_names_what_the_request_stands_on(ours: Project) -> None:
     branch(ours, 7, ("Use it", {"b.txt": put(text(), 10, "prepared", "used")}))
     done = ours.kz("import-pr", "7")
     assert done.returncode == 4 and kept(ours) == was
-    assert "it stands on lines that are not there yet, from:" in done.stderr and "Prepare b (#5)" in done.stderr
+    assert "it requires lines that are not there yet, from:" in done.stderr and "Prepare b (#5)" in done.stderr
     assert "    -line 10\n" in done.stderr and "    +prepared\n" in done.stderr
     tree = worktree(ours, "import-pr")
     (tree / "b.txt").write_text(put(text(), 10, "used"))
@@ -151,7 +151,7 @@ def test_no_such_request(ours: Project) -> None:
     for words, said in (
         (("99",), "no pull request #99"),
         ((), "N, the number"),
-        (("--continue",), "no import-pr is under way"),
+        (("--continue",), "no import-pr is in progress"),
     ):
         done = ours.kz("import-pr", *words)
         assert done.returncode == 2 and said in done.stderr, done.stderr
@@ -198,7 +198,7 @@ def test_status_still_speaks_when_github_does_not(ours: Project) -> None:
 @pytest.mark.parametrize(
     ("trailer", "wrong"),
     [
-        ("", "says nothing of upstream: a trailer `Upstream-Status:` is missing"),
+        ("", "says nothing about upstream: a trailer `Upstream-Status:` is missing"),
         ("Upstream-Status: Maybe", "says Maybe; the words are Pending"),
         ("Upstream-Status: Submitted", "says Submitted, and names no `Upstream-PR:`"),
         (

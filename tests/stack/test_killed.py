@@ -82,14 +82,14 @@ def refused(ours: Project) -> None:
     was = kept(ours)
     done = ours.kz("refresh", "up")
     assert done.returncode == 2 and "the last kz edit did not finish" in done.stderr, done.stderr
-    assert "kz edit up --line l makes it anew" in done.stderr and kept(ours) == was
+    assert "kz edit up --line l starts it again" in done.stderr and kept(ours) == was
 
 
 def edited_again(ours: Project, undisturbed: dict[str, bytes | str]) -> None:
     """`kz edit` begins anew and says so; all is there, the checks too, and a refresh has nothing to change."""
     was = kept(ours)
     done = ours.kz("edit", "up")
-    assert done.returncode == 0 and "did not finish: this one is made anew" in done.stdout, done.stderr
+    assert done.returncode == 0 and "did not finish: this one starts again" in done.stdout, done.stderr
     assert left(ours, "edit") == undisturbed and not git(worktree(ours, "edit"), "status", "--porcelain")
     again = ours.kz("refresh", "up")
     assert again.returncode == 0 and "nothing changed" in again.stdout and kept(ours) == was, again.stderr
@@ -200,7 +200,7 @@ def test_one_that_is_killed_on_its_way_to_a_conflict_begins_anew(ours: Project, 
         assert ours.kz(verb, "--abort").returncode == 0
         killed(ours, at, verb, *words)
         done = ours.kz(verb, "--continue")
-        assert done.returncode == 2 and f"no {verb} is under way" in done.stderr
+        assert done.returncode == 2 and f"no {verb} is in progress" in done.stderr
         assert stopped(ours, verb, *words) == undisturbed
 
 
@@ -223,7 +223,7 @@ def test_what_was_resolved_is_not_begun_anew(ours: Project) -> None:
     killed(ours, "range-diff", "rebase", "--continue")
     assert kept(ours) == was
     done = ours.kz("rebase", "--onto", "v3")
-    assert done.returncode == 2 and "is under way" in done.stderr
+    assert done.returncode == 2 and "is in progress" in done.stderr
     assert ours.kz("rebase", "--continue").returncode == 0
     assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
 
@@ -232,7 +232,7 @@ def test_a_rebase_that_is_killed_when_its_files_are_written_is_over(ours: Projec
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
     killed(ours, "worktree remove", "rebase", "--continue", then="true")
-    assert "nothing is under way" in ours.kz("rebase", "--status").stdout
+    assert "no session is open" in ours.kz("rebase", "--status").stdout
     assert "up: v3" in (ours.root / "pins.yaml").read_text() and ours.kz("apply").returncode == 0
     ours.upstream.commit("Grow a", {"a.txt": before(text(), 1, "grown")}, tag="v4")
     assert ours.kz("rebase", "--onto", "v4").returncode == 0

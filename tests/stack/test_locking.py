@@ -275,7 +275,7 @@ def test_an_index_that_names_a_file_elsewhere_is_refused(world: World) -> None:
     world.wheel = WheelFile("../tool-2.0-py3-none-any.whl", "https://h/tool.whl", "", 0)
     with pytest.raises(LockError) as caught:
         world.lock("tool")
-    said = "has a wheel of tool of the name '../tool-2.0-py3-none-any.whl', and it must be a file name without a folder"
+    said = "has a wheel of tool named '../tool-2.0-py3-none-any.whl', which must be a file name without a folder"
     assert str(caught.value) == f"https://index/simple {said}"
 
 

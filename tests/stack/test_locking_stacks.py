@@ -104,14 +104,14 @@ def test_a_stack_that_does_not_hold_is_named_and_nothing_is_locked(world: World,
     assert caught.value.hint == "the lock was not written"
 
 
-NOT_PROVED = "the tree that it gives is kept, and not proved"
+NOT_PROVED = "the tree of the result is kept, and not proved"
 
 
 def test_what_a_stack_gave_is_kept_where_its_source_cannot_be_read(world: World, stacks: list[Problem]) -> None:
     stack(world, "up", ONE)
     world.cloned = False
     why = f"the stack of up: {oid('up v1')} was never fetched here"
-    assert world.with_note("up") == (UP, f"{why}; what it gives is left unknown")
+    assert world.with_note("up") == (UP, f"{why}; its result is left unknown")
     known = {**UP, "patched": PATCHED}
     world.old = {"up": known}
     assert world.with_note("up") == (known, f"{why}; {NOT_PROVED}")
@@ -119,7 +119,7 @@ def test_what_a_stack_gave_is_kept_where_its_source_cannot_be_read(world: World,
     assert world.with_note("up") == (known, f"{why}; {NOT_PROVED}")
     for other in ({"commit": oid("up v0")}, {"patched": {**PATCHED, "commit": oid("up v1")}}):
         world.old = {"up": {**known, **other}}
-        assert world.with_note("up") == (UP, f"{why}; what it gives is left unknown")
+        assert world.with_note("up") == (UP, f"{why}; its result is left unknown")
     # An empty stack gives the source's own commit, and nothing else.
     stack(world, "up")
     (world.folder / "patches/l/up" / ONE).unlink()
@@ -136,7 +136,7 @@ def test_what_a_stack_gave_on_a_wheel_is_kept_where_it_cannot_be_downloaded(
     world.gone = {("download", "tool")}
     known = {"kind": "wheel", "version": "2.0", "file": WHEEL["file"], **OLD}
     world.old = {"tool": known}
-    assert world.with_note("tool") == (known, "the stack of tool: no route; what it gives is left unknown")
+    assert world.with_note("tool") == (known, "the stack of tool: no route; its result is left unknown")
     world.old = {"tool": {**known, "commit": oid("wheel"), "tree": oid("wheel tree"), "patched": PATCHED}}
     assert world.with_note("tool") == (world.old["tool"], f"the stack of tool: no route; {NOT_PROVED}")
 

@@ -90,7 +90,7 @@ def test_what_upstream_has_is_dropped_with_its_checks_and_said_so(ours: Project)
     taken = ours.upstream.git("rev-parse", "v4")[:10]
     said = f"  0001-first: dropped, upstream has it at a.txt:9-15\n      since {taken} 2026-01-04 Take ours (#4)\n"
     assert said in done.stdout, done.stdout
-    assert "checks.yaml: what it asked of first went with the patch" in done.stdout
+    assert "checks.yaml: the checks of first were removed with the patch" in done.stdout
     stack = ours.root / "patches" / "l" / "up"
     assert sorted(p.name for p in stack.iterdir()) == ["0001-second.patch", "checks.yaml", "series"]
     assert (stack / "series").read_text() == "0001-second.patch\n"
@@ -127,7 +127,7 @@ def test_a_conflict_is_laid_out_named_and_changes_nothing(ours: Project) -> None
     content = (tree / "b.txt").read_text()
     assert "<<<<<<< " in content and "\nours\n" in content and "\ntheirs\n" in content
     status = ours.kz("rebase", "--status")
-    assert status.returncode == 0 and "stopped at: second; 0 to come" in status.stdout and str(tree) in status.stdout
+    assert status.returncode == 0 and "stopped at: second; 0 left" in status.stdout and str(tree) in status.stdout
     assert ours.kz("rebase", "--onto", "v2").returncode == 2, "one at a time"
     for files, said in ((content, "not resolved yet"), (None, "not resolved yet")):
         if files is None:
@@ -151,7 +151,7 @@ def test_continue_takes_what_was_resolved_and_rerere_knows_it_the_next_time(ours
     resolve(ours)
     done = ours.kz("rebase", "--continue")
     assert done.returncode == 0, done.stderr
-    assert not worktree(ours).exists() and "nothing is under way" in ours.kz("rebase", "--status").stdout
+    assert not worktree(ours).exists() and "no session is open" in ours.kz("rebase", "--status").stdout
     assert b"+ours" in (ours.root / "patches/m/up/0002-second.patch").read_bytes()
     assert ours.kz("apply", "--line", "m").returncode == 0
     again = ours.kz("rebase", "--onto", "v3", "--as", "n")
@@ -265,7 +265,7 @@ def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Proj
     assert ours.kz("apply").returncode == 0
     path = f"{tmp_path}:{Path(__file__).parents[2]}"
     assert ours.kz("rebase", "--onto", "v2", PYTHONPATH=path, KILL="1").returncode == 137
-    assert "nothing is under way" in ours.kz("rebase", "--status").stdout
+    assert "no session is open" in ours.kz("rebase", "--status").stdout
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
     assert ours.kz("apply").returncode == 0
 
@@ -277,8 +277,8 @@ def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Proj
         (("--onto", "v9"), 2, "no tag, branch or commit 'v9'"),
         (("--onto", "v2", "--line", "x"), 2, "no line named 'x'"),
         (("--onto", "v2", "--source", "x"), 2, "'x'"),
-        (("--continue",), 2, "no rebase is under way"),
-        (("--skip",), 2, "no rebase is under way"),
+        (("--continue",), 2, "no rebase is in progress"),
+        (("--skip",), 2, "no rebase is in progress"),
         (("--onto", "v2", "--as", "a b/c"), 2, "a b/c"),
         (("--onto", "v2", "--as", "l"), 2, "line l"),
     ],

@@ -73,8 +73,8 @@ def test_flaps_and_reverts_are_shown_as_such(tmp_path: Path, kz: Kz) -> None:
     assert (story["broke"], story["taken"], story["since"], story["flaps"]) == (landed, landed, last, 2)
     shown = ours.kz("history").stdout
     assert "  0001-ours: broken (content), held again 2 times on the way\n" in shown
-    assert shown.count("brings back an earlier file") == 4
-    assert re.search(r"third try \(#10\)\n +broken since; brings back an earlier file\n", shown)
+    assert shown.count("restores an earlier file") == 4
+    assert re.search(r"third try \(#10\)\n +broken since; restores an earlier file\n", shown)
     # Up to a revert it holds.
     assert told(ours, "--to", "v3")["holds"] is True
     assert "  0001-ours: clean, held again 2 times on the way\n" in ours.kz("history", "--to", "v3").stdout

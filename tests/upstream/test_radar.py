@@ -53,7 +53,7 @@ def test_only_a_pull_request_that_makes_it_worse_is_reported(ours: Project) -> N
     assert hurt[11]["title"] == "Rework a" and hurt[11]["landed"] is None and not hurt[11]["conflicts"]
     shown = ours.kz("radar")
     assert shown.returncode == 0 and max(map(len, shown.stdout.splitlines())) <= 80
-    assert "  looked at: 6, on files of the stack: 5, would hurt: 3\n" in shown.stdout
+    assert "  looked at: 6, on files of the stack: 5, would break it: 3\n" in shown.stdout
     assert "  #11 Rework a\n      0001-ours: clean -> content\n" in shown.stdout
     assert "#16" not in shown.stdout and "#12" not in shown.stdout
 
@@ -93,7 +93,7 @@ def test_a_pull_request_is_merged_into_main_as_it_is_now(ours: Project) -> None:
     found = seen(ours, "--fetch")
     assert set(found) == {12, 13} and found[13]["conflicts"] and not found[12]["conflicts"]
     shown = ours.kz("radar").stdout
-    assert "no longer merges by itself; judged as it stands" in shown
+    assert "no longer merges without conflict; judged as it is" in shown
     # In a store that has nothing yet, contents come while they are asked for.
     fresh = ours.kz("radar", KZ_CACHE=str(ours.root.parent / "fresh"))
     assert (fresh.returncode, fresh.stdout) == (0, shown), fresh.stderr
@@ -217,4 +217,4 @@ def test_open_needs_github(ours: Project) -> None:
     for file in (pins, ours.root / "pins.lock"):
         file.write_text(file.read_text().replace("https://github.com/up/stream", f"file://{ours.upstream.folder}"))
     done = ours.kz("radar", "--open")
-    assert done.returncode == 2 and "is not on GitHub: --open has nobody to ask" in done.stderr
+    assert done.returncode == 2 and "is not on GitHub: --open works only there" in done.stderr

@@ -116,7 +116,7 @@ def test_a_patch_whose_check_fails_without_it_is_not_dropped(checked: Project) -
     assert done.returncode == 4 and kept(checked) == was
     assert "kz: ours: a.txt: what it changes is there already, at a.txt:7-13\n" in done.stderr
     check = "absent (patches/l/up/checks.yaml:2): other.txt contains 'bad'"
-    assert f"  it is not dropped, for without it a check fails: {check}\n" in done.stderr
+    assert f"  it is not dropped, because without it a check fails: {check}\n" in done.stderr
     assert "  git's three-way merge finds nothing left to change\n" in done.stderr
     # What is missing becomes the patch.
     tree = worktree(checked)
@@ -182,7 +182,7 @@ def test_a_patch_that_is_to_be_kept_and_does_not_apply_is_a_conflict(guard: Proj
     done = guard.kz("rebase", "--onto", "v3", "--keep", "1")
     assert done.returncode == 4 and kept(guard) == was
     assert "kz: guard f: a.c: what it changes is there already, at a.c:5-11\n" in done.stderr
-    assert "  it is to be kept, but does not apply, or would change nothing\n" in done.stderr
+    assert "  --keep names it, but it does not apply, or would change nothing\n" in done.stderr
     assert guard.kz("rebase", "--skip").returncode == 0
 
 
