@@ -204,11 +204,6 @@ def sources_facts(
     }
 
 
-def folder_of(project: Project, line: str, target: str) -> Path:
-    """Where a target's files lie after a build."""
-    return project.root / "dist" / line / target
-
-
 def java_sources(sources: tuple[Fetched, ...], java: Mapping[str, Any] | None) -> dict[str, bytes]:
     """The .java and .kt files that go with the library, from the patched tree."""
     if not java:

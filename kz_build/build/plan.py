@@ -83,8 +83,8 @@ def plan(
     """
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
-    root = at or project.root
-    tree, build = root / "out/tree" / line / name, root / "out/build" / line / name
+    place = project._replace(root=at or project.root)
+    tree, build = place.out("tree", line, name), place.out("build", line, name)
     layout = layout or Layout(tree, build, at / "cache" if at else project.store, sys.executable)
     if not layout.image:
         _refuse_spaces(project, target, name)
@@ -110,7 +110,7 @@ def plan(
         tree,
         build,
         build / "stage",
-        root / "dist" / line / name,
+        place.dist_folder(line, name),
         tuple(steps),
         artifacts,
         layout,

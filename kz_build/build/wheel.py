@@ -30,6 +30,6 @@ def wheel(project: Project, line: str, name: str) -> Wheel:
         content = {e.path: Blob(e.mode, (objects.get(e.id) or ("", "", b""))[2]) for e in repository.entries(tree.tree)}
     file_name, version, members = repacked(content, tree.tree)
     data = packed(members)
-    to = project.root / "dist" / line / "wheels" / file_name
+    to = project.dist_folder(line, "wheels") / file_name
     files.write_atomic(to, data)
     return Wheel(to, version, hashlib.sha256(data).hexdigest(), tree.tree)

@@ -111,7 +111,7 @@ def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...
     manifest = project.out("audit", line, target) / "manifest.json"
     if not build.is_file() or not manifest.is_file():
         raise LockError(f"{target} of {line} was not built", hint=f"kz build --line {line} --target {target}")
-    folder = project.root / "dist" / line / target
+    folder = project.dist_folder(line, target)
     for name, facts in recorded_files(build).items():
         if not (folder / name).is_file() or files.sha256_file(folder / name) != facts["sha256"]:
             raise LockError(

@@ -50,7 +50,7 @@ def trial(project: Project, wish: Wish) -> Trial:
         line=line,
         target=name,
         abi=target["abi"],
-        folder=project.root / "dist" / line / name,
+        folder=project.dist_folder(line, name),
         dist=dist,
         runtime=_runtime(project, wish) if qnn else {},
         given=given,
@@ -93,7 +93,7 @@ def _dist(project: Project, line: str, target: str, given: tuple[Given, ...]) ->
     if not manifest.is_file():
         more = (Missing(one.name, f"{one.path} is not there", one.brings) for one in given if not one.there)
         raise MissingError((Missing(f"{target} of {line}", "it was not built", brings), *more))
-    folder = project.root / "dist" / line / target
+    folder = project.dist_folder(line, target)
     found = {}
     for name, facts in recorded_files(manifest).items():
         path = folder / name

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kz_build.build.build import folder_of
 from kz_build.core import files, host
 from kz_build.core.errors import ConfigError, LockError, Missing, MissingError, Problem
 from kz_build.export import requirements
@@ -129,7 +128,7 @@ def with_trees(project: Project, recipe: Recipe, found: Wanted, *, applied: bool
     git = [stage.inside for stage in recipe.command if project.pins.source(stage.inside).kind == "git"]
     adaptor: dict[str, str] = {}
     if QNN in recipe.contract.backends and git:
-        folder = folder_of(project, line, ADAPTOR_TARGET)
+        folder = project.dist_folder(line, ADAPTOR_TARGET)
         built = (folder / "lib" / "PyQnnManagerAdaptor.so", folder / "bin" / "flatc")
         adaptor = {str(path): files.sha256_file(path) for path in built if path.is_file()}
 

@@ -74,7 +74,7 @@ def plan(project: Project, name: str) -> ExportPlan:
         {key: fill(value) for key, value in recipe.environment.items()},
         {name: version for name, version in pins.items() if name in used},
         tuple(unpinned),
-        str(project.root / "dist" / (recipe.line or recipe.name) / recipe.output),
+        str(project.dist_folder(recipe.line or recipe.name) / recipe.output),
     )
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from kz_build.build.build import folder_of
 from kz_build.core import host
 from kz_build.core.errors import ConfigError, LockError, MissingError
 from kz_build.core.files import sha256_file
@@ -97,7 +96,7 @@ def _disks(project: Project, recipe: Recipe) -> Iterator[Check]:
 
 
 def _tools(project: Project, recipe: Recipe) -> Iterator[Check]:
-    own = folder_of(project, recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
+    own = project.dist_folder(recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
     for name, brings in recipe.needs.tools.items():
         if "/" in name or "." in name:
             yield Check(f"tool {name}", "SKIP", "lies in upstream's tree", (brings,))

@@ -27,6 +27,10 @@ class Project(NamedTuple):
         """Folder of a stage's results: out/<stage>/<line>/…"""
         return self.root.joinpath("out", stage, *parts)
 
+    def dist_folder(self, line: str, *parts: str) -> Path:
+        """Return the folder of what a target made for others to take: dist/<line>/<target>."""
+        return self.root.joinpath("dist", line, *parts)
+
     def git_url(self, source: Source) -> str:
         """A git source's address; one without scheme is a path below the project (a bundle, say)."""
         return self.address(source.location)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kz_build.build.build import folder_of, java_sources, with_stacks
+from kz_build.build.build import java_sources, with_stacks
 from kz_build.build.wheel_files import packed
 from kz_build.build.wheel_types import local_version
 from kz_build.checks.built import Audited, Rules, audit_files, recorded
@@ -73,7 +73,7 @@ def package(
     checks = tuple(_checks(content, built, inside, wanted, brought, source, sources[0]))
     tree = source.trees[0].tree
     version = local_version(aar.version, tree)
-    path = project.root / "dist" / line / "aar" / target / f"{_name(project, line, aar)}-{version}-{target}.aar"
+    path = project.dist_folder(line, "aar", target) / f"{_name(project, line, aar)}-{version}-{target}.aar"
     good = not any(c.failed for c in checks)
     data = packed(tuple(sorted(members.items()))) if good else b""
     made = hashlib.sha256(data).hexdigest() if good else ""
@@ -114,7 +114,7 @@ def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
             f"{target} of {line} was built of {source.name} with tree {tree}, its stack now gives {source.trees[0].tree}",
             hint=f"kz build --line {line} --target {target}",
         )
-    folder = folder_of(project, line, target)
+    folder = project.dist_folder(line, target)
     kept = {n: f["profile"] for n, f in manifest["files"].items() if f["profile"] in ("ours", "vendor", "hexagon")}
     return _Built(
         {Path(n).name: folder / n for n in kept},

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from kz_build import __version__
-from kz_build.build.build import folder_of
 from kz_build.core import files, locks
 from kz_build.core.errors import LockError
 from kz_build.core.result import CheckResult
@@ -52,7 +51,7 @@ def publish(
     project: Project, made: Package, data: bytes, snippet: str, statement: Statement, sign: Path | None
 ) -> None:
     """Write the folder of a package. Raises LockError where the target has no papers."""
-    path, own = Path(made.path), folder_of(project, made.line, made.target)
+    path, own = Path(made.path), project.dist_folder(made.line, made.target)
     if not (own / papers.SUMS).is_file():
         hint = f"kz build --line {made.line} --target {made.target}"
         raise LockError(f"{made.target} of {made.line} has no papers in {own}", hint=hint)
@@ -93,7 +92,7 @@ def said(project: Project, made: Package, source: Fetched, aar: Fetched, paths: 
     ]
     for path, _ in made.libraries:
         library = paths[path.rsplit("/", 1)[-1]]
-        name = library.relative_to(folder_of(project, made.line, made.target)).as_posix()
+        name = library.relative_to(project.dist_folder(made.line, made.target)).as_posix()
         digests = {"sha256": files.sha256_file(library)}
         components.append(Component(name, name, made.version, "artifact", "", "", digests, {}, ()))
     overrides = [{**o, "value": papers.public_url(o["value"]) or o["value"]} for o in made.overrides]
