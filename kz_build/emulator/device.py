@@ -92,7 +92,9 @@ class Emulated:
             return partial(adbd_shell.serve, system=self.system, command=rest, packets=False, alive=self.alive)
         what, *options = kind.split(",")
         if what == "shell":
-            return partial(adbd_shell.serve, system=self.system, command=rest, packets="v2" in options, alive=self.alive)
+            return partial(
+                adbd_shell.serve, system=self.system, command=rest, packets="v2" in options, alive=self.alive
+            )
         if what in ("root", "remount"):
             return _no_root
         return None
