@@ -145,12 +145,15 @@ MUTATED = {
         85,
         "core/result formats/elf_types formats/java_source formats/library_types formats/elf checks/built",
     ),
-    "lock and records": (85, "pins/lock_file pins/lock_form core/rules stack/resolve_lock core/transaction core/files"),
+    "lock and records": (
+        85,
+        "pins/lock_file pins/lock_form core/rules stack/resolve_lock core/transaction core/files core/stage_record",
+    ),
 }
 """Each group's lowest score in percent, and its files."""
 MUTATION_TESTS = (
     "patch/patch patch/hunks patch/diff patch/binary patch/mail patch/quilt patch/place patch/trailers patch/stack patch/judge patch/blame patch/intent"
-    " checks/audit_rules formats/elf formats/java pins/lock pins/lock_text stack/locking stack/locking_stacks core/record core/files core/folders patch/presence"
+    " checks/audit_rules formats/elf formats/java pins/lock pins/lock_text stack/locking stack/locking_stacks core/record core/stage_record core/files core/folders patch/presence"
 )
 """The tests of these files: ROOM/NAME for tests/ROOM/test_NAME.py. They start no process, for they run some thousand times."""
 MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.yaml examples/sample/pins.lock"

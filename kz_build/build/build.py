@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
@@ -14,13 +13,13 @@ from kz_build.build.engine import Engine
 from kz_build.build.steps import Command, Plan
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
-from kz_build.core.errors import CommandError, LockError, Missing, MissingError
+from kz_build.core.errors import CommandError, Missing, MissingError
 from kz_build.core.process import find
 from kz_build.core.progress import Event, Watch
-from kz_build.core.rules import unsafe_path
+from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.git import repository as git
 from kz_build.pins.pins import Override
-from kz_build.pins.project import Project
+from kz_build.pins.project import RECORD, Project
 from kz_build.sources.fetched import Fetched, Tree
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.request import Request
@@ -30,11 +29,10 @@ _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 
 @dataclass(frozen=True)
 class Built:
-    """What a build left. `files` maps each file of dist to {sha256, size, profile, build_id}; `fresh` if it was just made."""
+    """What a build left. The outputs of its record are the files of dist; `fresh` if they were just made."""
 
     plan: Plan
-    files: Mapping[str, Mapping[str, Any]]
-    manifest: Mapping[str, Any]
+    record: StageRecord
     fresh: bool
 
 
@@ -62,57 +60,29 @@ def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[
 
 def done(plan: Plan) -> Built | None:
     """The build of this very plan, if it is there and its files are still what they were."""
-    manifest = files.read_manifest(plan.build / "manifest.json", plan.key)
-    if manifest is None:
-        return None
-    for name, facts in manifest["files"].items():
-        path = plan.dist / name
-        if (
-            unsafe_path(name)
-            or not path.is_file()
-            or path.stat().st_size != facts["size"]
-            or files.sha256_file(path) != facts["sha256"]
-        ):
-            return None
-    return Built(plan, manifest["files"], manifest, False)
+    record = load(plan.build / RECORD, plan.key)
+    return Built(plan, record, False) if record and not changed(plan.dist, record.outputs) else None
 
 
-def recorded_files(manifest: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Files of dist by the manifest of a build. Raises LockError where no build wrote that manifest."""
-    try:
-        found: dict[str, dict[str, Any]] = json.loads(manifest.read_bytes())["files"]
-        right = all(not unsafe_path(name) and facts.keys() >= {"sha256", "profile"} for name, facts in found.items())
-    except (ValueError, KeyError, TypeError, AttributeError):
-        right = False
-    if not right:
-        raise LockError(f"{manifest} was not written by kz", hint="remove it and build again: kz build")
-    return found
-
-
-def build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:
-    """Run a plan. `facts` (sources, overrides) go into the manifest. On any failure dist stays as it was."""
+def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
+    """Run a plan. `inputs` (sources, overrides) go into the record. On any failure dist stays as it was."""
     with locks.locked(plan.build.parent, plan.target, watch):
-        return done(plan) or _build(plan, engine, commands, facts, watch)
+        return done(plan) or _build(plan, engine, commands, inputs, watch)
 
 
-def _build(plan: Plan, engine: Engine, commands: Commands, facts: Mapping[str, Any], watch: Watch) -> Built:
+def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
     started = time.monotonic()
     files.recover(plan.dist, plan.build)
     with files.removing((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
         _steps(plan, engine, commands, watch)
     _file_symbols(plan)
-    found = _artifacts(plan)
+    outputs = _outputs(plan)
     _publish(plan)
-    manifest = {
-        **facts,
-        "line": plan.line,
-        "target": plan.target,
-        "files": found,
-        **engine.facts(),
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    files.write_manifest(plan.build / "manifest.json", plan.key, manifest)
-    return Built(plan, found, manifest, True)
+    seconds = round(time.monotonic() - started, 1)
+    facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds}
+    record = StageRecord(plan.build / RECORD, plan.key, inputs, outputs, facts)
+    record.save()
+    return Built(plan, record, True)
 
 
 def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> None:
@@ -149,29 +119,25 @@ def _file_symbols(plan: Plan) -> None:
             debug.rename(to)
 
 
-def _artifacts(plan: Plan) -> dict[str, dict[str, Any]]:
+def _outputs(plan: Plan) -> dict[str, Output]:
     from kz_build.formats.elf import read_elf
 
-    found = {}
+    outputs = {}
     for artifact in plan.artifacts:
         path = plan.stage / artifact.folder / artifact.name
-        found[f"{artifact.folder}/{artifact.name}"] = {
-            "sha256": files.sha256_file(path),
-            "size": path.stat().st_size,
-            "profile": artifact.profile,
-            "build_id": read_elf(path, exports=False).build_id if artifact.profile != "hexagon" else "",
-        }
-    for path in sorted((plan.stage / "symbols").rglob("*.debug")):
-        found[path.relative_to(plan.stage).as_posix()] = {
-            "sha256": files.sha256_file(path),
-            "size": path.stat().st_size,
-            "profile": "symbols",
-        }
-    return dict(sorted(found.items()))  # as the manifest gives them back: a report reads the same after either
+        build_id = read_elf(path, exports=False).build_id if artifact.profile != "hexagon" else ""
+        outputs[f"{artifact.folder}/{artifact.name}"] = _output(path, artifact.profile, build_id)
+    for path in (plan.stage / "symbols").rglob("*.debug"):
+        outputs[path.relative_to(plan.stage).as_posix()] = _output(path, "symbols", None)
+    return dict(sorted(outputs.items()))  # as the record gives them back: a report reads the same after either
+
+
+def _output(path: Path, profile: str, build_id: str | None) -> Output:
+    return Output(files.sha256_file(path), path.stat().st_size, profile, build_id)
 
 
 def _publish(plan: Plan) -> None:
-    """Exchange dist for the new folder. The old manifest is gone already: it must never vouch for other files."""
+    """Exchange dist for the new folder. The old record is gone already: it must never vouch for other files."""
     if not any((plan.stage / "symbols").iterdir()):
         (plan.stage / "symbols").rmdir()
     with files.new_folder(plan.dist, plan.build) as made:
@@ -182,7 +148,7 @@ def _publish(plan: Plan) -> None:
 def sources_facts(
     sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project, more: tuple[Override, ...] = ()
 ) -> dict[str, Any]:
-    """What a manifest says of what went in; `more` overrides are the engine's."""
+    """What a record says of what went in; `more` overrides are the engine's."""
     return {
         "sources": [
             {

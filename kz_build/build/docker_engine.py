@@ -53,7 +53,7 @@ class Container:
         return Ccache("ccache", Path("/cache/ccache")) if self.ccache else None
 
     def facts(self) -> dict[str, Any]:
-        """What a manifest says of this engine."""
+        """What a record says of this engine."""
         image = {
             "digest": self.box.daemon.id(self.image),
             "name": self.image.tag,

@@ -30,7 +30,7 @@ class Engine(Protocol):
         """The compile cache that builds of a store share there; None where there is none, or KZ_CCACHE=0."""
 
     def facts(self) -> dict[str, Any]:
-        """What a manifest says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
+        """What a record says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
 
     def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
         """The place of one build. At a good end what it staged lies in `plan.stage`; at any end nothing of it runs on."""

@@ -22,7 +22,8 @@ from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
 from kz_build.core.progress import Event, Watch
-from kz_build.pins.project import Project
+from kz_build.core.stage_record import Output, StageRecord
+from kz_build.pins.project import RECORD, Project
 from kz_build.sources.fetched import Fetched
 
 HERE, ELSEWHERE = "a", "another-folder-with-a-longer-name"
@@ -66,7 +67,7 @@ def _moved(source: Fetched, to: Path) -> Fetched:
 
 
 def reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
-    """Build twice, the second time with everything varied that this machine can vary; leaves a manifest.
+    """Build twice, the second time with everything varied that this machine can vary; leaves a record.
 
     Where files differ, builds once more with nothing varied, then with one variation at a time until each difference has
     its cause. Raises CommandError when the build does not even work in other surroundings.
@@ -135,7 +136,7 @@ class _Bench:
                         f"the build does not work with {', '.join(names)} varied: {error}", hint=error.hint
                     ) from error
                 raise
-        self.seconds[name] = built.manifest["seconds"]
+        self.seconds[name] = built.record.get("seconds", float)
         kept = subject.folder / name
         _keep(planned, kept)
         files.remove(at)
@@ -234,7 +235,7 @@ def _kept(subject: Subject, first: Path) -> str:
     if left is None:
         return "absent"
     made = {name: files.sha256_file(path) for name, path in _files(first, "dist").items()}
-    return "same" if made == {name: facts["sha256"] for name, facts in left.files.items()} else "differs"
+    return "same" if made == {name: output.sha256 for name, output in left.record.outputs.items()} else "differs"
 
 
 def _clear(subject: Subject) -> None:
@@ -245,7 +246,7 @@ def _clear(subject: Subject) -> None:
 
 
 def _leave(subject: Subject, result: Reproduced) -> None:
-    """The manifest, and `first` and `second` only where they differ, with what diffoscope says of them where it is installed."""
+    """The record, and `first` and `second` only where they differ, with what diffoscope says of them where it is installed."""
     for path in subject.folder.iterdir():
         if result.same or path.name not in ("first", "second"):
             files.remove(path)
@@ -253,5 +254,6 @@ def _leave(subject: Subject, result: Reproduced) -> None:
         first, second = (subject.folder / side / "dist" / name for side in ("first", "second"))
         if first.is_file() and second.is_file():
             byte_diff.diffoscope(first, second, subject.folder / f"{Path(name).name}.diffoscope.txt")
-    data = {**asdict(result), "same": result.same}
-    files.write_manifest(subject.folder / "manifest.json", subject.plan((), 1).key, data)
+    facts = {**asdict(result), "same": result.same}
+    outputs = {name: Output(sha256) for name, sha256 in facts.pop("files").items()}
+    StageRecord(subject.folder / RECORD, subject.plan((), 1).key, {}, outputs, facts).save()

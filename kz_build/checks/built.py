@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.build.build import Built, java_sources, recorded_files
-from kz_build.core import files
+from kz_build.build.build import Built, java_sources
 from kz_build.core.errors import AuditError, LockError
 from kz_build.core.result import CheckResult, Status
+from kz_build.core.stage_record import StageRecord, changed, load, load_any
 from kz_build.formats import elf as reader
 from kz_build.formats.elf_types import Elf, JavaSide, NativeMethod
 from kz_build.formats.java_source import java_side
@@ -28,8 +27,8 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     "hexagon": ("elf", "size"),
     "program": ("elf", "pages-16k", "android-note", "needed", "build-id", "paths", "size"),
 }  # fmt: skip
-# Part of the record's key: raise it when a check changes what it answers.
-VERSION = 2
+CACHE_EPOCH = 2
+"""Raise it when a check changes what it answers."""
 _MACHINES = {"arm64-v8a": "EM_AARCH64", "arm64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 
 
@@ -75,7 +74,7 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple
     """Audit what a build left, or give the record of it where nothing has changed since."""
     plan = built.plan
     target = project.pins.target(plan.target, plan.line)
-    manifest = project.out("audit", plan.line, plan.target) / "manifest.json"
+    path = project.record("audit", plan.line, plan.target)
     java = java_side(java_sources(sources, target["audit"]["java"]))
     rules = Rules(
         target["platform"], target["abi"], frozenset(target["audit"]["required"]), frozenset(target["audit"]["needed"]),
@@ -83,18 +82,18 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple
         java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
     )  # fmt: skip
     key = _key(built, rules)
-    if known := files.read_manifest(manifest, key):
+    if known := load(path, key):
         return _results(known)
-    previous = _previous_sizes(manifest)
+    last = load_any(path)
+    previous = last.get("sizes", dict) if last else {}
     subjects = tuple(
-        Audited(plan.dist / n, f["profile"], previous.get(n))
-        for n, f in built.files.items()
-        if f["profile"] != "symbols"
+        Audited(plan.dist / n, f.profile, previous.get(n))
+        for n, f in built.record.outputs.items()
+        if f.profile != "symbols"
     )
     found = audit_files(subjects, rules)
-    files.write_manifest(
-        manifest, key, {"checks": [vars(c) for c in found], "sizes": {n: f["size"] for n, f in built.files.items()}}
-    )
+    facts = {"checks": [vars(c) for c in found], "sizes": {n: f.size for n, f in built.record.outputs.items()}}
+    StageRecord(path, key, facts=facts).save()
     return found
 
 
@@ -102,35 +101,23 @@ def _key(built: Built, rules: Rules) -> str:
     """Everything that the answers depend on: a patch to the Java sources alone leaves every library as it was."""
     held = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(rules).items()}
     held["java"] = [sorted((m.java_class, m.name) for m in rules.java.methods), sorted(rules.java.loads)]
-    return digest_of([VERSION, held, {n: [f["sha256"], f["profile"]] for n, f in built.files.items()}])
+    return digest_of([CACHE_EPOCH, held, {n: [f.sha256, f.profile] for n, f in built.record.outputs.items()}])
 
 
 def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...]:
     """The last audit of a target, as long as dist still holds the files it was about."""
-    build = project.out("build", line, target) / "manifest.json"
-    manifest = project.out("audit", line, target) / "manifest.json"
-    if not build.is_file() or not manifest.is_file():
-        raise LockError(f"{target} of {line} was not built", hint=f"kz build --line {line} --target {target}")
-    folder = project.dist_folder(line, target)
-    for name, facts in recorded_files(build).items():
-        if not (folder / name).is_file() or files.sha256_file(folder / name) != facts["sha256"]:
-            raise LockError(
-                f"{folder / name} is not what was built and audited", hint=f"kz build --line {line} --target {target}"
-            )
-    return _results(json.loads(manifest.read_bytes()))
+    build, audited = (load_any(project.record(stage, line, target)) for stage in ("build", "audit"))
+    hint = f"kz build --line {line} --target {target}"
+    if not build or not audited:
+        raise LockError(f"{target} of {line} was not built", hint=hint)
+    if path := changed(project.dist_folder(line, target), build.outputs):
+        raise LockError(f"{path} is not what was built and audited", hint=hint)
+    return _results(audited)
 
 
-def _results(manifest: Mapping[str, object]) -> tuple[CheckResult, ...]:
-    rows = manifest["checks"]
-    assert isinstance(rows, list)
+def _results(record: StageRecord) -> tuple[CheckResult, ...]:
+    rows = record.get("checks", list)
     return tuple(CheckResult(r["file"], r["check"], Status(r["status"]), r["evidence"], r["required"]) for r in rows)
-
-
-def _previous_sizes(manifest: Path) -> dict[str, int]:
-    try:
-        return dict(json.loads(manifest.read_bytes())["sizes"])
-    except (FileNotFoundError, ValueError, KeyError):
-        return {}
 
 
 def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[CheckResult, ...]:

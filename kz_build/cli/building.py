@@ -99,19 +99,20 @@ def build(arguments: argparse.Namespace) -> int:
     chain.audit(sign)
     report.write(project, chain.line)
     built, made = chain.built, chain.papers
+    record = built.record.plain()
     folder = str(relative(chain.planned.dist))
     rows = [
-        terminal.artifacts(dict(built.files), folder),
+        terminal.artifacts(record["files"], folder),
         terminal.checks(chain.checks),
-        _canonical(built.manifest),
+        _canonical(record),
         made and terminal.papers(made.unlicensed, signed=made.signed),
-        f"built in {built.manifest['seconds']:g} s; logs in {relative(chain.commands.folder)}"
+        f"built in {record['seconds']:g} s; logs in {relative(chain.commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
     ]
     show(
         arguments,
-        {"manifest": built.manifest, "fresh": built.fresh, "checks": chain.checks, "papers": made},
+        {"manifest": record, "fresh": built.fresh, "checks": chain.checks, "papers": made},
         "\n".join(row for row in rows if row),
     )
     if chain.failed:
@@ -122,11 +123,11 @@ def build(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _canonical(manifest: Any) -> str:
-    if manifest["canonical"]:
+def _canonical(record: Any) -> str:
+    if record["canonical"]:
         return ""
     return "\n".join(
-        ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in manifest["overrides"])]
+        ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in record["overrides"])]
     )
 
 

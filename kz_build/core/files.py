@@ -1,16 +1,14 @@
-"""Files written whole or not at all, and the record each stage leaves."""
+"""Files written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from kz_build.core.errors import StorageError
 
@@ -210,17 +208,3 @@ def sha256_file(path: Path) -> str:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
-
-
-def read_manifest(path: Path, key: str) -> dict[str, Any] | None:
-    """A stage's manifest when it was made from the inputs that `key` stands for, else None."""
-    try:
-        data = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return data if isinstance(data, dict) and data.get("key") == key else None
-
-
-def write_manifest(path: Path, key: str, data: dict[str, Any]) -> None:
-    """Leave a stage's record: atomically and last."""
-    write_atomic(path, json.dumps({**data, "key": key}, indent=1, sort_keys=True).encode() + b"\n")

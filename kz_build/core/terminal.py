@@ -38,21 +38,21 @@ def report(found: dict[str, Any]) -> str:
         f"canonical: {str(found['canonical']).lower()}",
         *(f"  {o['where']}: {o['value']}" for o in found["overrides"]),
     ]
-    for target, manifest in found.get("build", {}).items():
+    for target, record in found.get("build", {}).items():
         rows += [
-            f"build {target}: {manifest['seconds']:g} s, network {manifest['network']}",
-            f"  engine {manifest['engine']}" + (f": {why}" if (why := manifest.get("engine_why")) else ""),
-            artifacts(manifest["files"], f"dist/{found['line']}/{target}"),
+            f"build {target}: {record['seconds']:g} s, network {record['network']}",
+            f"  engine {record['engine']}" + (f": {why}" if (why := record.get("engine_why")) else ""),
+            artifacts(record["files"], f"dist/{found['line']}/{target}"),
         ]
-    for target, manifest in found.get("audit", {}).items():
-        rows.append(f"audit {target}: {_counts(manifest['checks'])}")
-    for target, manifest in found.get("reproduce", {}).items():
-        varied = ", ".join(v["name"] for v in manifest["variations"] if not v["absent"])
-        rows.append(f"reproduce {target}: {'the same bytes' if manifest['same'] else 'DIFFERS'}, varied: {varied}")
-    for target, manifest in found.get("package", {}).items():
-        rows.append(f"package {target}: {manifest['path']} {manifest['sha256'][:12]}")
-    for manifest in found.get("device", {}).values():
-        tried = manifest["report"]
+    for target, record in found.get("audit", {}).items():
+        rows.append(f"audit {target}: {_counts(record['checks'])}")
+    for target, record in found.get("reproduce", {}).items():
+        varied = ", ".join(v["name"] for v in record["variations"] if not v["absent"])
+        rows.append(f"reproduce {target}: {'the same bytes' if record['same'] else 'DIFFERS'}, varied: {varied}")
+    for target, record in found.get("package", {}).items():
+        rows.append(f"package {target}: {record['path']} {record['sha256'][:12]}")
+    for record in found.get("device", {}).values():
+        tried = record["report"]
         subject = " ".join(filter(None, (tried["target"], tried["subject"])))
         rows.append(f"device {tried['serial']} ({tried['device']}) {subject}: {_counts(tried['checks'])}")
     return "\n".join(rows)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kz_build.build.build import with_stacks
 from kz_build.core import env as environment
@@ -15,6 +13,7 @@ from kz_build.core import files
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError
 from kz_build.core.progress import Watch
+from kz_build.core.stage_record import Output, StageRecord, changed, load, load_any
 from kz_build.device import android_sdk
 from kz_build.device.in_app import App
 from kz_build.device.in_app_types import PROBE
@@ -47,8 +46,8 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     if not how.get("app") or not java:
         raise ConfigError(f"{target} says no `package.app` in pins.yaml", hint="docs/device.md, or --apk FILE")
     sdk = android_sdk.tools()
-    folder = project.out("app", line, target)
-    if sdk.missing and not (folder / "manifest.json").is_file():
+    folder, path = project.out("app", line, target), project.record("app", line, target)
+    if sdk.missing and not path.is_file():
         raise MissingError(sdk.missing)
     aar, aar_sha256 = _packed(project, line, target)
     repository, entries = _project_of(project, line, str(java["source"]), how["app"], watch)
@@ -56,9 +55,9 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     inputs = [how["app"], [(e.path, e.mode, e.id) for e in entries], aar_sha256]
     key = digest_of([*inputs, {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}])
     made = folder / "minibench.apk"
-    manifest = files.read_manifest(folder / "manifest.json", key)
-    if manifest and made.is_file() and files.sha256_file(made) == manifest["sha256"]:
-        return App(made, manifest["sha256"], PROBE)
+    record = load(path, key)
+    if record and not changed(made, record.outputs):
+        return App(made, record.outputs[""].sha256, PROBE)
     if sdk.missing:
         raise MissingError(sdk.missing)
     files.remove(folder)
@@ -69,23 +68,20 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     shutil.copyfile(inside / _MADE, made)
     files.remove(folder / "tree")
     sha256 = files.sha256_file(made)
-    files.write_manifest(
-        folder / "manifest.json", key, {"sha256": sha256, "aar": aar_sha256, "line": line, "target": target}
-    )
+    StageRecord(path, key, {"aar": aar_sha256}, {"": Output(sha256)}, {"line": line, "target": target}).save()
     return App(made, sha256, PROBE)
 
 
 def _packed(project: Project, line: str, target: str) -> tuple[Path, str]:
     """The target's AAR as `kz package` left it, and its sha256."""
     hint = f"kz package --aar --line {line} --target {target}"
-    try:
-        manifest: Mapping[str, Any] = json.loads((project.out("package", line, target) / "manifest.json").read_bytes())
-    except FileNotFoundError:
-        raise LockError(f"{target} of {line} is not packed, and the app needs its AAR", hint=hint) from None
-    path = project.root / manifest["path"]
-    if not path.is_file() or files.sha256_file(path) != manifest["sha256"]:
-        raise LockError(f"{manifest['path']} is not what was packed", hint=hint)
-    return path, str(manifest["sha256"])
+    record = load_any(project.record("package", line, target))
+    if not record:
+        raise LockError(f"{target} of {line} is not packed, and the app needs its AAR", hint=hint)
+    path = project.root / record.get("path", str)
+    if "" not in record.outputs or changed(path, record.outputs):
+        raise LockError(f"{record.get('path', str)} is not what was packed", hint=hint)
+    return path, record.outputs[""].sha256
 
 
 def _project_of(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from kz_build.core.errors import DeviceError
+from kz_build.core.stage_record import beside, load_any
 from kz_build.device.push_plan import Item
 from kz_build.formats.library import QNN_HTP, qnn_version
 from kz_build.formats.pte import read_pte
@@ -37,7 +37,6 @@ def check_fit(found: Sequence[Item]) -> None:
 
 def _not_for(path: Path) -> str:
     """The QNN that an exported file is not for, by the record that `kz export` left beside it; '' without one."""
-    try:
-        return str(json.loads(path.with_name(f"{path.name}.json").read_bytes())["contract"]["newer_than"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    record = load_any(beside(path))
+    contract = record.inputs.get("contract") if record else None
+    return str(contract.get("newer_than") or "") if isinstance(contract, dict) else ""

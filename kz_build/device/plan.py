@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kz_build.build.build import recorded_files
 from kz_build.core.errors import ConfigError, LockError, Missing, MissingError
 from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.stage_record import changed, load_any
 from kz_build.device.chat import Chat, chat, chats
 from kz_build.device.push_set import BACKEND, Given, push_set
 from kz_build.device.trial import PROGRAM, Trial, Wish
@@ -88,19 +88,15 @@ def _target(project: Project, line: str, name: str) -> dict[str, Any]:
 
 def _dist(project: Project, line: str, target: str, given: tuple[Given, ...]) -> dict[str, Path]:
     """The build's files by name, proved to be what was built; where there is no build, what else is missing is told with it."""
-    manifest = project.out("build", line, target) / "manifest.json"
+    record = load_any(project.record("build", line, target))
     brings = f"kz build --line {line} --target {target}"
-    if not manifest.is_file():
+    if not record:
         more = (Missing(one.name, f"{one.path} is not there", one.brings) for one in given if not one.there)
         raise MissingError((Missing(f"{target} of {line}", "it was not built", brings), *more))
     folder = project.dist_folder(line, target)
-    found = {}
-    for name, facts in recorded_files(manifest).items():
-        path = folder / name
-        if not path.is_file() or remembered_sha256(project.store, path) != facts["sha256"]:
-            raise LockError(f"{path} is not what was built", hint=brings)
-        if facts["profile"] != "symbols":
-            found[path.name] = path
+    if path := changed(folder, record.outputs, lambda path: remembered_sha256(project.store, path)):
+        raise LockError(f"{path} is not what was built", hint=brings)
+    found = {Path(name).name: folder / name for name, f in record.outputs.items() if f.profile != "symbols"}
     if PROGRAM not in found:
         raise ConfigError(f"{target} builds no {PROGRAM}", hint="docs/device.md: a cmake project with `source: kz`")
     return found
@@ -121,8 +117,8 @@ def _given(project: Project, wish: Wish, recipe: Recipe | None, model: Path | No
     if model:
         brings = f"kz export {recipe.name}" if recipe else "another path"
         found[model.name] = Given(model, model.name, model.is_file(), brings)
-    for text, name in (recipe.device if recipe else {}).items():
-        found[name] = _filled(project, wish, recipe, text, name)
+    if recipe:
+        found |= {name: _filled(project, wish, recipe, text, name) for text, name in recipe.device.items()}
     if wish.tokenizer:
         name = f"tokenizer{wish.tokenizer.suffix}"
         for other in [name for name in found if name.startswith("tokenizer")]:
@@ -131,9 +127,8 @@ def _given(project: Project, wish: Wish, recipe: Recipe | None, model: Path | No
     return tuple(found.values())
 
 
-def _filled(project: Project, wish: Wish, recipe: Recipe | None, text: str, name: str) -> Given:
+def _filled(project: Project, wish: Wish, recipe: Recipe, text: str, name: str) -> Given:
     """A file that a recipe names by a folder in braces."""
-    assert recipe
     folders = {**export.own_places(project, recipe), **wish.folders}
     if wish.qnn and wish.qnn.is_dir():
         folders.setdefault(_SDK, wish.qnn)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from kz_build.core.errors import ConfigError, Problem
 
 RECORD = ".kz-push"
-"""The manifest in a folder of the device: a line of JSON for each file that was verified there; a later line wins."""
+"""The record in a folder of the device: a line of JSON for each file that was verified there; a later line wins."""
 PARTS = (".kz-part-0", ".kz-part-1")
 """What a file is called while it comes, and while the device hashes it as the next one comes."""
 

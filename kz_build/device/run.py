@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,11 +11,12 @@ from typing import Any
 from kz_build import __version__
 from kz_build.checks import pte as contract
 from kz_build.core import files
-from kz_build.core.errors import KzError, MissingError
+from kz_build.core.errors import KzError, LockError, MissingError
 from kz_build.core.hash_cache import remembered_sha256
 from kz_build.core.plain_json import plain
 from kz_build.core.progress import Watch, quiet
 from kz_build.core.result import CheckResult, Status
+from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.device.adb import Device
 from kz_build.device.baseline_files import baseline
 from kz_build.device.checks import Tried, ask, elves
@@ -29,7 +29,7 @@ from kz_build.device.trial import Measured, Report, Trial
 from kz_build.formats.library import qnn_version, read_library
 from kz_build.pins.load import executorch_of
 from kz_build.pins.pins import digest_of
-from kz_build.pins.project import Project
+from kz_build.pins.project import RECORD, Project
 
 TOLERANCE = 15.0
 """Percent that a figure may be worse than at the last run."""
@@ -235,10 +235,16 @@ def _same(tried: Tried) -> dict[str, Any]:
 
 def _last(project: Project, tried: Tried) -> dict[str, float]:
     try:
-        held = json.loads((_folder(project, tried) / "manifest.json").read_bytes())["runs"][_run_key(tried)]
+        held = _runs(_folder(project, tried) / RECORD)[_run_key(tried)]
         return {name: float(spread["median"]) for name, spread in held["spreads"].items()}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (LockError, KeyError, TypeError, ValueError):
         return {}
+
+
+def _runs(path: Path) -> dict[str, Any]:
+    """The last good run of each thing that was measured on a device."""
+    record = load_any(path)
+    return record.get("runs", dict) if record else {}
 
 
 def _run_key(tried: Tried) -> str:
@@ -246,18 +252,16 @@ def _run_key(tried: Tried) -> str:
 
 
 def record(project: Project, tried: Tried, report: Report) -> None:
-    """The manifest: this report, and the last good run of each thing that was measured on this device."""
-    path = _folder(project, tried) / "manifest.json"
-    try:
-        runs = dict(json.loads(path.read_bytes())["runs"])
-    except (OSError, ValueError, KeyError, TypeError):
-        runs = {}
+    """Leave the record: this report, and the last good run of each thing that was measured on this device."""
+    path = _folder(project, tried) / RECORD
+    runs = _runs(path)
     if report.run and not any(row.worse for row in report.run.compared):
         # What became worse is not what the next run is held against: it stays worse until somebody accepts it.
         runs[_run_key(tried)] = {**_same(tried), "spreads": plain(report.run.spreads)}
     held = {name: remembered_sha256(project.store, source) for source, name in tried.files.files}
     key = digest_of([__version__, report.serial, held, list(tried.trial.argv), _identity(tried.info)])
-    files.write_manifest(path, key, {"report": plain(report), "files": held, "runs": runs})
+    outputs = {name: Output(sha256) for name, sha256 in held.items()}
+    StageRecord(path, key, {}, outputs, {"report": plain(report), "runs": runs}).save()
 
 
 def _identity(found: DeviceInfo) -> list[Any]:

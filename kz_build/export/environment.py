@@ -16,6 +16,7 @@ from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError
 from kz_build.core.progress import Event, Watch
+from kz_build.core.stage_record import StageRecord, load
 from kz_build.export import plan as export
 from kz_build.export import requirements, sdks, venv
 from kz_build.export.environment_spec import ADAPTOR_TARGET, QNN, Wanted, chosen, with_trees
@@ -58,13 +59,13 @@ def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) 
     places = sdks.folders(project, recipe)
     wanted = with_trees(project, recipe, found, applied=True)
     folder = project.store / FOLDER_IN_STORE / wanted.key[:24]
-    facts = _there(folder, wanted.key)
-    fresh = facts is None
-    if facts is None:
+    record = _there(folder, wanted.key)
+    fresh = record is None
+    if record is None:
         with locks.locked(project.store, f"environment-{wanted.key[:24]}"):
-            facts = _there(folder, wanted.key) or _make(project, recipe, wanted, folder, commands, watch)
+            record = _there(folder, wanted.key) or _make(project, recipe, wanted, folder, commands, watch)
     os.utime(folder)  # `kz store gc` takes what nobody used for long
-    environment = _environment(project, recipe, wanted, folder, facts, places, fresh=fresh)
+    environment = _environment(project, recipe, wanted, folder, record, places, fresh=fresh)
     return _probed(project, recipe, environment, watch)
 
 
@@ -100,22 +101,22 @@ def made(project: Project, recipe: Recipe) -> Environment | None:
     except (ConfigError, LockError, MissingError):
         return None
     folder = project.store / FOLDER_IN_STORE / wanted.key[:24]
-    facts = _there(folder, wanted.key)
-    if facts is None or places is None:
+    record = _there(folder, wanted.key)
+    if record is None or places is None:
         return None
-    return _environment(project, recipe, wanted, folder, facts, places, fresh=False)
+    return _environment(project, recipe, wanted, folder, record, places, fresh=False)
 
 
-def _there(folder: Path, key: str) -> dict[str, Any] | None:
-    """What a finished environment says of itself; None where it is half-made, or its Python has left this machine."""
-    facts = files.read_manifest(folder / MARKER, key)
-    return facts if facts and (folder / "bin" / "python").exists() else None
+def _there(folder: Path, key: str) -> StageRecord | None:
+    """The record of a finished environment; None where it is half-made, or its Python has left this machine."""
+    record = load(folder / MARKER, key)
+    return record if record and (folder / "bin" / "python").exists() else None
 
 
 def _make(
     project: Project, recipe: Recipe, wanted: Wanted, folder: Path, commands: Commands, watch: Watch
-) -> dict[str, Any]:
-    """Make it where it is to lie (an environment cannot be moved); the marker comes last, without it there is none."""
+) -> StageRecord:
+    """Make it where it is to lie (an environment cannot be moved); the record comes last, without it there is none."""
     files.remove(folder)
     with files.disk_errors(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -133,9 +134,9 @@ def _make(
         _lay(project, recipe.line, name, tree, _packages_folder(folder))
     _lay_adaptor(wanted, folder)
     watch(Event("proof"))
-    facts = _proved(recipe, wanted, python, folder)
-    files.write_manifest(folder / MARKER, wanted.key, facts)
-    return facts
+    record = StageRecord(folder / MARKER, wanted.key, facts=_proved(recipe, wanted, python, folder))
+    record.save()
+    return record
 
 
 def _indexes(project: Project, line: str, wanted: Wanted) -> tuple[str, ...]:
@@ -223,7 +224,7 @@ def _environment(
     recipe: Recipe,
     wanted: Wanted,
     folder: Path,
-    facts: Mapping[str, Any],
+    record: StageRecord,
     sdk: Mapping[str, Path],
     *,
     fresh: bool,
@@ -239,7 +240,7 @@ def _environment(
     variables = _variables(folder, own)
     if QNN in recipe.contract.backends and sdk:
         _opens(python, variables)
-    return Environment(folder, python, variables, wanted.key, places, _holds(recipe, wanted, facts, sdk), fresh)
+    return Environment(folder, python, variables, wanted.key, places, _holds(recipe, wanted, record, sdk), fresh)
 
 
 def _opens(python: Path, variables: Mapping[str, str]) -> None:
@@ -254,17 +255,18 @@ def _opens(python: Path, variables: Mapping[str, str]) -> None:
         raise MissingError(tuple(Missing(name, said, brings) for name, said in wrong.items()))
 
 
-def _holds(recipe: Recipe, wanted: Wanted, facts: Mapping[str, Any], sdk: Mapping[str, Path]) -> dict[str, str]:
-    versions = {requirements.canonical(name): version for name, version in facts["packages"].items()}
-    holds = {"python": f"{facts['python']}, from {wanted.python}"}
+def _holds(recipe: Recipe, wanted: Wanted, record: StageRecord, sdk: Mapping[str, Path]) -> dict[str, str]:
+    versions = {requirements.canonical(name): version for name, version in record.get("packages", dict).items()}
+    holds = {"python": f"{record.get('python', str)}, from {wanted.python}"}
     holds["locked"] = f"{len(wanted.packages)} packages of {wanted.base}.txt"
     holds |= {name: versions[name] for name in wanted.asked if name in versions}
     holds |= {f"{name} over it": f"examples of tree {tree[:12]}" for name, tree in wanted.laid.items()}
-    if facts["flatc"]:
+    if record.facts["flatc"]:
         holds["flatc"] = (
             f"of {ADAPTOR_TARGET}" if any(path.endswith("/flatc") for path in wanted.adaptor) else "of the wheel"
         )
     if QNN in recipe.contract.backends:
         own = any(path.endswith(".so") for path in wanted.adaptor)
-        holds["PyQnn adaptor"] = f"of {ADAPTOR_TARGET}" if own else "of the wheel" if facts["adaptor"] else "none"
+        wheels_own = "of the wheel" if record.facts["adaptor"] else "none"
+        holds["PyQnn adaptor"] = f"of {ADAPTOR_TARGET}" if own else wheels_own
     return {**holds, **{name: str(path) for name, path in sdk.items()}}

@@ -19,8 +19,8 @@ from kz_build.pins.project import Project
 from kz_build.stack.apply import apply_source
 from kz_build.stack.files import stack_sources
 
-MADE_BY = 1
-"""Part of every key: a change of what is done to make an environment must change it."""
+CACHE_EPOCH = 1
+"""Raise it when environments are made in another way."""
 ADAPTOR_TARGET = "linux-x86_64-qnn"
 QNN = "QnnBackend"
 
@@ -43,7 +43,7 @@ class Wanted:
     def key(self) -> str:
         """Digest of all that can change a byte of it."""
         entries = sorted(one.text for one in self.packages)
-        inputs = [MADE_BY, entries, sorted(self.asked), self.version, platform.machine()]
+        inputs = [CACHE_EPOCH, entries, sorted(self.asked), self.version, platform.machine()]
         inputs += [sorted(self.wheels.items()), sorted(self.laid.items()), sorted(self.adaptor.items())]
         return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
 

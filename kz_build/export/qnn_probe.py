@@ -17,6 +17,7 @@ from kz_build.core import files
 from kz_build.core.errors import CommandError, NotReadyError
 from kz_build.core.hash_cache import remembered_sha256
 from kz_build.core.process import run
+from kz_build.core.stage_record import StageRecord, load
 from kz_build.export import venv
 from kz_build.formats import pte
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from kz_build.export.environment import Environment
 
 KEPT = "probes"
+CACHE_EPOCH = 1
+"""Raise it when scripts/probe_qnn.py asks something else."""
 MOST_STEPS = 1.001
 """How far one layer may be off torch's, in steps of its quantization."""
 LIBRARIES = ("libQnnHtp.so", "libQnnSystem.so")
@@ -53,15 +56,14 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
     Raises NotReadyError with what it says where it does not, or gives other numbers than torch.
     """
     digests = [remembered_sha256(store, (libraries / name).resolve()) for name in LIBRARIES]
-    script = venv.SCRIPTS / "probe_qnn.py"
-    inputs = [environment.key, *digests, soc, hashlib.sha256(script.read_bytes()).hexdigest()]
+    inputs = [CACHE_EPOCH, environment.key, *digests, soc]
     asked = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
     note = store / KEPT / f"{asked[:24]}.json"
-    if known := files.read_manifest(note, asked):
-        return Probed(known["build"], known["soc"], known["library"])
+    if known := load(note, asked):
+        return Probed(known.get("build", str), known.get("soc", str), known.get("library", str))
     with TemporaryDirectory(prefix="kz-probe-") as folder:
         out = Path(folder, "layer.pte")
-        argv = [str(environment.python), str(script), soc, str(out)]
+        argv = [str(environment.python), str(venv.SCRIPTS / "probe_qnn.py"), soc, str(out)]
         said = _run(argv, environment.variables, what, Path(folder), store)
         if said["off"] > MOST_STEPS:
             raise NotReadyError(
@@ -74,7 +76,7 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
             f"the context that {what} compiled names no version of QNN", hint="kz cannot say what it is of"
         )
     found = Probed(build, soc, digests[0])
-    files.write_manifest(note, asked, asdict(found))
+    StageRecord(note, asked, facts=asdict(found)).save()
     return found
 
 

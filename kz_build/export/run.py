@@ -15,8 +15,9 @@ from kz_build.build import engine
 from kz_build.checks.pte import hold
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
-from kz_build.core.errors import ConfigError, DeviceError
+from kz_build.core.errors import ConfigError, DeviceError, LockError
 from kz_build.core.result import CheckResult, Status
+from kz_build.core.stage_record import Output, StageRecord, beside, changed, load, load_any
 from kz_build.export import run_stage, weights
 from kz_build.export.environment import Environment
 from kz_build.export.phases import Phase
@@ -26,8 +27,8 @@ from kz_build.export.run_stage import OnMoment
 from kz_build.formats.pte import read_pte
 from kz_build.pins.project import Project
 
-MADE_BY = 1
-"""Part of every key: a change of how stages run must change it."""
+CACHE_EPOCH = 1
+"""Raise it when stages run in another way."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,14 @@ class Exported:
 def done(plan: ExportPlan, key: str) -> Exported | None:
     """The export of this very recipe with these very inputs, if it is there and still what it was."""
     path = Path(plan.output)
-    facts = files.read_manifest(_manifest(path), key)
-    if facts is None or not path.is_file() or path.stat().st_size != facts["size"]:
-        return None
-    if files.sha256_file(path) != facts["sha256"]:
-        return None
-    return _exported(plan, facts, fresh=False)
+    record = load(beside(path), key)
+    return _exported(plan, record, fresh=False) if record and not changed(path, record.outputs) else None
 
 
 def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[dict[str, str], str]:
     """(stage -> key, key of the whole): digests of all that goes in, each stage's with those before it."""
     inputs: list[Any] = [
-        MADE_BY,
+        CACHE_EPOCH,
         environment.key,
         weights.identity(project, recipe),
         sorted(recipe.environment.items()),
@@ -168,12 +165,14 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
     run_stage.attended(out, course, commands, argv, cwd=work, env=env, line=said.append)
     try:
         found = json.loads(said[-1])
-        assert found["steps"]
-    except (ValueError, IndexError, KeyError, TypeError, AssertionError):
+        steps = found["steps"]
+    except (ValueError, IndexError, KeyError, TypeError):
+        steps = None
+    if not steps:
         raise ConfigError(
             f"the decode check of {recipe.name} ends with no JSON object that has `steps`: {said[-1][:200] if said else ''}",
             hint="docs/recipes.md says what such a command prints",
-        ) from None
+        )
     return dict(found)
 
 
@@ -205,15 +204,12 @@ def _publish(
     """Move the file to dist; the old record goes first, for it must never vouch for another file, the new one comes last."""
     to = Path(plan.output)
     digest = files.sha256_file(result)
+    inputs = {"recipe": plan.recipe.name, "sources": plan.sources, "contract": asdict(plan.recipe.contract)}
+    outputs = {"": Output(digest, result.stat().st_size)}
     facts = {
-        "recipe": plan.recipe.name,
         "line": plan.recipe.line,
-        "sources": plan.sources,
-        "sha256": digest,
-        "size": result.stat().st_size,
         "seconds": round(sum(record["seconds"] for record in records.values()), 1),
         "stages": records,
-        "contract": asdict(plan.recipe.contract),
         "checks": [
             {"check": c.check, "status": c.status.value, "evidence": c.evidence, "required": c.required} for c in checks
         ],
@@ -221,7 +217,7 @@ def _publish(
     }
     with files.disk_errors(to):
         to.parent.mkdir(parents=True, exist_ok=True)
-        _manifest(to).unlink(missing_ok=True)
+        beside(to).unlink(missing_ok=True)
         part = to.with_name(f".{to.name}.part")
         part.unlink(missing_ok=True)
         try:
@@ -230,37 +226,34 @@ def _publish(
             shutil.copyfile(result, part)
         os.replace(part, to)
     files.write_atomic(to.with_name(f"{to.name}.sha256"), f"{digest}  {to.name}\n".encode())
-    files.write_manifest(_manifest(to), key, facts)
-    return _exported(plan, facts, fresh=True)
-
-
-def _manifest(output: Path) -> Path:
-    return output.with_name(f"{output.name}.json")
+    record = StageRecord(beside(to), key, inputs, outputs, facts)
+    record.save()
+    return _exported(plan, record, fresh=True)
 
 
 def _earlier(output: Path) -> dict[str, dict[str, float]]:
     """Stage -> phase -> seconds of the last export, whatever its inputs were."""
+    last = load_any(beside(output))
     try:
-        facts = json.loads(_manifest(output).read_bytes())
-        return {name: run_stage.seconds_of(record) for name, record in facts["stages"].items()}
-    except (OSError, ValueError, KeyError, TypeError):
+        return {name: run_stage.seconds_of(facts) for name, facts in last.get("stages", dict).items()} if last else {}
+    except (LockError, KeyError, TypeError):  # of an export by another kz
         return {}
 
 
-def _exported(plan: ExportPlan, facts: Mapping[str, Any], *, fresh: bool) -> Exported:
-    phases = tuple(Phase(**phase) for record in facts["stages"].values() for phase in record["phases"])
+def _exported(plan: ExportPlan, record: StageRecord, *, fresh: bool) -> Exported:
+    phases = tuple(Phase(**phase) for stage in record.get("stages", dict).values() for phase in stage["phases"])
     checks = tuple(
         CheckResult(Path(plan.output).name, c["check"], Status(c["status"]), c["evidence"], c["required"])
-        for c in facts["checks"]
+        for c in record.get("checks", list)
     )
     return Exported(
         plan.recipe.name,
         Path(plan.output),
-        facts["sha256"],
-        facts["size"],
-        facts["seconds"],
+        record.outputs[""].sha256,
+        record.outputs[""].size or 0,
+        record.get("seconds", float),
         phases,
         checks,
-        facts["decode"],
+        record.get("decode", dict),
         fresh,
     )

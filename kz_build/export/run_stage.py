@@ -14,6 +14,7 @@ from kz_build.build import engine
 from kz_build.core import files, host, process_group
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
+from kz_build.core.stage_record import StageRecord, load
 from kz_build.diagnose.diagnose import diagnose
 from kz_build.export import preflight_rules as ask
 from kz_build.export.environment import Environment
@@ -49,13 +50,13 @@ def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
 
 def recorded(environment: Environment, stage: Stage, key: str) -> dict[str, Any] | None:
     """The record of a stage that was run with these inputs, if all that it made is still there; else None."""
-    record = files.read_manifest(_record(environment, stage), key)
+    record = load(_record(environment, stage), key)
     if record is None or not stage.makes:
         return None
-    for path, facts in record["makes"].items():
+    for path, facts in record.get("makes", dict).items():
         if not Path(path).is_file() or [*Path(path).stat()[6:7], Path(path).stat().st_mtime_ns] != facts:
             return None
-    return record
+    return record.plain()
 
 
 def _record(environment: Environment, stage: Stage) -> Path:
@@ -113,15 +114,16 @@ def run_stage(
             f"{stage.name} ended well and did not make {', '.join(missing)}",
             hint=f"does `makes` of the recipe still fit upstream? The whole log: {log}",
         )
-    record = {
+    facts = {
         "argv": list(stage.run),
         "makes": {path: [Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in stage.makes},
         "phases": [asdict(phase) for phase in course.end()],
         "seconds": round(course.seconds, 1),
         "network": "off" if cut else "on: this kernel allows no `unshare -rn`",
     }
-    files.write_manifest(_record(environment, stage), key, record)
-    return {**record, "key": key}
+    record = StageRecord(_record(environment, stage), key, facts=facts)
+    record.save()
+    return record.plain()
 
 
 def attended(

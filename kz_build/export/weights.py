@@ -8,6 +8,8 @@ from typing import Any
 
 from kz_build.core import files
 from kz_build.core.command_log import Commands
+from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.export import run_stage, venv
 from kz_build.export.environment import Environment
 from kz_build.export.plan import weights_folder
@@ -43,13 +45,14 @@ def lay(project: Project, recipe: Recipe, environment: Environment, commands: Co
             (folder / name).symlink_to(store / name)
     # What is drawn takes its shape from what is written.
     for name, of in sorted(own.items(), key=lambda item: item[1].content is None):
-        _make(folder, name, of, environment, commands, watch)
+        _make(project.store, folder / name, of, environment, commands, watch)
 
 
-def _make(folder: Path, name: str, of: Weights, environment: Environment, commands: Commands, watch: OnMoment) -> None:
-    path, record = folder / name, folder / f".{name}.json"
+def _make(store: Path, path: Path, of: Weights, environment: Environment, commands: Commands, watch: OnMoment) -> None:
+    folder, note = path.parent, path.with_name(f".{path.name}.json")
     key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
-    if files.read_manifest(record, key) and path.is_file():
+    record = load(note, key)
+    if record and not changed(path, record.outputs, lambda path: remembered_sha256(store, path)):
         return
     if of.content is not None:
         files.write_atomic(path, json.dumps(of.content, indent=1).encode() + b"\n")
@@ -57,7 +60,7 @@ def _make(folder: Path, name: str, of: Weights, environment: Environment, comman
         script = [str(environment.python), str(venv.SCRIPTS / "weights.py")]
         words = ["random", str(folder / of.random["shape"]), str(of.random["seed"])] if of.random else []
         words = words or ["tokenizer", str((of.tokenizer or {})["vocabulary"])]
-        course = run_stage.Course(name, {}, watch)
+        course = run_stage.Course(path.name, {}, watch)
         out, env = environment.places["out"], environment.variables
         run_stage.attended(out, course, commands, [*script, *words, str(path)], cwd=folder, env=env)
-    files.write_manifest(record, key, {"sha256": files.sha256_file(path)})
+    StageRecord(note, key, outputs={"": Output(files.sha256_file(path))}).save()

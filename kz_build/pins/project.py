@@ -9,6 +9,9 @@ from kz_build.core.errors import ConfigError, LockError
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.pins import Pins, Source
 
+RECORD = "manifest.json"
+"""The name of a stage's record in its folder."""
+
 
 class Project(NamedTuple):
     """`root` is the project's folder, `store` the folder of the content-addressed store."""
@@ -26,6 +29,10 @@ class Project(NamedTuple):
     def out(self, stage: str, *parts: str) -> Path:
         """Folder of a stage's results: out/<stage>/<line>/…"""
         return self.root.joinpath("out", stage, *parts)
+
+    def record(self, stage: str, *parts: str) -> Path:
+        """Return the path of a stage's record: out/<stage>/<line>/…/manifest.json."""
+        return self.out(stage, *parts) / RECORD
 
     def dist_folder(self, line: str, *parts: str) -> Path:
         """Return the folder of what a target made for others to take: dist/<line>/<target>."""

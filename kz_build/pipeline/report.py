@@ -8,16 +8,21 @@ from typing import Any
 
 import kz_build
 from kz_build.core import files
-from kz_build.pins.project import Project
+from kz_build.core.errors import LockError
+from kz_build.core.stage_record import load_any
+from kz_build.pins.project import RECORD, Project
 
 
 def report(project: Project, line: str) -> dict[str, Any]:
-    """All manifests of a line. `canonical` is false as soon as anything on this machine differs from the pins."""
+    """All records of a line. `canonical` is false as soon as anything on this machine differs from the pins."""
     found: dict[str, Any] = {}
     for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
         folder = project.out(stage, line)
-        for manifest in sorted(folder.glob("*/manifest.json")) if folder.is_dir() else ():
-            found.setdefault(stage, {})[manifest.parent.name] = json.loads(manifest.read_bytes())
+        for path in sorted(folder.glob(f"*/{RECORD}")) if folder.is_dir() else ():
+            record = load_any(path)
+            if not record:
+                raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
+            found.setdefault(stage, {})[path.parent.name] = record.plain()
     overrides = {json.dumps(o, sort_keys=True) for m in found.get("build", {}).values() for o in m["overrides"]}
     overrides |= {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
     return {

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kz_build.core.errors import KzError, Missing
-from kz_build.core.files import write_manifest
 from kz_build.core.result import Status
+from kz_build.core.stage_record import StageRecord
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 
@@ -64,14 +64,14 @@ def walk(steps: Sequence[Step], watch: Callable[[str], object]) -> tuple[tuple[R
 
 
 def record(project: Project, line: str, target: str, rows: Sequence[Row], lacks: Sequence[Lack]) -> None:
-    """Leave out/all/<line>/<target>/manifest.json, for the report."""
+    """Leave the record of the whole, for the report."""
     lacking = [
         {"stage": one.stage, "missing": [m._asdict() for m in one.missing], "required": one.required} for one in lacks
     ]
-    manifest = {
+    facts = {
         "line": line,
         "target": target,
         "stages": [{**vars(row), "status": row.status.value} for row in rows],
         "lacks": lacking,
     }
-    write_manifest(project.out("all", line, target) / "manifest.json", digest_of(manifest), manifest)
+    StageRecord(project.record("all", line, target), digest_of(facts), facts=facts).save()

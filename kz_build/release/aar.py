@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from kz_build.core import files
 from kz_build.core.errors import AuditError, ConfigError, LockError
 from kz_build.core.progress import Watch
 from kz_build.core.result import CheckResult, Status
+from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.formats import zip as zips
 from kz_build.formats.android_manifest import DamagedError
 from kz_build.formats.classfile import java_side
@@ -99,7 +99,8 @@ def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, wat
 
 def _content(aar: Fetched) -> dict[str, bytes]:
     """The AAR's files by path."""
-    assert aar.file
+    if not aar.file:
+        raise ConfigError(f"{aar.name} {aar.version} is no file", hint="`package.aar` in pins.yaml names an archive")
     with aar.file.open("rb") as file, zips.opened(f"{aar.name} {aar.version}", file) as archive:
         if sum(e.size for e in archive.entries) > zips.MOST:
             raise AuditError(f"{aar.name} {aar.version} would unpack to more than {zips.MOST:,} bytes")
@@ -107,19 +108,20 @@ def _content(aar: Fetched) -> dict[str, bytes]:
 
 
 def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
-    manifest = json.loads((project.out("build", line, target) / "manifest.json").read_bytes())
-    tree = next((s["trees"].get(".") for s in manifest["sources"] if s["name"] == source.name), None)
-    if tree != source.trees[0].tree:
+    record = load_any(project.record("build", line, target))
+    sources = record.get("sources", list) if record else ()
+    tree = next((s["trees"].get(".") for s in sources if s["name"] == source.name), None)
+    if not record or tree != source.trees[0].tree:
         raise LockError(
             f"{target} of {line} was built of {source.name} with tree {tree}, its stack now gives {source.trees[0].tree}",
             hint=f"kz build --line {line} --target {target}",
         )
     folder = project.dist_folder(line, target)
-    kept = {n: f["profile"] for n, f in manifest["files"].items() if f["profile"] in ("ours", "vendor", "hexagon")}
+    kept = {n: f.profile for n, f in record.outputs.items() if f.profile in ("ours", "vendor", "hexagon")}
     return _Built(
         {Path(n).name: folder / n for n in kept},
         {Path(n).name: profile for n, profile in kept.items()},
-        tuple(manifest["overrides"]),
+        tuple(record.get("overrides", list)),
     )
 
 
@@ -230,12 +232,13 @@ def _name(project: Project, line: str, aar: Fetched) -> str:
 
 
 def _record(project: Project, made: Package, aar: Fetched) -> None:
-    manifest = project.out("package", made.line, made.target) / "manifest.json"
+    record = project.record("package", made.line, made.target)
     if not made.path:
-        files.remove(manifest)
+        files.remove(record)
         return
-    facts = {k: v for k, v in vars(made).items() if k != "checks"}
+    facts = {k: v for k, v in vars(made).items() if k not in ("checks", "overrides", "sha256")}
     facts["path"] = Path(made.path).relative_to(project.root).as_posix()
-    rows = [{**c.__dict__, "status": c.status.value} for c in made.checks]
+    facts["checks"] = [{**c.__dict__, "status": c.status.value} for c in made.checks]
+    inputs = {"aar": aar.identity, "canonical": not made.overrides, "overrides": made.overrides}
     key = digest_of([made.sha256, aar.identity])
-    files.write_manifest(manifest, key, {**facts, "canonical": not made.overrides, "aar": aar.identity, "checks": rows})
+    StageRecord(record, key, inputs, {"": Output(made.sha256)}, facts).save()

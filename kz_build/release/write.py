@@ -16,6 +16,7 @@ from kz_build.build.plan import MAPPED
 from kz_build.build.steps import Copy, Plan
 from kz_build.core import files, locks
 from kz_build.core.env import variable
+from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.git import repository as git
 from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
@@ -25,8 +26,8 @@ from kz_build.release.statement import Component
 from kz_build.sources.fetched import Fetched, Tree, TreeAt
 
 _MAVEN = re.compile(r"https://repo1\.maven\.org/maven2/(.+)/([^/]+)/([^/]+)/\2-\3\.(\w+)")
-VERSION = 2
-"""Part of the record's key: raise it when papers of the same facts are written in another way."""
+CACHE_EPOCH = 2
+"""Raise it when papers of the same facts are written in another way."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,18 @@ def papers(
     plan = built.plan
     components = tuple(_components(project, plan, sources, trees))
     said = _statement(project, built, sources, components, soc)
-    key = digest_of([VERSION, said])
-    manifest = project.out("papers", plan.line, plan.target) / "manifest.json"
-    found = _done(plan, built, manifest, key)
+    key = digest_of([CACHE_EPOCH, said])
+    path = project.record("papers", plan.line, plan.target)
+    found = _done(plan, built, path, key)
     if found and not sign:
         return found
     with locks.locked(plan.build.parent, plan.target):
-        found = _done(plan, built, manifest, key)
+        found = _done(plan, built, path, key)
         if found is None:
             unlicensed = _write(project, plan, built, components, said, sources, key)
             found = Papers(files.sha256_file(plan.dist / model.SUMS), unlicensed, True)
             facts = {"sums": found.sums, "unlicensed": list(unlicensed), "line": plan.line, "target": plan.target}
-            files.write_manifest(manifest, key, facts)
+            StageRecord(path, key, facts=facts).save()
         return _signed(plan, found, sign)
 
 
@@ -75,17 +76,18 @@ def signing_key(named: str) -> Path | None:
     return key
 
 
-def _done(plan: Plan, built: Built, manifest: Path, key: str) -> Papers | None:
-    record = files.read_manifest(manifest, key)
-    sums = plan.dist / model.SUMS
-    if record is None or not sums.is_file() or files.sha256_file(sums) != record["sums"]:
+def _done(plan: Plan, built: Built, path: Path, key: str) -> Papers | None:
+    record = load(path, key)
+    if record is None or changed(plan.dist, {model.SUMS: Output(record.get("sums", str))}):
         return None
-    for name, sha256 in model.parse_sums(sums.read_text()).items():
-        # The artifacts themselves were compared by the build.
-        path = plan.dist / name
-        if name not in built.files and not (path.is_file() and files.sha256_file(path) == sha256):
-            return None
-    return Papers(record["sums"], tuple(record["unlicensed"]), False, (plan.dist / model.SIGNATURE).is_file())
+    digests = model.parse_sums((plan.dist / model.SUMS).read_text())
+    # The artifacts themselves were compared by the build.
+    if changed(
+        plan.dist, {name: Output(sha256) for name, sha256 in digests.items() if name not in built.record.outputs}
+    ):
+        return None
+    signed = (plan.dist / model.SIGNATURE).is_file()
+    return Papers(record.get("sums", str), tuple(record.get("unlicensed", list)), False, signed)
 
 
 def _components(
@@ -170,10 +172,10 @@ def _file_component(project: Project, source: Fetched, entry: Mapping[str, Any])
 def _statement(
     project: Project, built: Built, sources: tuple[Fetched, ...], components: tuple[Component, ...], soc: str
 ) -> dict[str, Any]:
-    plan, manifest = built.plan, built.manifest
+    plan, record = built.plan, built.record
     target = project.pins.target(plan.target, plan.line)
     pins = {s.name: [s.version, project.pins.source(s.name).location] for s in sources}
-    overrides = [{**o, "value": model.public_url(o["value"]) or o["value"]} for o in manifest["overrides"]]
+    overrides = [{**o, "value": model.public_url(o["value"]) or o["value"]} for o in record.get("overrides", list)]
     external = {
         "line": plan.line,
         "target": plan.target,
@@ -185,19 +187,20 @@ def _statement(
                 )
             }
         },
-        "canonical": manifest["canonical"],
+        "canonical": record.get("canonical", bool),
         "overrides": overrides,
     }
     names = _names(project, plan, sources)
+    engine = record.get("engine", str)
     internal = {
-        "engine": manifest["engine"],
+        "engine": engine,
         "key": plan.key,
         "python": "{}.{}".format(*sys.version_info[:2]) if "{python}" in str(target) else None,
-        "unpinnedPrograms": sorted(target["needs"]) if manifest["engine"] == "host" else [],
+        "unpinnedPrograms": sorted(target["needs"]) if engine == "host" else [],
         "steps": [model.plain_step(step, names) for step in plan.steps],
     }
-    subjects = {name: facts["sha256"] for name, facts in built.files.items()}
-    image = manifest.get("image")
+    subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
+    image = record.get("image", dict) if engine != "host" else None
     return model.statement(subjects, components, external, internal, image, __version__)
 
 
@@ -224,7 +227,7 @@ def _write(
     from kz_build.release import sbom
 
     with files.new_folder(plan.dist, plan.build) as made:
-        for name in built.files:
+        for name in built.record.outputs:
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             files.second_name(plan.dist / name, made / name)
         parts = []
@@ -239,7 +242,7 @@ def _write(
             inside = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
             parts.append(sbom.Licensed(component, licences, inside))
         files.put(made / model.PROVENANCE, as_text(said).encode())
-        subjects = {name: facts["sha256"] for name, facts in built.files.items()}
+        subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
         files.put(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
         there = [p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file()]
         sums = {name: subjects.get(name) or files.sha256_file(made / name) for name in there}
@@ -255,10 +258,10 @@ def _named(plan: Plan, built: Built, names: Sequence[tuple[str, str]]) -> dict[s
     from kz_build.formats.elf import compiled_from
 
     found = {}
-    for name, facts in built.files.items():
-        if build_id := facts.get("build_id"):
+    for name, output in built.record.outputs.items():
+        if build_id := output.build_id:
             debug = f"symbols/{build_id[:2]}/{build_id[2:]}.debug"
-            found[name] = compiled_from(plan.dist / (debug if debug in built.files else name), MAPPED)
+            found[name] = compiled_from(plan.dist / (debug if debug in built.record.outputs else name), MAPPED)
     stage = plan.layout.build / "stage"
     for step in plan.steps:
         if isinstance(step, Copy) and step.to.is_relative_to(stage):

@@ -205,13 +205,13 @@ def built(address: str, base: str, tmp_path_factory: pytest.TempPathFactory, cle
 def test_both_engines_and_two_caches_make_the_same_bytes(
     built: Path, sample: Path, address: str, base: str, kz: Kz, store: Path, tmp_path: Path
 ) -> None:
-    manifest = json.loads((built / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())
-    assert manifest["engine"] == "docker" and manifest["network"] == "off" and manifest["image"]["base"] == base
-    assert {"where": "BASE_IMAGE", "value": base} in manifest["overrides"]
+    record = json.loads((built / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())
+    assert record["engine"] == "docker" and record["network"] == "off" and record["image"]["base"] == base
+    assert {"where": "BASE_IMAGE", "value": base} in record["overrides"]
     assert kz("attest", "verify", built / DIST).returncode == 0
     provenance = json.loads((built / DIST / "provenance.json").read_text())["predicate"]["buildDefinition"]
     images = [d for d in provenance["resolvedDependencies"] if d.get("annotations") == {"kind": "image"}]
-    assert [d["name"] for d in images] == [manifest["image"]["name"]]
+    assert [d["name"] for d in images] == [record["image"]["name"]]
     assert kz("-C", sample, "build", "--engine", "host").returncode == 0
     assert artifacts(sample) == artifacts(built)
     # Another cache, whose volume for what compilers keep is another too; sources are linked, for time.
@@ -396,9 +396,9 @@ def test_the_base_is_the_one_of_the_lock_by_digest(
         assert json.loads((sample / "pins.lock").read_text())["lines"]["sample-0.1"]["base"]["digest"] == digest
         done = kz("-C", sample, "build", "--json", DOCKER_HOST=address)
         assert done.returncode == 0, done.stderr
-        manifest = json.loads(done.stdout)["manifest"]
-        assert manifest["engine"] == "docker" and manifest["image"]["base"] == f"{name}@{digest}"
-        assert manifest["canonical"] is True
+        record = json.loads(done.stdout)["manifest"]
+        assert record["engine"] == "docker" and record["image"]["base"] == f"{name}@{digest}"
+        assert record["canonical"] is True
     finally:
         registry.terminate()
         registry.wait(patient(20))

@@ -14,9 +14,9 @@ from kz_build.build.build import Built
 from kz_build.build.steps import Layout, Plan
 from kz_build.checks import built as stage
 from kz_build.checks.built import Audited, Rules, audit, audit_files, recorded
-from kz_build.core import files
 from kz_build.core.errors import LockError
 from kz_build.core.result import CheckResult, Status
+from kz_build.core.stage_record import Output, StageRecord
 from kz_build.formats.elf_types import JavaSide, NativeMethod
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.pins import Pins
@@ -346,20 +346,21 @@ def project(root: Path, **changed: Any) -> Project:
 def built(root: Path, **libraries: bytes) -> Built:
     """A build that left these libraries in dist, with symbols beside the first, and its record."""
     dist, out = root / "dist" / "l" / "t", root / "out" / "build" / "l" / "t"
-    facts: dict[str, dict[str, object]] = {}
+    outputs: dict[str, Output] = {}
     for name, data in libraries.items():
         path = dist / "lib" / f"{name}.so"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        facts[f"lib/{name}.so"] = {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "profile": "ours"}
+        outputs[f"lib/{name}.so"] = Output(hashlib.sha256(data).hexdigest(), len(data), "ours")
     (dist / "symbols").mkdir(exist_ok=True)
     (dist / "symbols" / "x.debug").write_bytes(b"debug")
-    facts["symbols/x.debug"] = {"sha256": hashlib.sha256(b"debug").hexdigest(), "size": 5, "profile": "symbols"}
-    files.write_manifest(out / "manifest.json", "key", {"files": facts})
+    outputs["symbols/x.debug"] = Output(hashlib.sha256(b"debug").hexdigest(), 5, "symbols")
     tree = root / "out" / "tree" / "l" / "t"
     layout = Layout(tree, out, root / "cache", "python3")
     plan = Plan("l", "t", "key", tree, out, root / "stage", dist, (), (), layout)
-    return Built(plan, facts, {}, True)
+    record = StageRecord(out / "manifest.json", "key", outputs=outputs)
+    record.save()
+    return Built(plan, record, True)
 
 
 def answer(found: Sequence[CheckResult], check: str) -> tuple[Status, str, bool]:
@@ -480,5 +481,8 @@ def test_the_last_audit_is_given_while_dist_is_what_it_was_about(folder: Path) -
     assert refused() == (f"{library} is not what was built and audited", command)
     library.write_bytes(good())
     assert recorded(ours, "l", "t") == found
-    (folder / "out" / "build" / "l" / "t" / "manifest.json").unlink()
-    assert refused() == ("t of l was not built", command)
+    StageRecord(record := folder / "out" / "audit" / "l" / "t" / "manifest.json", "key").save()
+    assert refused() == (f"{record} was not written by kz: checks is no list", "remove that file")
+    for path in (record, folder / "out" / "build" / "l" / "t" / "manifest.json"):
+        path.write_text("{")
+        assert refused() == ("t of l was not built", command)

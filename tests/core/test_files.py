@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -82,34 +81,6 @@ def test_the_bytes_are_on_the_disk_before_the_name_is_changed(tmp_path: Path, mo
     monkeypatch.setattr(os, "fsync", fsync)
     files.write_atomic(path, b"new")
     assert seen == [(b"new", b"old")] and path.read_bytes() == b"new"
-
-
-def test_a_record_is_read_again_only_for_the_same_inputs(tmp_path: Path) -> None:
-    path = tmp_path / "out" / "manifest.json"
-    assert files.read_manifest(path, "k") is None
-    files.write_manifest(path, "k", {"b": [1, None], "a": {"z": "\u00fc", "y": 2}})
-    assert files.read_manifest(path, "k") == {"key": "k", "b": [1, None], "a": {"z": "\u00fc", "y": 2}}
-    assert files.read_manifest(path, "other") is None
-    files.write_manifest(path, "other", {"key": "k"})
-    assert files.read_manifest(path, "k") is None
-    assert files.read_manifest(path, "other") == {"key": "other"}
-
-
-def test_a_record_is_sorted_text_that_diffs_well(tmp_path: Path) -> None:
-    files.write_manifest(tmp_path / "m", "k", {"b": [1], "a": {"z": 1, "y": 2}})
-    text = '{\n "a": {\n  "y": 2,\n  "z": 1\n },\n "b": [\n  1\n ],\n "key": "k"\n}\n'
-    assert (tmp_path / "m").read_text() == text
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '"key"', "null", '{"files": {}}', "\xff"])
-def test_what_is_no_record_is_as_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "m").write_bytes(text.encode("latin-1"))
-    assert files.read_manifest(tmp_path / "m", "k") is None
-
-
-def test_a_record_without_a_key_is_no_ones(tmp_path: Path) -> None:
-    (tmp_path / "m").write_text(json.dumps({"key": None}))
-    assert files.read_manifest(tmp_path / "m", "") is None
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, (1 << 20) + 1, 3 << 20])

@@ -18,6 +18,7 @@ from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, LockError, MissingError
 from kz_build.core.files import sha256_file
 from kz_build.core.progress import quiet
+from kz_build.core.stage_record import Output, StageRecord
 from kz_build.device import adb as adapter
 from kz_build.device.benchmark_app import app
 from kz_build.device.in_app import App, app_of
@@ -91,9 +92,8 @@ def pack(project: Path, data: bytes) -> None:
     aar = project / "dist/x.aar"
     aar.parent.mkdir(exist_ok=True)
     aar.write_bytes(data)
-    manifest = project / "out/package" / LINE / TARGET / "manifest.json"
-    manifest.parent.mkdir(parents=True, exist_ok=True)
-    manifest.write_text(json.dumps({"path": "dist/x.aar", "sha256": sha256_file(aar)}))
+    path = project / "out/package" / LINE / TARGET / "manifest.json"
+    StageRecord(path, "key", outputs={"": Output(sha256_file(aar))}, facts={"path": "dist/x.aar"}).save()
 
 
 def built(project: Path) -> App:

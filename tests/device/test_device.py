@@ -666,7 +666,7 @@ def test_a_context_that_the_device_would_refuse_stays_here(kz_here: Kz, device: 
     assert not held(device), "nothing was pushed"
 
     (folder / "libQnnHtp.so").unlink()
-    (folder / "x.pte.json").write_text(json.dumps({"contract": {"newer_than": "2.42.0.251225"}}))
+    (folder / "x.pte.json").write_text(json.dumps({"key": "k", "contract": {"newer_than": "2.42.0.251225"}}))
     done = pushes(folder / "x.pte")
     assert done.returncode == 8 and "never to a device with 2.42.0.251225" in done.stderr, done.stderr
     assert not held(device)

@@ -112,9 +112,9 @@ def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path
     assert "not forked by Zygote" in answer(report, "process")[1]
     assert report["pushed"]["folder"] == "/data/local/tmp/kz/sample-0.1/linux-arm64/tiny3.minirt"
     (path,) = (project / "out/device/sample-0.1").glob("*/manifest.json")
-    manifest = json.loads(path.read_text())
-    assert manifest["report"]["checks"] == report["checks"] and manifest["key"]
-    assert set(manifest["files"]) == {"kz_probe", "libminirt.so", "minirt_probe", "minirt_runner", "tiny3.minirt"}
+    record = json.loads(path.read_text())
+    assert record["report"]["checks"] == report["checks"] and record["key"]
+    assert set(record["files"]) == {"kz_probe", "libminirt.so", "minirt_probe", "minirt_runner", "tiny3.minirt"}
     assert "PyTorchObserver" in (project / report["log"]).read_text()
     again = tried(code=0)
     assert (again["pushed"]["sent"], again["pushed"]["kept"]) == ([], 5)

@@ -161,9 +161,9 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
     library = (project / "dist/sample-0.1/linux-arm64/lib/libminirt.so").read_bytes()
     assert parts["lib/libminirt.so"]["digest"]["sha256"] == hashlib.sha256(library).hexdigest()
     assert f"package linux-arm64: {path.relative_to(project)}" in kz("-C", project, "report").stdout
-    manifest = json.loads((project / "out/package/sample-0.1/linux-arm64/manifest.json").read_text())
-    assert manifest["canonical"] is True and manifest["overrides"] == []
-    assert manifest["sha256"] == made["sha256"] and manifest["path"] == str(path.relative_to(project))
+    record = json.loads((project / "out/package/sample-0.1/linux-arm64/manifest.json").read_text())
+    assert record["canonical"] is True and record["overrides"] == []
+    assert record["sha256"] == made["sha256"] and record["path"] == str(path.relative_to(project))
 
 
 @pytest.fixture(scope="module")

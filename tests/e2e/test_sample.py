@@ -32,11 +32,21 @@ def test_every_required_check_passes(built: Path, kz: Kz) -> None:
 def test_the_report_is_canonical_and_names_what_went_in(built: Path, kz: Kz) -> None:
     report = json.loads((built / "out/report/report.json").read_text())
     assert report["canonical"] is True and report["overrides"] == []
-    manifest = report["build"]["linux-arm64"]
+    record = report["build"]["linux-arm64"]
     lock = json.loads((built / "pins.lock").read_text())["lines"]["sample-0.1"]
-    assert manifest["stacks"][0]["tree"] == lock["minirt"]["patched"]["tree"]
-    assert {s["name"] for s in manifest["sources"]} == set(lock)
+    assert record["stacks"][0]["tree"] == lock["minirt"]["patched"]["tree"]
+    assert {s["name"] for s in record["sources"]} == set(lock)
     assert kz("-C", built, "report").returncode == 0
+
+
+def test_a_record_that_kz_did_not_write_is_named_and_not_left_out(sample: Path, kz: Kz) -> None:
+    record = sample / "out/build/sample-0.1/linux-arm64/manifest.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"key": "k", "files": {"../x": "a"}}')
+    result = kz("-C", sample, "report")
+    assert result.returncode == 3 and f"{record} was not written by kz" in result.stderr
+    result = kz("-C", sample, "audit")
+    assert result.returncode == 3 and "linux-arm64 of sample-0.1 was not built" in result.stderr
 
 
 def test_symbols_lie_where_debuggers_look(built: Path) -> None:
