@@ -107,7 +107,7 @@ class Trial:
 
     def commit(self, name: str) -> str:
         """Commit of a name, from upstream where the clone has never heard of it."""
-        return refs.known_or_fetched(self.repository, name)
+        return refs.resolve_revision(self.repository, name)
 
 
 def trial(project: Project, work: Path) -> Trial:

@@ -236,7 +236,7 @@ def _natives(s: _Subject) -> _Answer:
         return None
     wanted = [m for m in s.rules.java.methods if not s.rules.classes or m.java_class in s.rules.classes]
     names = {t for m in wanted for t in (m.descriptor, m.java_class, m.name)}
-    there = reader.texts(s.file.path, sorted(names))
+    there = reader.registered_strings(s.file.path, sorted(names))
     exported = {e for e in s.elf.exports if e.startswith("Java_")}
     lost = [
         m

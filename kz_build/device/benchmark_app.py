@@ -17,7 +17,7 @@ from kz_build.core.stage_record import Output, StageRecord, changed, load, load_
 from kz_build.device import android_sdk
 from kz_build.device.in_app import App
 from kz_build.device.in_app_types import PROBE
-from kz_build.git.repository import Entry, Repository
+from kz_build.git.repository import Repository, TreeEntry
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 from kz_build.sources.fetch import fetch
@@ -86,7 +86,7 @@ def _packed(project: Project, line: str, target: str) -> tuple[Path, str]:
 
 def _project_of(
     project: Project, line: str, source: str, folder: str, watch: Watch
-) -> tuple[Repository, tuple[Entry, ...]]:
+) -> tuple[Repository, tuple[TreeEntry, ...]]:
     """The files of the app's Gradle project, in the patched tree."""
     at = fetch(project, Request(line, (source,), paths={}, watch=watch))[0].trees[0]
     paths = {e.path for e in Repository(at.repository).entries(at.tree, only=(f"{folder}/",))}

@@ -1,4 +1,4 @@
-"""An app's AndroidManifest.xml: what of it decides which native libraries are there, and where."""
+"""An app's AndroidManifest.xml: the facts that decide which native libraries are there, and where."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Element:
 
 @dataclass(frozen=True)
 class Manifest:
-    """`extract` is None where the manifest does not say; a text where it names a resource. `libraries` maps each
-    `uses-native-library` to whether it is required. `target_sdk` is 0 where it is not said. `activities` are whole class names."""
+    """`extract` is None if the manifest does not say; a text if it names a resource. `libraries` maps each
+    `uses-native-library` to whether it is required. `target_sdk` is 0 if not given. `activities` are full class names."""
 
     package: str
     split: str
@@ -38,24 +38,24 @@ class Manifest:
 
 
 def manifest_of(elements: tuple[Element, ...]) -> Manifest:
-    """The facts of a manifest's elements. Raises DamagedError for what is none."""
+    """Return the facts of a manifest's elements. Raises DamagedError for anything else."""
     if not elements or elements[0].path != ("manifest",):
         raise DamagedError("its root is not <manifest>")
     application, sdk = ("manifest", "application"), ("manifest", "uses-sdk")
-    found = {path: next((e.attributes for e in elements if e.path == path), {}) for path in (application, sdk)}
+    attributes = {path: next((e.attributes for e in elements if e.path == path), {}) for path in (application, sdk)}
     libraries = {
         str(e.attributes["android:name"]): _flag(e.attributes.get("android:required", True)) is not False
         for e in elements
         if e.path == (*application, "uses-native-library") and "android:name" in e.attributes
     }
-    root, said = elements[0].attributes, found[application].get("android:extractNativeLibs")
+    root, extract = elements[0].attributes, attributes[application].get("android:extractNativeLibs")
     package = str(root.get("package", ""))
     names = (str(e.attributes.get("android:name", "")) for e in elements if e.path == (*application, "activity"))
     activities = frozenset(f"{package}{name}" if name.startswith(".") else name for name in names)
-    target = str(found[sdk].get("android:targetSdkVersion", found[sdk].get("android:minSdkVersion", 0)))
+    target = str(attributes[sdk].get("android:targetSdkVersion", attributes[sdk].get("android:minSdkVersion", 0)))
     return Manifest(
         package, str(root.get("split", "")), int(target) if target.isdecimal() else 0,
-        None if said is None else _flag(said), libraries, activities,
+        None if extract is None else _flag(extract), libraries, activities,
     )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def _flag(value: Value) -> bool | str:
 
 
 def read_text(data: bytes) -> tuple[Element, ...]:
-    """Elements of a manifest as people write it. Raises DamagedError; declares no entity, so none can grow."""
+    """Parse a manifest as people write it. Raises DamagedError; a declared entity is refused, so that none can grow."""
     elements: list[Element] = []
     path: list[str] = []
     parser = expat.ParserCreate(namespace_separator=" ")
@@ -74,7 +74,7 @@ def read_text(data: bytes) -> tuple[Element, ...]:
     def start(name: str, attributes: dict[str, str]) -> None:
         path.append(name)
         if len(path) > DEEPEST:
-            raise DamagedError(f"elements lie deeper than {DEEPEST}")
+            raise DamagedError(f"elements are nested deeper than {DEEPEST}")
         named = {key.replace(f"{ANDROID} ", "android:"): value for key, value in attributes.items()}
         elements.append(Element(tuple(path), named))
 

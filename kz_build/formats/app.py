@@ -1,6 +1,6 @@
-"""Reading apps: an APK, an app bundle, or a folder with parts of one (AARs, split APKs, libraries, models).
+"""A reader of apps: an APK, an app bundle, or a folder with parts of one (AARs, split APKs, libraries, models).
 
-Nothing is held in memory but one piece of a file, and nothing unpacked but one library at a time.
+Only one piece of a file is in memory, and only one library unpacked, at a time.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _OVERLAP = 64
 
 
 @dataclass
-class _Found:
-    """What was read so far."""
+class _AppFacts:
+    """The facts that were read so far."""
 
     libraries: list[Library] = field(default_factory=list)
     models: list[Model] = field(default_factory=list)
@@ -60,8 +60,8 @@ class _Found:
 
 
 def read_app(path: Path) -> App:
-    """An APK or an app bundle. Raises AuditError for what is none, or would not be taken by Android."""
-    found = _Found()
+    """Read an APK or an app bundle. Raises AuditError for anything else, or what Android would not install."""
+    facts = _AppFacts()
     with _file(path) as file, zips.opened(path.name, file) as archive:
         names = {e.name for e in archive.entries}
         kind = "aab" if _MANIFESTS["aab"] in names else "apk" if _MANIFESTS["apk"] in names else ""
@@ -70,46 +70,46 @@ def read_app(path: Path) -> App:
                 f"{path.name} is neither an APK nor an app bundle",
                 hint="for AARs and loose files: kz check-apk --bundle FOLDER",
             )
-        _read_zip(archive, kind, "", found)
-    return found.app(kind)
+        _read_zip(archive, kind, "", facts)
+    return facts.app(kind)
 
 
 def read_folder(folder: Path) -> App:
-    """All libraries, models, AARs and APKs below a folder. Raises AuditError when there is none of them."""
+    """Read all libraries, models, AARs and APKs below a folder. Raises AuditError if there are none."""
     if not folder.is_dir():
-        raise AuditError(f"{folder} is no folder")
-    found = _Found()
+        raise AuditError(f"{folder} is not a folder")
+    facts = _AppFacts()
     for path in _files(folder):
         place = path.relative_to(folder).as_posix()
         if path.suffix in (".aar", ".apk"):
             with _file(path) as file, zips.opened(place, file) as archive:
-                _read_zip(archive, path.suffix[1:], f"{place}!", found)
+                _read_zip(archive, path.suffix[1:], f"{place}!", facts)
         elif path.suffix == ".so":
             abi = path.parent.name if path.parent.name in ABIS else ""
-            sha256, said = _scan(_pieces(path))
-            found.libraries.append(_library(Library(place, abi, sha256, None, qnn=said), path))
+            sha256, versions = _scan(_pieces(path))
+            facts.libraries.append(_library(Library(place, abi, sha256, None, qnn=versions), path))
         elif path.suffix in MODELS:
-            _model(place, _pieces(path), found)
+            _model(place, _pieces(path), facts)
         elif path.name == "AndroidManifest.xml":
             data = path.read_bytes() if path.stat().st_size <= _MOST_MANIFEST else b""
-            _manifest(place, data, "", found)
+            _manifest(place, data, "", facts)
         elif path.suffix == ".dex":
-            found.adsp.append(_holds(_pieces(path), _ADSP))
-    if not (found.libraries or found.models):
-        raise AuditError(f"{folder} holds no library, AAR, APK or .pte file")
-    # The app's own manifest lies highest; an APK's is final, one that people wrote is not.
-    found.manifests.sort(key=lambda m: ("!" not in m[0], m[0].count("/"), m[0]))
-    return found.app("folder")
+            facts.adsp.append(_holds(_pieces(path), _ADSP))
+    if not (facts.libraries or facts.models):
+        raise AuditError(f"{folder} has no library, AAR, APK or .pte file")
+    # The app's own manifest is the topmost; an APK's is final, one that people wrote is not.
+    facts.manifests.sort(key=lambda m: ("!" not in m[0], m[0].count("/"), m[0]))
+    return facts.app("folder")
 
 
 def with_models(app: App, paths: Iterable[Path]) -> App:
-    """The app with models that come to it from elsewhere: downloaded at its first start, say."""
-    found = _Found()
+    """Add models that the app gets from elsewhere, such as downloads at its first start."""
+    facts = _AppFacts()
     for path in paths:
         if not path.is_file():
-            raise AuditError(f"{path} is no file")
-        _model(path.name, _pieces(path), found, asked=True)
-    return replace(app, models=(*app.models, *found.models))
+            raise AuditError(f"{path} is not a file")
+        _model(path.name, _pieces(path), facts, named=True)
+    return replace(app, models=(*app.models, *facts.models))
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -118,7 +118,7 @@ def _files(folder: Path) -> Iterator[Path]:
         yield from (p for name in sorted(names) if (p := Path(base, name)).is_file())
 
 
-def _read_zip(archive: zips.Archive, kind: str, prefix: str, found: _Found) -> None:
+def _read_zip(archive: zips.Archive, kind: str, prefix: str, facts: _AppFacts) -> None:
     with tempfile.TemporaryDirectory(prefix="kz-check-") as scratch:
         for entry in archive.entries:
             place = prefix + entry.name
@@ -126,18 +126,18 @@ def _read_zip(archive: zips.Archive, kind: str, prefix: str, found: _Found) -> N
                 path = Path(scratch, "library", entry.name.rsplit("/", 1)[-1])
                 path.parent.mkdir(exist_ok=True)
                 with path.open("wb") as to:
-                    sha256, said = _scan(archive.pieces(entry, _MOST_LIBRARY), to)
+                    sha256, versions = _scan(archive.pieces(entry, _MOST_LIBRARY), to)
                 abi = match[1] if (match := _LAYOUTS[kind].fullmatch(entry.name)) else ""
                 stored = entry.stored if kind == "apk" else None
-                library = Library(place, abi, sha256, None, qnn=said, stored=stored, offset=entry.offset)
-                found.libraries.append(_library(library, path))
+                library = Library(place, abi, sha256, None, qnn=versions, stored=stored, offset=entry.offset)
+                facts.libraries.append(_library(library, path))
                 path.unlink()
             elif entry.name.endswith(MODELS):
-                _model(place, archive.pieces(entry, _MOST_MODEL), found)
+                _model(place, archive.pieces(entry, _MOST_MODEL), facts)
             elif entry.name == _MANIFESTS[kind]:
-                _manifest(place, archive.read(entry, _MOST_MANIFEST), kind, found)
+                _manifest(place, archive.read(entry, _MOST_MANIFEST), kind, facts)
             elif entry.name.endswith(".dex"):
-                found.adsp.append(_holds(archive.pieces(entry, _MOST_LIBRARY), _ADSP))
+                facts.adsp.append(_holds(archive.pieces(entry, _MOST_LIBRARY), _ADSP))
 
 
 def _library(library: Library, path: Path) -> Library:
@@ -147,24 +147,24 @@ def _library(library: Library, path: Path) -> Library:
         return replace(library, problem=str(error))
 
 
-def _model(place: str, pieces: Iterable[bytes], found: _Found, *, asked: bool = False) -> None:
-    said = _versions(pieces)
-    if said or asked or place.endswith(".pte"):  # a .bin without a context is somebody else's
-        found.models.append(Model(place, said))
+def _model(place: str, pieces: Iterable[bytes], facts: _AppFacts, *, named: bool = False) -> None:
+    versions = _versions(pieces)
+    if versions or named or place.endswith(".pte"):  # a .bin without a context is somebody else's
+        facts.models.append(Model(place, versions))
 
 
-def _manifest(place: str, data: bytes, kind: str, found: _Found) -> None:
-    """Note a manifest: an AAR's only says what it adds to the app's."""
+def _manifest(place: str, data: bytes, kind: str, facts: _AppFacts) -> None:
+    """Add a manifest: an AAR's only says what it adds to the app's."""
     try:
         written = data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
         manifest = manifest_of(read_text(data) if written else read_axml(data))
     except DamagedError as error:
-        found.problems.append(f"{place} cannot be read: {error}")
+        facts.problems.append(f"{place} cannot be read: {error}")
         return
     if kind == "aar":
-        found.declared.update(manifest.libraries)
+        facts.declared.update(manifest.libraries)
     else:
-        found.manifests.append((place, manifest))
+        facts.manifests.append((place, manifest))
 
 
 def _file(path: Path) -> IO[bytes]:
@@ -181,7 +181,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _scan(pieces: Iterable[bytes], to: IO[bytes] | None = None) -> tuple[str, tuple[str, ...]]:
-    """(sha256, QNN versions that stand in it) of a library, written to `to` on the way."""
+    """Return (sha256, QNN versions in it) of a library, and write it to `to` on the way."""
     digest = hashlib.sha256()
 
     def passed() -> Iterator[bytes]:
@@ -191,28 +191,28 @@ def _scan(pieces: Iterable[bytes], to: IO[bytes] | None = None) -> tuple[str, tu
                 to.write(piece)
             yield piece
 
-    said = _versions(passed())
-    return digest.hexdigest(), said
+    versions = _versions(passed())
+    return digest.hexdigest(), versions
 
 
 def _versions(pieces: Iterable[bytes]) -> tuple[str, ...]:
-    """QNN versions that stand in a file, across the borders of its pieces too."""
-    found: set[str] = set()
+    """Return the QNN versions in a file, also across the borders of its pieces."""
+    versions: set[str] = set()
     before = b""
     for piece in pieces:
         data = before + piece
         at = data.find(b"v2.")
         while at >= 0:
             if match := _QNN.match(data, at):
-                found.add(match[1].decode())
+                versions.add(match[1].decode())
             at = data.find(b"v2.", at + 1)
         before = data[-_OVERLAP:]
-    return tuple(sorted(found))
+    return tuple(sorted(versions))
 
 
 def _holds(pieces: Iterable[bytes], wanted: bytes) -> bool:
-    before, held = b"", False
+    before, present = b"", False
     for piece in pieces:
-        held = held or wanted in before + piece
+        present = present or wanted in before + piece
         before = piece[-_OVERLAP:]
-    return held
+    return present

@@ -1,4 +1,4 @@
-"""An app, or what shall become one, as `kz check-apk` reads it: libraries, models, manifest."""
+"""An app, or what will become one, as `kz check-apk` reads it: libraries, models, manifest."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kz_build.formats.elf_types import Elf
 @dataclass(frozen=True)
 class Library:
     """A shared library. `place` names it for people (`runtime.aar!jni/arm64-v8a/libQnnHtp.so`); `abi` is '' outside of an
-    ABI's folder. Without `elf`, `problem` says why. `qnn` are the QNN versions that stand in it. In an APK, `stored` says
-    whether it lies there uncompressed, at byte `offset`; elsewhere it is None."""
+    ABI's folder. Without `elf`, `problem` says why. `qnn` are the QNN versions in it. In an APK, `stored` says whether it is
+    uncompressed there, at byte `offset`; elsewhere it is None."""
 
     place: str
     abi: str
@@ -30,7 +30,7 @@ class Library:
 
     @property
     def hexagon(self) -> bool:
-        """Whether it is for the DSP, not for the ABI of its folder: by its name, as whoever asks for it goes by that."""
+        """Whether it is for the DSP, not for the ABI of its folder: by its name, as its users find it by name."""
         return self.name.startswith("libQnn") and "Skel" in self.name
 
 
@@ -44,8 +44,8 @@ class Model:
 
 @dataclass(frozen=True)
 class App:
-    """`kind` is apk, aab or folder. `manifest` is None where none is the app's own, `manifest_problem` says why one could
-    not be read. `adsp_path` tells whether the app's code names ADSP_LIBRARY_PATH, None where there is no dex file."""
+    """`kind` is apk, aab or folder. `manifest` is None if there is none of the app's own; `manifest_problem` says why one could
+    not be read. `adsp_path`: whether the app's code names ADSP_LIBRARY_PATH, None without dex files."""
 
     kind: str
     libraries: tuple[Library, ...] = ()

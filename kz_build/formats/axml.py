@@ -1,7 +1,7 @@
-"""Android's compiled XML, as the two forms an app holds it in: binary chunks (APK) and protocol buffers (app bundle).
+"""Android's compiled XML, in both forms that apps use: binary chunks (APK) and protocol buffers (app bundle).
 
 The layouts are those of AOSP's ResourceTypes.h and aapt2's Resources.proto. Both readers are strict: every size and
-offset is checked against what is there, so that damaged or hostile data ends in DamagedError.
+offset is checked against the data, so that damaged or hostile data ends in DamagedError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REFERENCE, _STRING, _DECIMAL, _HEX, _BOOLEAN = 0x01, 0x03, 0x10, 0x11, 0x12
 
 
 def read_axml(data: bytes) -> tuple[Element, ...]:
-    """Elements of a compiled manifest, binary or protocol buffer. Raises DamagedError."""
+    """Parse a compiled manifest, binary or protocol buffer. Raises DamagedError."""
     try:
         if data[:2] == b"\x03\x00":
             return tuple(_binary(data))
@@ -36,11 +36,11 @@ def read_axml(data: bytes) -> tuple[Element, ...]:
 
 
 def _chunks(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(type, where it begins, size of its header, where it ends) of each chunk."""
+    """Yield (type, start, size of its header, end) of each chunk."""
     while at < end:
         kind, header, size = struct.unpack_from("<HHI", data, at)
         if header < 8 or size < header or at + size > end:
-            raise DamagedError(f"the chunk at {at} is larger than what holds it")
+            raise DamagedError(f"the chunk at {at} is larger than its container")
         yield kind, at, header, at + size
         at += size
 
@@ -59,7 +59,7 @@ def _binary(data: bytes) -> Iterator[Element]:
             name, attributes = _start(data[at + inner : stop], strings, ids)
             path.append(name)
             if len(path) > DEEPEST:
-                raise DamagedError(f"elements lie deeper than {DEEPEST}")
+                raise DamagedError(f"elements are nested deeper than {DEEPEST}")
             yield Element(tuple(path), attributes)
         elif kind == _END:
             if not path:
@@ -97,10 +97,10 @@ def _value(kind: int, value: int, raw: int, strings: tuple[str, ...]) -> Value:
 def _strings(chunk: bytes) -> tuple[str, ...]:
     count, _, flags, start = struct.unpack_from("<IIII", chunk, 8)
     if count > len(chunk) // 4:
-        raise DamagedError("the strings are more than there is room for")
+        raise DamagedError("there are more strings than there is room for")
     offsets = struct.unpack_from(f"<{count}I", chunk, 28)
     read = _utf8 if flags & _UTF8 else _utf16
-    # Offsets may all point into one long string: what is read is bounded by the file, not by their product.
+    # Offsets may all point into one long string: the read size is bounded by the file, not by their product.
     known: dict[int, str] = {}
     room = 4 * len(chunk)
     for offset in offsets:
@@ -139,7 +139,7 @@ def _whole(chunk: bytes, at: int, size: int) -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(number, content) of a message's length-delimited fields; numbers and positions are passed over."""
+    """Yield (number, content) of a message's length-delimited fields; numbers and positions are skipped."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -153,7 +153,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield key >> 3, _whole(data, at, size)
             at += size
         else:
-            raise DamagedError(f"field {key >> 3} is of no kind there is")
+            raise DamagedError(f"field {key >> 3} has an unknown type")
     if at != len(data):
         raise DamagedError("a field is cut off")
 
@@ -175,7 +175,7 @@ def _node(data: bytes, path: tuple[str, ...]) -> Iterator[Element]:
         if number != 1:
             continue
         if len(path) >= DEEPEST:
-            raise DamagedError(f"elements lie deeper than {DEEPEST}")
+            raise DamagedError(f"elements are nested deeper than {DEEPEST}")
         fields = list(_fields(element))
         here = (*path, b"".join(v for n, v in fields if n == 3).decode())
         yield Element(here, dict(_attribute(v) for n, v in fields if n == 4))
@@ -186,6 +186,6 @@ def _node(data: bytes, path: tuple[str, ...]) -> Iterator[Element]:
 
 def _attribute(data: bytes) -> tuple[str, Value]:
     """XmlAttribute: 1 namespace, 2 name, 3 value as it was written."""
-    said = {number: value.decode() for number, value in _fields(data) if number in (1, 2, 3)}
-    prefix = "android:" if said.get(1) == ANDROID else ""
-    return prefix + said.get(2, ""), said.get(3, "")
+    fields = {number: value.decode() for number, value in _fields(data) if number in (1, 2, 3)}
+    prefix = "android:" if fields.get(1) == ANDROID else ""
+    return prefix + fields.get(2, ""), fields.get(3, "")

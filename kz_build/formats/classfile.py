@@ -1,4 +1,4 @@
-"""Native methods and loaded libraries, read out of compiled Java (Java virtual machine specification, chapter 4)."""
+"""Native methods and loaded libraries in compiled Java (Java virtual machine specification, chapter 4)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from kz_build.formats.elf_types import JavaSide, NativeMethod
 
 _NATIVE = 0x0100
 _CLASS, _STRING, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 7, 8, 10, 11, 12
-# Sizes of the constants that are only passed over.
+# Sizes of the constants that are skipped.
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 9: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
-# ldc or ldc_w of a constant, then invokestatic: how every compiler calls loadLibrary("name").
+# ldc or ldc_w of a constant, then invokestatic: every compiler's form of loadLibrary("name").
 _LOAD = re.compile(rb"(?:\x12(?P<short>.)|\x13(?P<long>..))\xb8(?P<method>..)", re.DOTALL)
 
 
 def java_side(classes: Iterable[bytes]) -> JavaSide:
-    """What these .class files ask of native code. Raises DamagedError for what is none."""
+    """Return what these .class files require of native code. Raises DamagedError for anything else."""
     methods: list[NativeMethod] = []
     loads: set[str] = set()
     for data in classes:
         try:
-            found, loaded = _read(data)
+            native, loaded = _read(data)
         except (struct.error, KeyError, IndexError) as error:
             raise DamagedError(f"a class file is cut off or damaged: {error!r}") from error
-        methods += found
+        methods += native
         loads |= loaded
     return JavaSide(tuple(sorted(methods, key=lambda m: (m.java_class, m.name))), frozenset(loads))
 
@@ -35,7 +35,7 @@ def java_side(classes: Iterable[bytes]) -> JavaSide:
 def _read(data: bytes) -> tuple[list[NativeMethod], set[str]]:
     magic, _, count = struct.unpack_from(">IIH", data)
     if magic != 0xCAFEBABE:
-        raise DamagedError("a class file does not begin as one")
+        raise DamagedError("a class file does not start as one")
     pool, at = _constants(data, count)
     _, this, _, interfaces = struct.unpack_from(">HHHH", data, at)
     at += 8 + 2 * interfaces
@@ -48,14 +48,14 @@ def _read(data: bytes) -> tuple[list[NativeMethod], set[str]]:
 
 
 def _constants(data: bytes, count: int) -> tuple[dict[int, Any], int]:
-    """Constants by index: texts, for classes and strings the index of theirs, for methods that of their name and type."""
+    """Return constants by index: texts; for classes and strings the index of the text, for methods of name and type."""
     pool: dict[int, Any] = {}
     at, index = 10, 1
     while index < count:
         kind = data[at]
         if kind == 1:
             (size,) = struct.unpack_from(">H", data, at + 1)
-            # Modified UTF-8: what it writes otherwise (NUL, surrogates) stands in no name that we look for.
+            # Modified UTF-8: its special forms (NUL, surrogates) are in no name that we look for.
             pool[index] = data[at + 3 : at + 3 + size].decode("utf-8", "replace")
             at += 3 + size
         elif kind in (_CLASS, _STRING):
@@ -77,10 +77,10 @@ _Member = tuple[int, int, list[tuple[int, int, int]]]
 
 
 def _members(data: bytes, at: int) -> tuple[list[_Member], int]:
-    """Fields or methods: (flags, index of the name, [(index of the attribute's name, start, end)]), and what comes after."""
+    """Return fields or methods: (flags, index of the name, [(index of the attribute's name, start, end)]), and the next place."""
     (count,) = struct.unpack_from(">H", data, at)
     at += 2
-    found: list[_Member] = []
+    members: list[_Member] = []
     for _ in range(count):
         flags, name, _, attributes = struct.unpack_from(">HHHH", data, at)
         at += 8
@@ -91,15 +91,15 @@ def _members(data: bytes, at: int) -> tuple[list[_Member], int]:
             at += 6 + size
         if at > len(data):
             raise DamagedError("a class file is cut off")
-        found.append((flags, name, spans))
-    return found, at
+        members.append((flags, name, spans))
+    return members, at
 
 
 def _loaded(code: bytes, pool: dict[int, Any]) -> list[str]:
-    found = []
+    names = []
     for match in _LOAD.finditer(code):
         method = pool.get(int.from_bytes(match["method"], "big"))
         text = pool.get(int.from_bytes(match["short"] or match["long"], "big"))
         if isinstance(method, int) and isinstance(text, int) and pool.get(pool.get(method, -1)) == "loadLibrary":
-            found.append(str(pool.get(text)))
-    return found
+            names.append(str(pool.get(text)))
+    return names

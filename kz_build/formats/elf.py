@@ -1,7 +1,7 @@
 """ELF files, through pyelftools.
 
-Facts come from the segments, which the loader of the device reads too: sections may be stripped away, and a file
-without them must not look as if it needed nothing.
+Facts come from the segments, which the loader of the device reads too: sections may be stripped, and a file
+without them must not look as if it required nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PT_DYNAMIC = 2
 _SHF_ALLOC = 2
 _DEBUG_PATHS = (".debug_str", ".debug_line_str", ".debug_line")
 _IDENTIFIER = re.compile(rb"[\w$/]")
-# pyelftools meets a damaged file in many ways; to the user they are one.
+# pyelftools fails on a damaged file in many ways; users see one.
 _DAMAGE = (
     ELFError,
     struct.error,
@@ -50,8 +50,8 @@ _DAMAGE = (
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
-    """The file as pyelftools and as bytes. Raises AuditError for what is no whole ELF file, while it is read too."""
+def _open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
+    """Open the file as pyelftools and as bytes. Raises AuditError for an incomplete ELF file, also while it is read."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -73,13 +73,13 @@ def _opened(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
 
 
 def read_elf(path: Path, *, exports: bool = True) -> Elf:
-    """Facts of an ELF file, without its exports where nobody asks for them. Raises AuditError for what is none, or is cut off."""
-    with _opened(path) as (elf, whole):
+    """Return the facts of an ELF file, without its exports if not requested. Raises AuditError for other or cut-off files."""
+    with _open_elf(path) as (elf, whole):
         return _facts(elf, len(whole), exports)
 
 
 def _refuse_endless(elf: Any, whole: mmap.mmap) -> None:
-    """Refuse tables that no library has, before pyelftools walks them: it reads dynamic entries until one says that it is the last."""
+    """Refuse tables that no library has before pyelftools walks them: it reads dynamic entries until one says it is the last."""
     if elf.num_sections() > _MOST_PARTS:
         raise ValueError(f"it claims {elf.num_sections():,} sections")
     order, wide = "<" if elf.little_endian else ">", elf.elfclass == 64
@@ -136,7 +136,7 @@ def _facts(elf: Any, size: int, symbols: bool) -> Elf:
 
 
 def _notes(elf: Any) -> tuple[int, str, str]:
-    """(API level, NDK, build-id). The Android note: owner Android, type 1, u32 API level, 64 bytes NDK, 64 bytes build number."""
+    """Return (API level, NDK, build-id). The Android note: owner Android, type 1, u32 API level, 64 bytes NDK, 64 bytes build number."""
     api, ndk, build_id = 0, "", ""
     for segment in elf.iter_segments():
         if not isinstance(segment, NoteSegment):
@@ -155,29 +155,29 @@ def _notes(elf: Any) -> tuple[int, str, str]:
 
 
 def strings_with(path: Path, prefixes: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """(section, text) of strings that hold one of the folders, in any section, compressed ones too; the first few.
+    """Return (section, text) of strings that contain one of the folders, in any section, compressed or not; the first few.
 
     Without a section header the whole file is searched, under the name `file`. Raises AuditError like `read_elf`.
     """
     wanted = [_folder(p) for p in prefixes if p]
-    found: dict[tuple[str, str], None] = {}
-    with _opened(path) as (elf, whole):
+    matches: dict[tuple[str, str], None] = {}
+    with _open_elf(path) as (elf, whole):
         for name, data, start, end in _contents(elf, whole):
             for folder in wanted:
                 for match in folder.finditer(data, start, end):
-                    found[name, _text(data, match.start(), end)] = None
-                    if len(found) >= MOST_FINDINGS:
-                        return tuple(found)
-    return tuple(found)
+                    matches[name, _text(data, match.start(), end)] = None
+                    if len(matches) >= MOST_FINDINGS:
+                        return tuple(matches)
+    return tuple(matches)
 
 
 def compiled_from(path: Path, folder: str) -> frozenset[str]:
-    """Paths in a folder that debug information names: files, and folders of files, that code was compiled from.
+    """Return the paths in a folder that debug information names: files that code was compiled from, and their folders.
 
     Raises AuditError like `read_elf`.
     """
     wanted = re.compile(re.escape(folder.rstrip("/").encode()) + rb"/[^\0\n]+")
-    with _opened(path) as (elf, whole):
+    with _open_elf(path) as (elf, whole):
         return frozenset(
             posixpath.normpath(match[0].decode("utf-8", "replace"))
             for name, data, start, end in _contents(elf, whole)
@@ -187,28 +187,28 @@ def compiled_from(path: Path, folder: str) -> frozenset[str]:
 
 
 def sections(path: Path) -> dict[str, bytes]:
-    """Content of each section, decompressed, in the file's order; of two of one name the later is `name #2`, and so on.
+    """Return the content of each section, decompressed, in the file's order; a second one of a name is `name #2`, and so on.
 
-    `headers` is the ELF header with the program headers: where all of it lies. Raises AuditError like `read_elf`.
+    `headers` is the ELF header with the program headers, the map of the file. Raises AuditError like `read_elf`.
     """
-    found: dict[str, bytes] = {}
-    with _opened(path) as (elf, whole):
+    contents: dict[str, bytes] = {}
+    with _open_elf(path) as (elf, whole):
         for name, data, start, end in _contents(elf, whole):
-            same = sum(1 for known in found if known.split(" #")[0] == name)
-            found[f"{name} #{same + 1}" if same else name] = bytes(data[start:end])
+            same = sum(1 for known in contents if known.split(" #")[0] == name)
+            contents[f"{name} #{same + 1}" if same else name] = bytes(data[start:end])
         header = elf.header
         programs = header["e_phoff"], header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]
-        found["headers"] = whole[: header["e_ehsize"]] + whole[programs[0] : programs[1]]
-    return found
+        contents["headers"] = whole[: header["e_ehsize"]] + whole[programs[0] : programs[1]]
+    return contents
 
 
 def _folder(path: str) -> re.Pattern[bytes]:
-    """The folder or what lies in it; /home/me is no part of /home/me2."""
+    """Match the folder or what is in it; /home/me is not part of /home/me2."""
     return re.compile(re.escape(path.rstrip("/").encode()) + rb"(?![\w.-])")
 
 
 def _contents(elf: Any, whole: mmap.mmap) -> Iterator[tuple[str, Any, int, int]]:
-    """(section, bytes, start, end): slices of the map are not copied, a library with debug information has 200 MB."""
+    """Yield (section, bytes, start, end): slices of the map are not copied, a library with debug information has 200 MB."""
     sections = [s for s in elf.iter_sections() if s["sh_type"] not in ("SHT_NOBITS", "SHT_NULL")]
     for section in sections:
         if section.compressed:
@@ -225,22 +225,22 @@ def _text(data: Any, at: int, limit: int) -> str:
     return str(data[at : end if end >= 0 else min(at + 200, limit)].decode("utf-8", "replace"))
 
 
-def texts(path: Path, wanted: Sequence[str]) -> frozenset[str]:
-    """Which of these strings stand whole in the file's loaded data: ended by NUL and not the tail of a longer identifier.
+def registered_strings(path: Path, wanted: Sequence[str]) -> frozenset[str]:
+    """Return which of these strings are whole in the file's loaded data: ended by NUL and not the tail of a longer identifier.
 
-    Names of symbols and of debug information do not count: they say what is there, not what is registered with the VM.
+    Names of symbols and in debug information do not count: they say what is there, not what is registered with the VM.
     """
-    found = set()
-    with _opened(path) as (elf, whole):
+    matches = set()
+    with _open_elf(path) as (elf, whole):
         loaded = _loaded_data(elf)
         for text in wanted:
-            if any(_stands_whole(whole, text.encode() + b"\0", start, end) for start, end in loaded):
-                found.add(text)
-    return frozenset(found)
+            if any(_is_whole(whole, text.encode() + b"\0", start, end) for start, end in loaded):
+                matches.add(text)
+    return frozenset(matches)
 
 
-def _stands_whole(data: mmap.mmap, raw: bytes, start: int, end: int) -> bool:
-    # A regular expression that looks behind is a hundred times slower on a map than `find`.
+def _is_whole(data: mmap.mmap, raw: bytes, start: int, end: int) -> bool:
+    # A regular expression with look-behind is a hundred times slower on a map than `find`.
     at = data.find(raw, start, end)
     while at >= 0:
         if at == start or not _IDENTIFIER.match(data[at - 1 : at]):
@@ -250,7 +250,7 @@ def _stands_whole(data: mmap.mmap, raw: bytes, start: int, end: int) -> bool:
 
 
 def _loaded_data(elf: Any) -> list[tuple[int, int]]:
-    """Where strings of the program stand: loaded sections of its own bytes, or all that is loaded where sections are gone."""
+    """Return the places of the program's strings: loaded sections of its own bytes, or all loaded data without sections."""
     sections = [
         (s["sh_offset"], s["sh_offset"] + s["sh_size"])
         for s in elf.iter_sections()

@@ -1,4 +1,4 @@
-"""What an ELF file says about itself, and what a library must hold for its Java side."""
+"""Facts of an ELF file, and what a library must contain for its Java side."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class NativeMethod:
 
     @property
     def descriptor(self) -> str:
-        """The class as fbjni registers it."""
+        """The class name as fbjni registers it."""
         return f"L{self.java_class};"
 
     @property
     def export(self) -> str:
-        """The symbol that the VM looks for when nothing registered the method (JNI specification, resolving native names)."""
+        """The symbol that the VM looks for if nothing registered the method (JNI specification, resolving native names)."""
         return "Java_" + _mangled(self.java_class) + "_" + _mangled(self.name)
 
 
@@ -53,7 +53,7 @@ def _mangled(name: str) -> str:
 
 @dataclass(frozen=True)
 class JavaSide:
-    """What the Java sources ask of native code: methods, and the names that they load libraries by."""
+    """What the Java sources require of native code: methods, and the names of the libraries they load."""
 
     methods: tuple[NativeMethod, ...]
     loads: frozenset[str]

@@ -1,4 +1,4 @@
-"""Flatbuffers, read in place. The bytes may be anyone's: every offset is held against the bounds, and the work is counted.
+"""Flatbuffers, read in place. The bytes may be anyone's: every offset is checked against the bounds, and work is counted.
 
 Format: flatbuffers' own "Internals" page (a table points back to its vtable; vectors and strings carry their length).
 """
@@ -13,13 +13,13 @@ from typing import Any
 U8, I8, BOOL = Struct("<B"), Struct("<b"), Struct("<?")
 U16, I32, U32 = Struct("<H"), Struct("<i"), Struct("<I")
 I64, U64, F64 = Struct("<q"), Struct("<Q"), Struct("<d")
-# What one file may cost. The programs of a 4B model have some ten thousand parts; offsets that point at each other could make them endless.
+# What one file may cost. The programs of a 4B model have about ten thousand parts; offsets that point at each other could make it endless.
 MOST_STEPS = 500_000
 _BYTES_A_STEP = 64
 
 
 class Damage(ValueError):
-    """The bytes are no flatbuffer of that schema."""
+    """The bytes are not a flatbuffer of that schema."""
 
 
 class Buffer:
@@ -27,28 +27,28 @@ class Buffer:
 
     def __init__(self, data: mmap.mmap | bytes, start: int, end: int, steps: list[int] | None = None) -> None:
         if not 0 <= start <= end <= len(data):
-            raise Damage(f"a part from byte {start} to {end} lies outside the file of {len(data)} bytes")
+            raise Damage(f"a part from byte {start} to {end} is outside the file of {len(data)} bytes")
         self.data, self.start, self.end = data, start, end
         self._steps = steps if steps is not None else [MOST_STEPS]
 
     def within(self, start: int, end: int) -> Buffer:
-        """Another flatbuffer of the same file, its offsets counted from the file's start."""
+        """Return another flatbuffer of the same file, with offsets from the file's start."""
         return Buffer(self.data, start, end, self._steps)
 
     def step(self, count: int = 1) -> None:
-        """Count work. Raises Damage when a file asks for more than any real one."""
+        """Count work. Raises Damage for a file that requires more than any real one."""
         self._steps[0] -= count
         if self._steps[0] < 0:
             raise Damage("it has more parts than any real program")
 
     def number(self, layout: Struct, at: int) -> Any:
-        """One value."""
+        """Read one value."""
         if at < self.start or at + layout.size > self.end:
             raise Damage(f"an offset points to byte {at}, outside of {self.start} to {self.end}")
         return layout.unpack_from(self.data, at)[0]
 
     def vector(self, at: int, width: int) -> tuple[int, int]:
-        """(place of the first element, elements) of the vector that the offset at `at` points to."""
+        """Return (place of the first element, number of elements) of the vector that the offset at `at` points to."""
         place = at + self.number(U32, at)
         count = self.number(U32, place)
         if place + 4 + count * width > self.end:
@@ -56,12 +56,12 @@ class Buffer:
         return place + 4, count
 
     def bytes_at(self, start: int, end: int) -> bytes:
-        """A copy of some of the bytes; their number counts as work."""
+        """Copy some of the bytes; their number counts as work."""
         self.step(max(end - start, 0) // _BYTES_A_STEP)
         return self.data[start:end]
 
     def text(self, at: int) -> str:
-        """The string that the offset at `at` points to."""
+        """Return the string that the offset at `at` points to."""
         place, count = self.vector(at, 1)
         return self.bytes_at(place, place + count).decode("utf-8", "backslashreplace")
 
@@ -72,7 +72,7 @@ class Buffer:
 
 
 class Table:
-    """A table; its fields go by their number in the schema, from 0. Absent ones give their default."""
+    """A table; fields are read by their number in the schema, from 0. Absent ones give their default."""
 
     __slots__ = ("_buffer", "_at", "_vtable", "_fields")
 
@@ -92,33 +92,33 @@ class Table:
         return self._at + offset if offset else 0
 
     def number(self, field: int, layout: Struct, default: Any = 0) -> Any:
-        """A scalar."""
+        """Read a scalar."""
         place = self._place(field)
         return self._buffer.number(layout, place) if place else default
 
     def text(self, field: int) -> str:
-        """A string."""
+        """Read a string."""
         place = self._place(field)
         return self._buffer.text(place) if place else ""
 
     def table(self, field: int) -> Table | None:
-        """A table, or the member of a union (its type is the field before)."""
+        """Read a table, or the member of a union (its type is the field before)."""
         place = self._place(field)
         return Table(self._buffer, place + self._buffer.number(U32, place)) if place else None
 
     def span(self, field: int, width: int = 1) -> tuple[int, int]:
-        """(place, elements) of a vector; (0, 0) where it is absent."""
+        """Return (place, number of elements) of a vector; (0, 0) if it is absent."""
         place = self._place(field)
         return self._buffer.vector(place, width) if place else (0, 0)
 
     def tables(self, field: int) -> Iterator[Table]:
-        """A vector of tables, one after the other."""
+        """Yield the tables of a vector."""
         start, count = self.span(field, 4)
         for place in range(start, start + 4 * count, 4):
             yield Table(self._buffer, place + self._buffer.number(U32, place))
 
     def item(self, field: int, index: int) -> Table:
-        """One table of a vector. Raises Damage where the vector is shorter."""
+        """Return one table of a vector. Raises Damage if the vector is shorter."""
         start, count = self.span(field, 4)
         if not 0 <= index < count:
             raise Damage(f"number {index} of a list of {count} is asked for")
@@ -126,7 +126,7 @@ class Table:
         return Table(self._buffer, place + self._buffer.number(U32, place))
 
     def numbers(self, field: int, code: str) -> tuple[Any, ...]:
-        """A vector of scalars; `code` as in struct: i, q, I, Q."""
+        """Read a vector of scalars; `code` as in struct: i, q, I, Q."""
         width = Struct("<" + code).size
         start, count = self.span(field, width)
         if not count:
@@ -135,7 +135,7 @@ class Table:
         return Struct(f"<{count}{code}").unpack_from(self._buffer.data, start)
 
     def texts(self, field: int) -> tuple[str, ...]:
-        """A vector of strings."""
+        """Read a vector of strings."""
         start, count = self.span(field, 4)
         self._buffer.step(count)
         return tuple(self._buffer.text(place) for place in range(start, start + 4 * count, 4))

@@ -1,4 +1,4 @@
-"""Native methods and loaded libraries, read out of Java and Kotlin sources."""
+"""Native methods and loaded libraries in Java and Kotlin sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 
 
 def java_side(sources: Mapping[str, bytes]) -> JavaSide:
-    """Native methods and loaded libraries of .java and .kt files, by path -> content."""
+    """Return the native methods and loaded libraries of .java and .kt files, from path -> content."""
     methods: list[NativeMethod] = []
     loads: set[str] = set()
     for path in sorted(sources):
@@ -31,8 +31,8 @@ def java_side(sources: Mapping[str, bytes]) -> JavaSide:
 
 
 def _methods(text: str) -> list[tuple[str, str]]:
-    """(class within its file as Outer$Inner, method). A companion's functions are its own class's, but for @JvmStatic ones."""
-    found: list[tuple[str, str]] = []
+    """Return (class within its file as Outer$Inner, method). A companion's functions belong to its class, but for @JvmStatic ones."""
+    methods: list[tuple[str, str]] = []
     around: list[str | None] = []
     pending: str | None = None
     for token in _TOKEN.finditer(text):
@@ -50,5 +50,5 @@ def _methods(text: str) -> list[tuple[str, str]]:
             classes = [n for n in around if n]
             if token["static"] and classes[-1:] == ["Companion"]:
                 classes.pop()
-            found.append(("$".join(classes), name))
-    return found
+            methods.append(("$".join(classes), name))
+    return methods

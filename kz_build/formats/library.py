@@ -1,4 +1,4 @@
-"""Which of a .pte's needs a library registers: its strings, and what lies beside it."""
+"""Which operators and backends of a .pte a library registers, by its strings, and the libraries beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError
-from kz_build.formats.elf import texts
+from kz_build.formats.elf import registered_strings
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte
 
@@ -20,27 +20,27 @@ QNN_HTP = "libQnnHtp.so"
 
 
 def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
-    """Ask a library, or all of a folder, for what the file needs. `executorch` is the version that it was built from.
+    """Look in a library, or in all of a folder, for what the file needs. `executorch` is the version it was built from.
 
-    Raises ConfigError for a path without one, AuditError for what is no whole ELF file.
+    Raises ConfigError for a path without one, AuditError for an incomplete ELF file.
     """
     files = [path] if path.is_file() else _files(path)
     if not files:
-        raise ConfigError(f"{path} is no library, and no folder that holds one", hint="kz build makes dist/LINE/TARGET")
+        raise ConfigError(f"{path} is not a library or a folder that has one", hint="kz build makes dist/LINE/TARGET")
     graph = frozenset(name for d in pte.delegates for name in d.operators)
     backends = frozenset(d.backend for d in pte.delegates)
     wanted = sorted({*pte.operators, *backends, *graph, _RUNNER_16, _RUNNER_ANY, _ASKS_WIDTH})
-    found: set[str] = set()
+    matches: set[str] = set()
     for file in files:
         if not file.name.startswith("libQnn"):  # Qualcomm's own: they register nothing with ExecuTorch
-            found |= texts(file, wanted)
+            matches |= registered_strings(file, wanted)
     return Library(
         path.name,
         tuple(file.name for file in files),
-        backends & found,
-        pte.operators & found,
-        graph & found,
-        _kv_width(found),
+        backends & matches,
+        pte.operators & matches,
+        graph & matches,
+        _kv_width(matches),
         executorch,
         next((qnn_version(file) for file in files if file.name == QNN_HTP), ""),
         frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
@@ -48,21 +48,21 @@ def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Libraries of a folder, and upstream's program that runs a QNN model."""
-    found = (*folder.rglob("*.so"), *folder.rglob("qnn_llama_runner"))
-    return sorted(p for p in found if p.is_file() and "symbols" not in p.relative_to(folder).parts)
+    """Return the libraries of a folder, and upstream's program that runs a QNN model."""
+    candidates = (*folder.rglob("*.so"), *folder.rglob("qnn_llama_runner"))
+    return sorted(p for p in candidates if p.is_file() and "symbols" not in p.relative_to(folder).parts)
 
 
-def _kv_width(found: set[str]) -> str:
-    if _RUNNER_ANY in found or _ASKS_WIDTH in found:
+def _kv_width(matches: set[str]) -> str:
+    if _RUNNER_ANY in matches or _ASKS_WIDTH in matches:
         return "by file"
-    return "16" if _RUNNER_16 in found else ""
+    return "16" if _RUNNER_16 in matches else ""
 
 
 def qnn_version(path: Path) -> str:
-    """Version of QNN that stands in a library of Qualcomm's, '' where none does."""
+    """Return the version of QNN in one of Qualcomm's libraries, '' if there is none."""
     if not path.stat().st_size:
         return ""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        found = _QNN_VERSION.search(data)
-        return found[1].decode() if found else ""
+        match = _QNN_VERSION.search(data)
+        return match[1].decode() if match else ""

@@ -1,4 +1,4 @@
-"""What a library that shall load a .pte has to offer."""
+"""What a library must provide to load a .pte."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Library:
     """Facts of one library, or of a folder of them, about the names that one .pte needs.
 
     `backends`, `operators` and `graph_operators` (Vulkan's) are those of the .pte that are registered here. `kv_width` says what
-    the QNN runner takes: `by file`, `16` where it is built for that alone, `` where there is no QNN runner.
-    `executorch` is '' where nothing tells; `qnn` the version of libQnnHtp.so; `skels` the Hexagon archs (v79) that lie beside.
+    the QNN runner accepts: `by file`, `16` if it is built for that alone, `` without a QNN runner. `executorch` is '' if
+    unknown; `qnn` the version of libQnnHtp.so; `skels` the Hexagon archs (v79) of the libraries beside it.
     """
 
     name: str

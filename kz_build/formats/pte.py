@@ -1,6 +1,6 @@
 """.pte files: mapped, and read by upstream's published schema (schema/program.fbs, docs/source/pte-file-format.md at v1.4.1).
 
-Only what a question needs is touched, so a file of gigabytes costs as little as a small one.
+Only what a question requires is read, so a file of gigabytes costs as little as a small one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KINDS = (
 _SCALARS = {"Int": I64, "Bool": BOOL, "Double": F64}
 _KERNEL_CALL, _DELEGATE_CALL = 1, 2
 _IN_SEGMENT, _EXTERNAL = 1, 1
-# What people take for a program, by what it begins with.
+# What people take for a program, by its first bytes.
 _OTHERS = (
     (re.compile(rb"version https://git-lfs"), "a git-lfs pointer: the file itself was not fetched (git lfs pull)"),
     (re.compile(rb"PK\x03\x04"), "a zip archive, such as an exported program (.pt2)"),
@@ -43,13 +43,13 @@ _OTHERS = (
 
 
 def read_pte(path: Path) -> Pte:
-    """Read a program. Raises ConfigError for what is no readable file, DeviceError for what is no whole program."""
+    """Read a program. Raises ConfigError for an unreadable file, DeviceError for anything but a whole program."""
     if not path.is_file():
         raise ConfigError(f"{path} is a folder or a device" if path.exists() else f"there is no {path}")
     try:
         with path.open("rb") as file:
             if (size := os.fstat(file.fileno()).st_size) < 8:
-                raise DeviceError(f"{path.name} is no .pte file: it has {size} bytes")
+                raise DeviceError(f"{path.name} is not a .pte file: it has {size} bytes")
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                 return parse(data, path.name)
     except OSError as error:
@@ -57,7 +57,7 @@ def read_pte(path: Path) -> Pte:
 
 
 def parse(data: mmap.mmap | bytes, name: str) -> Pte:
-    """A program from its bytes. Raises DeviceError for what is none, is cut off or damaged."""
+    """Parse a program from its bytes. Raises DeviceError for anything else, or if it is cut off or damaged."""
     _refuse_others(data[:_HEADER], name)
     try:
         return _Reader(data, name).program()
@@ -72,10 +72,10 @@ def _refuse_others(head: bytes, name: str) -> None:
         return
     for pattern, what in _OTHERS:
         if pattern.match(head):
-            raise DeviceError(f"{name} is no .pte file but {what}")
+            raise DeviceError(f"{name} is not a .pte file but {what}")
     if re.fullmatch(rb"ET\d\d", head[4:8]):
         raise DeviceError(f"{name} is of format {head[4:8].decode()}; ExecuTorch up to 1.5 and kz read ET12")
-    raise DeviceError(f"{name} is no .pte file: it says {head[4:8]!r} where a program says b'ET12'")
+    raise DeviceError(f"{name} is not a .pte file: it has {head[4:8]!r} where a program has b'ET12'")
 
 
 class _Reader:
@@ -144,20 +144,20 @@ class _Reader:
         return Delegate(backend, end - start, segment, calls, tuple(specs), qnn, context, graph)
 
     def _blob(self, reference: Table | None) -> tuple[int, int, int | None]:
-        """(start, end, segment) of a delegate's data; no segment for what lies inside the program."""
+        """Return (start, end, segment) of a delegate's data; no segment for data inside the program."""
         if reference is None:
             return 0, 0, None
         index = reference.number(1, U32)
         if reference.number(0, I8) == _IN_SEGMENT:
             if index >= len(self.segments):
                 raise Damage(f"a delegate is in segment {index}, and there are {len(self.segments)}")
-            found = self.segments[index]
-            return found.offset, found.offset + found.size, index
+            place = self.segments[index]
+            return place.offset, place.offset + place.size, index
         start, count = self.root.item(3, index).span(0)
         return start, start + count, None
 
     def _vulkan(self, start: int, end: int) -> tuple[str, ...]:
-        """Operators of a Vulkan graph: a header of 30 bytes, VH00, then a flatbuffer (backends/vulkan/serialization/schema.fbs)."""
+        """Return the operators of a Vulkan graph: a header of 30 bytes, VH00, then a flatbuffer (backends/vulkan/serialization/schema.fbs)."""
         blob = self.buffer.within(start, end)
         if end - start < _VULKAN_HEADER or self.data[start + 4 : start + 8] != b"VH00":
             return ()
@@ -167,7 +167,7 @@ class _Reader:
 
 
 def _extents(data: mmap.mmap | bytes) -> tuple[int, int, int]:
-    """(size of the program, base of the segments, bytes of segments): the extended header's, or all for older files."""
+    """Return (size of the program, base of the segments, bytes of segments) from the extended header; older files have none."""
     whole = Buffer(data, 0, len(data))
     if data[8:12] != b"eh00":
         return len(data), 0, 0
@@ -178,7 +178,7 @@ def _extents(data: mmap.mmap | bytes) -> tuple[int, int, int]:
 
 
 def _calls(plan: Table) -> tuple[dict[int, int], dict[int, int]]:
-    """How often each operator and each delegate is called, by its index."""
+    """Count the calls of each operator and each delegate, by index."""
     kernels: dict[int, int] = {}
     delegates: dict[int, int] = {}
     for chain in plan.tables(5):
@@ -192,7 +192,7 @@ def _calls(plan: Table) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _is_constant(plan: Table, method: Method) -> bool:
-    """A method that only gives values: upstream makes one for each entry of `constant_methods`."""
+    """Return whether a method only returns values: upstream makes one for each entry of `constant_methods`."""
     if method.inputs or not method.outputs or method.delegates or any(v.kind == "Tensor" for v in method.outputs):
         return False
     return not any(chain.span(2, 4)[1] for chain in plan.tables(5))
@@ -223,6 +223,6 @@ def _plain(kind: str, inner: Table) -> Plain:
     if kind == "String":
         return inner.text(0)
     if layout := _SCALARS.get(kind):
-        found: bool | int | float = inner.number(0, layout)
-        return found if math.isfinite(found) else str(found)  # JSON has no infinity
+        number: bool | int | float = inner.number(0, layout)
+        return number if math.isfinite(number) else str(number)  # JSON has no infinity
     return None

@@ -1,4 +1,4 @@
-"""What a .pte file says about itself."""
+"""The facts of a .pte file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 QNN = "QnnBackend"
-# Integers that a cache of so many bits may hold: upstream's runners take the unsigned ones.
+# Bits of the integers that a cache may hold: upstream's runners accept the unsigned ones.
 _BITS = {"uint8": 8, "int8": 8, "uint16": 16, "int16": 16}
 # [batch, heads, rows, columns] of a cache and of an attention mask.
 _RANK = 4
@@ -19,7 +19,7 @@ Plain = bool | int | float | str | None
 class Value:
     """An input or output. `kind` as the schema names it (Tensor, Int, …); `dtype` and `shape` of a tensor, `value` of the rest.
 
-    `shape` is the upper bound where `dynamic`.
+    `shape` is the upper bound if `dynamic`.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes that lie behind the program: offset from the file's start, and size."""
+    """Bytes behind the program: offset from the file's start, and size."""
 
     offset: int
     size: int
@@ -39,7 +39,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class QnnSpec:
-    """How a QNN delegate was compiled. `soc` by name, or its number where kz knows no name; `arch` as in v79; VTCM in MB."""
+    """How a QNN delegate was compiled. `soc` by name, or its number if kz knows no name; `arch` as in v79; VTCM in MB."""
 
     soc: str
     arch: str
@@ -56,7 +56,7 @@ class QnnSpec:
 
 @dataclass(frozen=True)
 class Context:
-    """A QNN context binary: its size in bytes and the version of the SDK that compiled it, '' where none was found."""
+    """A QNN context binary: its size in bytes and the version of the SDK that compiled it, '' if none was found."""
 
     size: int
     sdk: str
@@ -92,7 +92,7 @@ class Method:
 
     @property
     def cache_bits(self) -> int:
-        """Width of the KV caches that go in: the integer type that most four-dimensional inputs share; 0 where it is none."""
+        """Width of the KV caches among the inputs: the integer type that most four-dimensional inputs share; 0 if it is none."""
         types = [v.dtype for v in self.inputs[2:] if len(v.shape) == _RANK]
         return _BITS.get(max(types, key=types.count), 0) if types else 0
 
@@ -105,7 +105,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Pte:
-    """A program. `constants` are the methods that only give a value; `external` the tensors whose data is in another file."""
+    """A program. `constants` are the methods that only return a value; `external` the tensors whose data is in another file."""
 
     name: str
     size: int
@@ -118,12 +118,12 @@ class Pte:
     external: int
 
     def method(self, name: str) -> Method | None:
-        """The method of that name."""
+        """Return the method of that name."""
         return next((m for m in self.methods if m.name == name), None)
 
     @property
     def method_names(self) -> frozenset[str]:
-        """Names of all methods, the constant ones too."""
+        """Names of all methods, including the constant ones."""
         return frozenset([*(m.name for m in self.methods), *(name for name, _ in self.constants)])
 
     @property
@@ -139,64 +139,64 @@ class Pte:
     @property
     def contexts(self) -> tuple[tuple[int | None, Context], ...]:
         """(segment, context) of each distinct QNN context, in the file's order."""
-        found = {(d.segment, d.context): None for d in self.delegates if d.context}
-        return tuple((segment, context) for segment, context in found if context)
+        distinct = {(d.segment, d.context): None for d in self.delegates if d.context}
+        return tuple((segment, context) for segment, context in distinct if context)
 
     @property
     def shards(self) -> int:
-        """Into how many QNN contexts a method is cut, 0 without QNN."""
+        """The number of QNN contexts that a method is split into, 0 without QNN."""
         cut = [sum(1 for d in m.delegates if d.backend == QNN) for m in self.methods]
         return max(cut, default=0)
 
     @property
     def mode(self) -> str:
-        """What runner of upstream's QNN decoders it is for: hybrid, kv, or '' for something else."""
+        """The runner of upstream's QNN decoders that it is for: hybrid, kv, or '' for something else."""
         if not self.method("kv_forward"):
             return ""
         return "hybrid" if self.method("prefill_forward") else "kv"
 
     def constant(self, name: str) -> Plain:
-        """Value of a constant method that gives one value."""
+        """Return the value of a constant method that returns one value."""
         values = dict(self.constants).get(name, ())
         return values[0] if len(values) == 1 else None
 
     @property
     def kv_bits(self) -> int:
-        """Width of the KV cache: what get_kv_io_bit_width says, else the type of the caches; 0 where neither tells."""
-        said = self.constant("get_kv_io_bit_width")
-        if isinstance(said, int) and not isinstance(said, bool):
-            return said
+        """Width of the KV cache: the value of get_kv_io_bit_width, else from the caches' type; 0 if neither is known."""
+        value = self.constant("get_kv_io_bit_width")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
         decoder = self.method("kv_forward")
         return decoder.cache_bits if decoder else 0
 
     @property
     def context_length(self) -> int:
-        """Tokens that the model can hold: the columns of the attention mask, else what a constant method says; else 0."""
+        """Tokens that the model can hold: the columns of the attention mask, else from a constant method; else 0."""
         decoder = self.method("kv_forward")
         if decoder and decoder.mask:
             return decoder.mask.shape[-1]
         for name in ("get_max_context_len", "get_max_seq_len"):
-            said = self.constant(name)
-            if isinstance(said, int) and not isinstance(said, bool):
-                return said
+            value = self.constant(name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
         return 0
 
     @property
     def ar_lengths(self) -> tuple[tuple[str, int], ...]:
-        """Tokens that each decoder method takes in one call: rows of its attention mask."""
+        """Tokens that each decoder method takes in one call: the rows of its attention mask."""
         decoders = (self.method(name) for name in ("prefill_forward", "kv_forward"))
         return tuple((m.name, m.mask.shape[-2]) for m in decoders if m and m.mask)
 
 
 def version_key(text: str) -> tuple[int, ...]:
-    """A version as numbers that compare: QNN's v2.42.0.251225112005_1 to the day of its build, ExecuTorch's v1.4.1 whole."""
-    # Not `packaging`: QNN's versions are none of Python's (PEP 440), and two builds of one day count as the same.
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:\.(\d{6}))?", text)
-    return tuple(int(part) for part in found.groups() if part is not None) if found else ()
+    """Return a version as comparable numbers: QNN's v2.42.0.251225112005_1 to the day of its build, ExecuTorch's v1.4.1 whole."""
+    # Not `packaging`: QNN's versions are not Python's (PEP 440), and two builds of one day count as the same.
+    match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:\.(\d{6}))?", text)
+    return tuple(int(part) for part in match.groups() if part is not None) if match else ()
 
 
 def newer(one: str, other: str) -> bool:
-    """Whether a version is newer than another, as far as both say it."""
+    """Return whether a version is newer than another, as far as both are given."""
     first, second = version_key(one), version_key(other)
     both = min(len(first), len(second))
     return first[:both] > second[:both]

@@ -1,8 +1,8 @@
-"""What Qualcomm's delegates hold, by upstream's backends/qualcomm at v1.4.1.
+"""The contents of Qualcomm's delegates, by upstream's backends/qualcomm at v1.4.1.
 
-The compile spec is a flatbuffer (serialization/qc_compiler_spec.fbs). Before a context binary stand a magic number, a
-signature and the context's size, in 256 bytes (runtime/backends/QnnCustomProtocol.h). The binary itself is Qualcomm's own
-and not read, but for the version of the SDK that stands in it as plain text.
+The compile spec is a flatbuffer (serialization/qc_compiler_spec.fbs). A context binary follows a magic number, a
+signature and its size, in 256 bytes (runtime/backends/QnnCustomProtocol.h). The binary itself is Qualcomm's own
+and not read, but for the version of the SDK in it as plain text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kz_build.formats.pte_types import Context, QnnSpec
 
 _MAGIC = 0x5678ABCD
 _PREFIX = 256
-# As far into a context as kz looks for the version: it follows the tensors' descriptions, 8 KB for five layers.
+# How far into a context kz looks for the version: it follows the tensors' descriptions, 8 KB for five layers.
 _SDK_WITHIN = 4 << 20
 _SDK = re.compile(rb"v(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}(?:_\d{1,12})?)(?![\d.])")
 _BACKENDS = ("", "GPU", "HTP", "DSP", "LPAI")
@@ -26,7 +26,7 @@ _SOCS = {
 
 
 def spec_of(options: Table) -> QnnSpec:
-    """A delegate's compile spec from its flatbuffer's root."""
+    """Read a delegate's compile spec from its flatbuffer's root."""
     soc, backend = options.table(0), options.table(1)
     htp = soc.table(1) if soc else None
     chosen = backend.table(1) if backend else None
@@ -50,12 +50,12 @@ def spec_of(options: Table) -> QnnSpec:
 
 
 def context_of(blob: Buffer) -> Context | None:
-    """The context binary in a delegate's data; None for a graph that the device compiles itself."""
+    """Return the context binary in a delegate's data; None for a graph that the device compiles itself."""
     if blob.end - blob.start < _PREFIX or blob.number(U32, blob.start) != _MAGIC:
         return None
     size = blob.number(U64, blob.start + 12)
     start = blob.start + _PREFIX
     if start + size > blob.end:
         raise Damage(f"a QNN context of {size:,} bytes does not fit into its {blob.end - start:,}")
-    found = _SDK.search(blob.data, start, start + min(size, _SDK_WITHIN))
-    return Context(size, found[1].decode() if found else "")
+    match = _SDK.search(blob.data, start, start + min(size, _SDK_WITHIN))
+    return Context(size, match[1].decode() if match else "")

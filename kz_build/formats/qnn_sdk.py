@@ -14,7 +14,7 @@ _MOST = 1 << 30
 
 
 def qnn_runtime(path: Path, store: Path) -> dict[str, Path]:
-    """name -> file of an SDK's folder, of another folder that holds libQnn*.so, or of an AAR, unpacked into the store once.
+    """Return name -> file of an SDK's folder, of another folder with libQnn*.so, or of an AAR, unpacked into the store once.
 
     Raises ConfigError for a path that has none, AuditError for an AAR that is damaged.
     """
@@ -22,22 +22,22 @@ def qnn_runtime(path: Path, store: Path) -> dict[str, Path]:
         folders = [_unpacked(path, store)]
     else:
         folders = [path / _ANDROID, *sorted(path.glob(_DSPS))] if (path / "lib").is_dir() else [path]
-    found = {file.name: file for folder in folders for file in sorted(folder.glob("libQnn*.so"))}
-    if not found:
+    libraries = {file.name: file for folder in folders for file in sorted(folder.glob("libQnn*.so"))}
+    if not libraries:
         raise ConfigError(
-            f"{path} holds no libQnn*.so for a device",
-            hint=f"an SDK of Qualcomm's (it has {_ANDROID}/), or its AAR com.qualcomm.qti:qnn-runtime",
+            f"{path} has no libQnn*.so for a device",
+            hint=f"use one of Qualcomm's SDKs (with {_ANDROID}/), or its AAR com.qualcomm.qti:qnn-runtime",
         )
-    return found
+    return libraries
 
 
 def _unpacked(aar: Path, store: Path) -> Path:
     folder = store / "qnn-runtime" / sha256_file(aar)
     if not folder.is_dir():
-        with aar.open("rb") as file, zips.opened(aar.name, file) as archive, new_folder(folder) as made:
+        with aar.open("rb") as file, zips.opened(aar.name, file) as archive, new_folder(folder) as target:
             for entry in archive.entries:
                 if entry.name.startswith(_IN_AAR) and entry.name.endswith(".so"):
-                    with (made / entry.name.rpartition("/")[2]).open("wb") as to:
+                    with (target / entry.name.rpartition("/")[2]).open("wb") as to:
                         for piece in archive.pieces(entry, _MOST):
                             to.write(piece)
     return folder

@@ -14,39 +14,39 @@ MERGES = 16
 
 
 def diff_blobs(repository: Repository, before: str, after: str) -> bytes:
-    """git's diff between two blobs of the repository, without context."""
+    """Return git's diff between two blobs of the repository, without context."""
     return repository.git("diff", "--no-ext-diff", "--no-color", "-U0", "--end-of-options", before, after)
 
 
 def changed_blobs(repository: Repository, base: str, tip: str, paths: Sequence[str]) -> set[str]:
-    """Ids of all blobs that base..tip has before or after a change, each commit's and all of it as one."""
+    """Return the ids of all blobs that base..tip has before or after a change, in each commit and over all of it."""
     form = ("--raw", "--no-abbrev", "--no-renames", "-z")
     each = repository.git("log", "-m", "--format=", *form, "--end-of-options", f"{base}..{tip}", "--", *paths)
     whole = repository.git("diff-tree", "-r", *form, "--end-of-options", base, tip, "--", *paths)
-    found: set[str] = set()
+    ids: set[str] = set()
     for field in (*each.split(b"\0"), *whole.split(b"\0")):
         if field.lstrip(b"\n").startswith(b":"):
             _, new, before, after, _ = field.decode().strip().lstrip(":").split(" ")
-            found |= {before, after} if new != "160000" else set()
-    return {oid for oid in found if oid.strip("0")}
+            ids |= {before, after} if new != "160000" else set()
+    return {oid for oid in ids if oid.strip("0")}
 
 
 def merge_file(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
-    """git's three-way merge of file contents; None where it conflicts."""
+    """Return git's three-way merge of file contents; None if it conflicts."""
     return merge_files([(ours, base, theirs)])[0]
 
 
-def merge_files(asked: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | None]:
-    """As `merge_file`, for each (ours, base, theirs), several at the same time."""
-    found: list[bytes | None] = []
-    for start in range(0, len(asked), MERGES):
+def merge_files(triples: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | None]:
+    """Merge each (ours, base, theirs) as `merge_file` does, several at the same time."""
+    results: list[bytes | None] = []
+    for start in range(0, len(triples), MERGES):
         with tempfile.TemporaryDirectory(prefix="kz-merge-") as folder:
             argvs = []
-            for number, parts in enumerate(asked[start : start + MERGES]):
+            for number, parts in enumerate(triples[start : start + MERGES]):
                 files = [Path(folder, f"{number}-{name}") for name in ("ours", "base", "theirs")]
                 for file, data in zip(files, parts, strict=True):
                     file.write_bytes(data)
                 argvs.append(["git", "merge-file", "-p", "-q", "--end-of-options", *map(str, files)])
             done = side_by_side(argvs, env=local_environment())
-        found += [one.stdout if one.code == 0 else None for one in done]
-    return found
+        results += [one.stdout if one.code == 0 else None for one in done]
+    return results

@@ -13,8 +13,8 @@ from kz_build.core.process import Process
 from kz_build.git.object_types import FOLDER
 
 _DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
-"""What git says of an object that is there and is not what it was."""
-Found = tuple[str, str, bytes]
+"""Git's words for an object that is there but damaged."""
+GitObject = tuple[str, str, bytes]
 """(id, type, content) of an object."""
 
 
@@ -26,7 +26,7 @@ class ObjectsMissing(KzError):
 
 
 class Objects:
-    """Requests to a running `cat-file --batch`. Pipes never fill up: no more is asked ahead than any pipe holds."""
+    """Requests to a running `cat-file --batch`. Pipes never fill up: no more is requested ahead than any pipe holds."""
 
     AHEAD = 64
 
@@ -34,12 +34,12 @@ class Objects:
         self.start, self.path = start, path
         self.process = start()
 
-    def get(self, name: str) -> Found | None:
-        """(id, type, content) of an object by any name git knows; None where there is none."""
+    def get(self, name: str) -> GitObject | None:
+        """Return (id, type, content) of an object by any name git knows; None if there is none."""
         return next(self.get_many([name]))
 
-    def get_many(self, names: Sequence[str]) -> Iterator[Found | None]:
-        """As `get`, for each name in turn: git looks for the next ones while these are used. Read it to its end."""
+    def get_many(self, names: Sequence[str]) -> Iterator[GitObject | None]:
+        """Do `get` for each name in turn; git looks for the next ones while these are used. Read it to its end."""
         for start in range(0, len(names), self.AHEAD):
             part = names[start : start + self.AHEAD]
             self._ask(part)
@@ -54,7 +54,7 @@ class Objects:
         except BrokenPipeError:
             raise self._gone(names[0]) from None
 
-    def _answer(self, name: str) -> Found | None:
+    def _answer(self, name: str) -> GitObject | None:
         assert self.process.stdout
         header = self.process.stdout.readline().split()
         if not header:
@@ -67,44 +67,44 @@ class Objects:
         return header[0].decode(), header[1].decode(), data
 
     def content(self, blob: str) -> bytes:
-        """A blob's bytes, or the paths below a tree joined by NUL. Raises ObjectsMissing."""
-        got = self.get(blob)
-        if got is None:
+        """Return a blob's bytes, or the paths below a tree joined by NUL. Raises ObjectsMissing."""
+        item = self.get(blob)
+        if item is None:
             raise ObjectsMissing(f"the blob {blob} is not in the partial clone")
-        return got[2] if got[1] == "blob" else b"\0".join(self._below(got[2]))
+        return item[2] if item[1] == "blob" else b"\0".join(self._below(item[2]))
 
     def _below(self, tree: bytes) -> Iterator[bytes]:
         while tree:
             head, rest = tree.split(b"\0", 1)
             mode, name = head.split(b" ", 1)
-            got = self.get(rest[:20].hex()) if mode == FOLDER.encode() else None
-            yield from (name + b"/" + path for path in self._below(got[2])) if got else (name,)
+            item = self.get(rest[:20].hex()) if mode == FOLDER.encode() else None
+            yield from (name + b"/" + path for path in self._below(item[2])) if item else (name,)
             tree = rest[20:]
 
     def commit(self, name: str) -> tuple[str, str] | None:
-        """As `commits`, for one."""
+        """Do `commits` for one name."""
         return self.commits([name])[0]
 
     def commits(self, names: Sequence[str]) -> list[tuple[str, str] | None]:
-        """(id, committer's date as YYYY-MM-DD) of what tags, branches or ids name here; None where one names nothing."""
-        found: dict[str, tuple[str, str]] = {}
+        """Return (id, committer's date as YYYY-MM-DD) for tags, branches or ids; None for an unknown name."""
+        commits: dict[str, tuple[str, str]] = {}
         for form in ("refs/tags/{}", "refs/heads/{}", "{}"):
-            left = [name for name in names if name not in found and "\n" not in name]
-            for name, got in zip(left, self.get_many([form.format(n) + "^{commit}" for n in left]), strict=True):
-                if got:
-                    stamp = next(line for line in got[2].split(b"\n") if line.startswith(b"committer "))
-                    found[name] = got[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
-        return [found.get(name) for name in names]
+            left = [name for name in names if name not in commits and "\n" not in name]
+            for name, item in zip(left, self.get_many([form.format(n) + "^{commit}" for n in left]), strict=True):
+                if item:
+                    stamp = next(line for line in item[2].split(b"\n") if line.startswith(b"committer "))
+                    commits[name] = item[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
+        return [commits.get(name) for name in names]
 
     def _gone(self, name: str) -> KzError:
         assert self.process.stderr
-        said = self.process.stderr.read().decode("utf-8", "replace").strip()
-        # Git ends at an object that a partial clone lacks; the next question is another one.
+        problem = self.process.stderr.read().decode("utf-8", "replace").strip()
+        # Git exits at an object that a partial clone lacks; the next request is another one.
         self.process = self.start()
-        if _DAMAGE.search(said):
+        if _DAMAGE.search(problem):
             where = f"{self.path.parent.name}/{self.path.name}"
             return LockError(
-                f"{where} was changed or damaged: git could not read {name}\n{said}",
+                f"{where} was changed or damaged: git could not read {name}\n{problem}",
                 hint=f"nothing of it was used. If it is kz's own, remove it and kz fetches it again: rm -rf {self.path}",
             )
-        return ObjectsMissing(f"git could not read {name}: {said}")
+        return ObjectsMissing(f"git could not read {name}: {problem}")

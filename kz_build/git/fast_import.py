@@ -1,4 +1,4 @@
-"""Streams for `git fast-import`: the way trees and commits come into a partial clone without a look at other blobs."""
+"""Streams for `git fast-import`: they bring trees and commits into a partial clone without a look at other blobs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def commits_stream(base: str, commits: Sequence[NewCommit], ref: str) -> bytes:
 
 
 def folder_stream(files: Mapping[str, Blob], message: str, ref: str) -> bytes:
-    """fast-import stream of one parentless commit that holds these files; the same files give the same commit anywhere."""
+    """Return the fast-import stream of one parentless commit with these files; the same files give the same commit anywhere."""
     who = b"kz_build <kz_build@localhost> Thu, 01 Jan 1970 00:00:00 +0000"
     text = message.encode()
     out = [

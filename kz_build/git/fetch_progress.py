@@ -1,8 +1,8 @@
-"""How far a fetch of git's is, read from what it says.
+"""The progress of a git fetch, read from git's messages.
 
-This is all of GitPython that kz uses: it starts git with the whole environment of this process and can leave no variable out,
-so that in a hook of git's, GIT_OBJECT_DIRECTORY sends its fetches, and GIT_DIR its `init`, into another repository. Its clones
-bring a branch where kz wants one commit without files, and its fetches end with an error where git writes no FETCH_HEAD.
+This is all of GitPython that kz uses: it starts git with the whole environment of this process and cannot leave a variable out,
+so that in a git hook GIT_OBJECT_DIRECTORY sends its fetches, and GIT_DIR its `init`, into another repository. Its clones
+fetch a branch where kz wants one commit without files, and its fetches fail where git writes no FETCH_HEAD.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from git import RemoteProgress
 from kz_build.core.progress import Event, Watch
 
 
-class Told(RemoteProgress):
-    """Tells `watch` how far a fetch of `name` is, in objects of whatever git is at."""
+class FetchProgress(RemoteProgress):
+    """Report the progress of a fetch of `name` to `watch`, in objects of git's current step."""
 
     def __init__(self, name: str, watch: Watch) -> None:
         super().__init__()
@@ -27,6 +27,6 @@ class Told(RemoteProgress):
         self.watch(Event(self.name, int(cur_count), int(max_count or 0)))
 
     @property
-    def said(self) -> str:
-        """What git said beside its progress."""
+    def messages(self) -> str:
+        """Git's messages other than progress."""
         return "\n".join([*self.other_lines, *self.error_lines])

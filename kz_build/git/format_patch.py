@@ -1,4 +1,4 @@
-"""Commits as patch mails, in the one form that the stacks keep. Files that the clone lacks are fetched first."""
+"""Commits as patch mails, in the one form that the stacks use. Files that the clone lacks are fetched first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kz_build.git.repository import Repository
 
 
 def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[str] = ()) -> list[tuple[str, bytes]]:
-    """(slug, mail) of each commit of base..tip, oldest first; the slug is git's own name for it, without number."""
+    """Return (slug, mail) of each commit of base..tip, oldest first; the slug is git's own name for it, without number."""
     repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
     with tempfile.TemporaryDirectory(prefix="kz-mails-") as folder:
         repository.git(
@@ -36,11 +36,13 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
         return [(file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files]
 
 
-def one_mail(repository: Repository, base: str, tip: str, said: str, paths: Sequence[str] = ()) -> tuple[str, bytes]:
-    """(slug, mail) of everything that `tip` has over `base`, by the author of its last commit, with the message of commit `said`."""
+def one_mail(
+    repository: Repository, base: str, tip: str, message_of: str, paths: Sequence[str] = ()
+) -> tuple[str, bytes]:
+    """Return (slug, mail) of all changes from `base` to `tip`, by the author of `tip`, with the message of commit `said`."""
     repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
     head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", "--end-of-options", tip)
-    message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", said).decode("utf-8", "replace")
+    message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", message_of).decode("utf-8", "replace")
     subject, _, body = message.partition("\n")
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
     diff = repository.git("diff", *words, "--end-of-options", base, tip, "--", *paths)

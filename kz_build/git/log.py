@@ -1,4 +1,4 @@
-"""Upstream's history as git tells it: names, commits that touch a path, tags that hold a commit, merges of blobs."""
+"""Upstream's history from git: commits that touch a path, tags that contain a commit, merges, renames."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import NamedTuple
 
 from kz_build.core.process import all_checked, run
 from kz_build.git.object_types import Commit
-from kz_build.git.refs import LIST, listed
+from kz_build.git.refs import LIST, parse_refs
 from kz_build.git.repository import Repository, local_environment
 
 
 def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:
-    """Where each head parted from `tip`'s history, all from one walk; a head with nothing in common is left out."""
-    said = repository.git(
+    """Return where each head parted from `tip`'s history, all from one walk; a head with nothing in common is left out."""
+    output = repository.git(
         "rev-list", "--parents", "--stdin", stdin="".join(f"{h}\n" for h in (*heads, f"^{tip}")).encode()
     )
-    parents = {words[0]: words[1:] for words in (line.split(" ") for line in said.decode().splitlines())}
-    # Children before parents: the first of several in this order is nobody's ancestor among them.
+    parents = {words[0]: words[1:] for words in (line.split(" ") for line in output.decode().splitlines())}
+    # Children before parents: the first of several in this order is no ancestor of the others.
     order = repository.git("rev-list", "--topo-order", "--end-of-options", tip).decode().split()
     place = {commit: i for i, commit in enumerate(order)}
-    found = {}
+    bases = {}
     for head in heads:
-        outside, todo, seen = set(), [head], set()
-        while todo:
-            commit = todo.pop()
+        outside, remaining, seen = set(), [head], set()
+        while remaining:
+            commit = remaining.pop()
             if commit not in parents:
                 outside.add(commit)
             elif commit not in seen:
                 seen.add(commit)
-                todo += parents[commit]
+                remaining += parents[commit]
         if outside:
-            found[head] = min(outside, key=lambda commit: place[commit])
-    return found
+            bases[head] = min(outside, key=lambda commit: place[commit])
+    return bases
 
 
 def merge_base(repository: Repository, a: str, b: str) -> str:
-    """Where two commits parted, '' where they have nothing in common."""
+    """Return where two commits parted, '' if they have nothing in common."""
     done = run(repository.argv("merge-base", "--end-of-options", a, b), env=local_environment())
     return done.stdout.decode().split("\n", 1)[0]
 
 
-def forked(repository: Repository, head: str, tip: str) -> str:
-    """The commit that a branch began at, also where it was merged into `tip` since; '' where they have nothing in common."""
+def fork_point(repository: Repository, head: str, tip: str) -> str:
+    """Return the commit that a branch started at, even if it was merged into `tip` since; '' if they have nothing in common."""
     base = merge_base(repository, head, tip)
     if base != head:
         return base
@@ -54,10 +54,10 @@ def forked(repository: Repository, head: str, tip: str) -> str:
 
 
 def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[int, Commit]:
-    """Pull request -> the newest commit of tip's history whose subject ends with its number."""
+    """Return pull request -> the newest commit of tip's history whose subject ends with its number."""
     if not numbers:
         return {}
-    said = repository.git(
+    output = repository.git(
         "log",
         "--first-parent",
         "--extended-regexp",
@@ -66,18 +66,18 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
         "--end-of-options",
         tip,
     )
-    rows = (row.split("\0", 2) for row in said.decode("utf-8", "replace").splitlines())
+    rows = (row.split("\0", 2) for row in output.decode("utf-8", "replace").splitlines())
     commits = [Commit(oid, date, subject) for oid, date, subject in rows]
     return {c.pull: c for c in reversed(commits) if c.pull in numbers}
 
 
 def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
-    """Commits of base..tip (all of tip's where base is '') along first parents that touch one of the paths, oldest first."""
+    """Return the commits of base..tip (all of tip's if base is '') along first parents that touch a path, oldest first."""
     return _commits(repository.git(*_LOG, f"{base}..{tip}" if base else tip, "--", *_specs(paths)))
 
 
 class Walk(NamedTuple):
-    """base..tip along first parents: how many commits, those that touch the paths, and what the releases hold of it."""
+    """base..tip along first parents: the number of commits, those that touch the paths, and the releases above."""
 
     total: int
     commits: tuple[Commit, ...]
@@ -85,22 +85,22 @@ class Walk(NamedTuple):
     tags: bytes
 
     def first_tags(self, commits: Collection[str]) -> dict[str, str]:
-        """The first release that has each commit: the lowest version without a suffix like -rc1, or with one if there is
-        no other; '' where none has it."""
+        """Return the first release that contains each commit: the lowest version without a suffix like -rc1, or with one
+        if there is no other; '' if none has it."""
         return _first_tags(self.above, self.tags, commits)
 
 
 def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> Walk:
-    """All that a history asks of git, at the same time."""
+    """Run all of a history's questions to git at the same time."""
     span = f"{base}..{tip}"
     count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
     words = [*_above(repository, base), count, repository.argv(*_LOG, span, "--", *_specs(paths))]
-    above, tags, total, said = all_checked(words, env=local_environment())
-    return Walk(int(total), _commits(said), above, tags)
+    above, tags, total, log_output = all_checked(words, env=local_environment())
+    return Walk(int(total), _commits(log_output), above, tags)
 
 
 def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
-    """As Walk's; `since` is a revision that has none of the commits."""
+    """Return the same as Walk's; `since` is a revision that contains none of the commits."""
     above, tags = all_checked(_above(repository, since), env=local_environment())
     return _first_tags(above, tags, commits)
 
@@ -123,21 +123,21 @@ def _specs(paths: Iterable[str]) -> Iterable[str]:
     return (f":(literal){path}" for path in sorted(paths))
 
 
-def _commits(said: bytes) -> tuple[Commit, ...]:
-    found = []
-    for record in said.split(b"\1")[1:]:
+def _commits(output: bytes) -> tuple[Commit, ...]:
+    commits = []
+    for record in output.split(b"\1")[1:]:
         commit, date, subject, *rest = record.split(b"\0")
         changes = []
         fields = [field.strip(b"\n") for field in rest if field.strip(b"\n")]
         for facts, path in zip(fields[::2], fields[1::2], strict=True):
             _, mode, before, after, _ = facts.decode().split(" ")
             changes.append((os.fsdecode(path), mode, before, after))
-        found.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
-    return tuple(found)
+        commits.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
+    return tuple(commits)
 
 
 def _above(repository: Repository, since: str) -> list[list[str]]:
-    """Every commit that a tag has and `since` has not, with its parents; then the tags in git's order of versions."""
+    """Commands for every commit that a tag has and `since` lacks, with its parents; then the tags in git's order of versions."""
     return [
         repository.argv(
             "rev-list", "--topo-order", "--parents", "--exclude=*/*", "--tags", "--end-of-options", f"^{since}"
@@ -152,17 +152,15 @@ def _first_tags(above: bytes, tags: bytes, commits: Collection[str]) -> dict[str
         commit, *parents = row.split(" ")
         own = frozenset((commit,) if commit in commits else ())
         holds[commit] = own.union(*(holds.get(parent, own) for parent in parents))
-    named = [(ref.removeprefix("refs/tags/"), at) for ref, at in listed(tags).items()]
-    named.sort(
-        key=lambda tag: "-" in tag[0]
-    )  # the order of versions stays, and those with a suffix come after the others
+    named = [(ref.removeprefix("refs/tags/"), at) for ref, at in parse_refs(tags).items()]
+    named.sort(key=lambda tag: "-" in tag[0])  # the order of versions stays; those with a suffix come after the others
     return {commit: next((tag for tag, at in named if commit in holds.get(at, ())), "") for commit in commits}
 
 
 def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Commit, str] | None:
-    """The commit between base and tip that took a path away, and where the file went ('' where it was removed).
+    """Return the commit between base and tip that removed a path, and where the file went ('' if it was deleted).
 
-    Renames of renames are followed. None where no commit on the way did it.
+    Renames of renames are followed. None if no commit on the way did it.
     """
     last: tuple[Commit, str] | None = None
     for _ in range(10):
@@ -170,16 +168,16 @@ def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Com
         if not commits:
             return last
         commit = commits[-1]
-        went = _went(repository, commit.id, path)
-        last = (commit, went)
-        if not went:
+        new_path = _new_path(repository, commit.id, path)
+        last = (commit, new_path)
+        if not new_path:
             return last
-        base, path = commit.id, went
+        base, path = commit.id, new_path
     return last
 
 
-def _went(repository: Repository, commit: str, path: str) -> str:
-    """Where a commit moved a file to, by git's own measure of likeness."""
+def _new_path(repository: Repository, commit: str, path: str) -> str:
+    """Return where a commit moved a file to, by git's own measure of similarity."""
     words = ("-r", "--no-commit-id", "-z")
     rows = repository.git("diff-tree", *words, "--raw", "--no-abbrev", "--no-renames", "--end-of-options", commit)
     fields = rows.split(b"\0")
@@ -197,8 +195,8 @@ def _went(repository: Repository, commit: str, path: str) -> str:
         return exact
     repository.fetch_blobs({old, *(oid for _, oid in added)})
     names = [f":(literal){name}" for name in (path, *(name for name, _ in added))]
-    said = repository.git("diff-tree", *words, "-M", "--name-status", "--end-of-options", commit, "--", *names)
-    fields = said.split(b"\0")
+    output = repository.git("diff-tree", *words, "-M", "--name-status", "--end-of-options", commit, "--", *names)
+    fields = output.split(b"\0")
     for at, field in enumerate(fields):
         if field.startswith(b"R") and os.fsdecode(fields[at + 1]) == path:
             return os.fsdecode(fields[at + 2])

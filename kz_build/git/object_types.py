@@ -1,4 +1,4 @@
-"""How git marks and names what it stores: modes as they stand in trees, ids by content."""
+"""Git's modes and ids: modes as trees have them, ids by content."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from functools import cached_property
 
 State = Mapping[str, tuple[str, str] | None]
-"""path -> (mode, blob id); None where there is no such file."""
+"""path -> (mode, blob id); None if there is no such file."""
 _PULL = re.compile(r"\(#(\d+)\)$")
 
 FILE = "100644"
 LINK = "120000"
-"""A symbolic link, whose content is where it points."""
+"""A symbolic link; its content is its target."""
 SUBMODULE = "160000"
 FOLDER = "40000"
-"""A folder; in a Blob also what is no file but takes its place: a folder (its data the paths below it, joined by NUL), a
-submodule, or a file above that leaves no room for a folder (both without data)."""
+"""A folder; in a Blob also what takes the place of a file: a folder (its data the paths below it, joined by NUL), a
+submodule, or a file above it that leaves no room for a folder (both without data)."""
 
 
 def blob_id(data: bytes) -> str:
-    """Git's name of a content."""
+    """Return git's id of a content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
@@ -35,7 +35,7 @@ class Blob:
 
     @cached_property
     def id(self) -> str:
-        """The id that git gives this content."""
+        """Git's id of this content."""
         return blob_id(self.data)
 
 
@@ -51,9 +51,9 @@ class Commit:
 
     @property
     def pull(self) -> int:
-        """Number of the pull request that the subject ends with, 0 where it names none."""
-        found = _PULL.search(self.subject.rstrip())  # `Revert "… (#N)"` is not N's
-        return int(found[1]) if found else 0
+        """Number of the pull request that the subject ends with, 0 if it names none."""
+        match = _PULL.search(self.subject.rstrip())  # `Revert "… (#N)"` is not N's
+        return int(match[1]) if match else 0
 
     @property
     def shown(self) -> str:

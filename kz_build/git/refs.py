@@ -1,4 +1,4 @@
-"""What upstream calls its commits: branches, tags, pull requests; in the clone, and asked for."""
+"""Upstream's names for its commits: branches, tags, pull requests; in the clone, and at upstream."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from kz_build.git.repository import Repository, local_environment
 
 
 def fetch_names(repository: Repository) -> None:
-    """Bring upstream's branch of the same name as its HEAD, the branches that were brought by name, and all tags."""
+    """Fetch upstream's branch of the same name as its HEAD, the branches that were fetched by name, and all tags."""
     own = refs(repository, "refs/heads")
-    said = _asked(repository, "HEAD", *own, options=("--symref",)).decode()
-    rows = [line.split() for line in said.splitlines()]
+    output = _ls_remote(repository, "HEAD", *own, options=("--symref",)).decode()
+    rows = [line.split() for line in output.splitlines()]
     heads = [words[1] for words in rows if words[0] == "ref:"]
-    trunks = [ref for ref in heads if ref.startswith("refs/heads/")] or _guessed(repository)
-    there = {*trunks, *(words[1] for words in rows if words[1] in own)}
-    _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(there)), "+refs/tags/*:refs/tags/*"])
+    trunks = [ref for ref in heads if ref.startswith("refs/heads/")] or _guess_trunk(repository)
+    existing = {*trunks, *(words[1] for words in rows if words[1] in own)}
+    _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(existing)), "+refs/tags/*:refs/tags/*"])
     if trunks:
         repository.git("symbolic-ref", "--end-of-options", "HEAD", trunks[0])
 
 
-def _guessed(repository: Repository) -> list[str]:
-    """Where upstream sends no name with its HEAD (a bundle, a plain web server): a branch at the same commit, as git's clone takes."""
-    rows = [row.split("\t") for row in _asked(repository, "HEAD", "refs/heads/*").decode().splitlines()]
+def _guess_trunk(repository: Repository) -> list[str]:
+    """Guess the branch of HEAD if upstream does not name it (a bundle, a plain web server): one at the same commit, as git clone does."""
+    rows = [row.split("\t") for row in _ls_remote(repository, "HEAD", "refs/heads/*").decode().splitlines()]
     head = next((commit for commit, ref in rows if ref == "HEAD"), "")
     same = [ref for commit, ref in rows if ref != "HEAD" and commit == head]
     return sorted(same, key=lambda ref: ref not in ("refs/heads/main", "refs/heads/master"))[:1]
 
 
 def trunk(repository: Repository) -> str:
-    """Name of upstream's own branch, main for most; upstream is asked where the clone has never heard of it."""
+    """Return the name of upstream's own branch, usually main; upstream is asked if the clone does not know it."""
     for ask in (True, False):
         name = repository.git("symbolic-ref", "--short", "HEAD").decode().strip()
         if commit_of(repository, name):
@@ -45,51 +45,51 @@ def trunk(repository: Repository) -> str:
 
 
 def fetch_name(repository: Repository, name: str) -> None:
-    """Bring one branch by name. Raises CommandError when upstream has none."""
+    """Fetch one branch by name. Raises CommandError if upstream has none."""
     _fetch(repository, [f"+refs/heads/{name}:refs/heads/{name}"])
 
 
 def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> tuple[int, ...]:
-    """Bring the heads of pull requests, GitHub's refs/pull/N/head; None for all. Gives those that upstream has not."""
+    """Fetch the heads of pull requests, GitHub's refs/pull/N/head; None for all. Return those that upstream lacks."""
     if numbers is None:
         _fetch(repository, ["+refs/pull/*/head:refs/pull/*/head"])
         return ()
     wanted = {f"refs/pull/{n}/head": n for n in sorted(numbers)}
     if not wanted:
         return ()
-    there = {row.split("\t")[1] for row in _asked(repository, *wanted).decode().splitlines()}
-    if there:
-        _fetch(repository, [f"+{ref}:{ref}" for ref in wanted if ref in there])
-    return tuple(n for ref, n in wanted.items() if ref not in there)
+    existing = {row.split("\t")[1] for row in _ls_remote(repository, *wanted).decode().splitlines()}
+    if existing:
+        _fetch(repository, [f"+{ref}:{ref}" for ref in wanted if ref in existing])
+    return tuple(n for ref, n in wanted.items() if ref not in existing)
 
 
 def fetch_pull(repository: Repository, number: int) -> str:
-    """Bring one pull request; gives its head. Raises ConfigError where upstream has none of that number."""
+    """Fetch one pull request; return its head. Raises ConfigError if upstream has none with that number."""
     if fetch_pulls(repository, [number]):
         raise ConfigError(f"upstream has no pull request #{number}")
     return commit_of(repository, f"refs/pull/{number}/head")
 
 
 def pulls(repository: Repository, since: str = "") -> dict[int, str]:
-    """Number -> head of the pull requests in the clone; with `since` (YYYY-MM-DD) those whose head was committed then or later."""
+    """Return number -> head of the pull requests in the clone; with `since` (YYYY-MM-DD) only heads committed then or later."""
     form = "%(refname) %(objectname)" + (" %(committerdate:short)" if since else "")
-    found = {}
+    heads = {}
     for line in repository.git("for-each-ref", f"--format={form}", "refs/pull").decode().splitlines():
         name, head, *date = line.split(" ")
         number = name.split("/")[2]
         if name.endswith("/head") and number.isdigit() and (not date or date[0] >= since):
-            found[int(number)] = head
-    return found
+            heads[int(number)] = head
+    return heads
 
 
 def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]:
-    """The first line of each commit's message."""
+    """Return the first line of each commit's message."""
     if not commits:  # git would take HEAD
         return {}
-    said = repository.git(
+    output = repository.git(
         "log", "--no-walk", "--stdin", "--format=%H %s", stdin="".join(f"{c}\n" for c in commits).encode()
     )
-    rows = (row.partition(" ") for row in said.decode("utf-8", "replace").splitlines())
+    rows = (row.partition(" ") for row in output.decode("utf-8", "replace").splitlines())
     return {commit: subject for commit, _, subject in rows}
 
 
@@ -98,9 +98,9 @@ def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
 
     with locks.locked(repository.path.parent.parent, repository.path.name, repository.watch):
         specs = "".join(f"{spec}\n" for spec in refspecs).encode()
-        _reached(repository, *repository.fetch(["--stdin"], stdin=specs))
-        # All only make reading faster: twenty thousand files are slow to list, and which paths a commit changes is then
-        # known without its trees. Where a killed git has left its lock behind, it is slower.
+        _require_reached(repository, *repository.fetch(["--stdin"], stdin=specs))
+        # These only make reading faster: twenty thousand files are slow to list, and the paths that a commit changes are
+        # then known without its trees. A lock file of a killed git makes it slower.
         repository.index_packs()
         graph = repository.argv("commit-graph", "write", "--reachable", "--changed-paths")
         for argv in (repository.argv("pack-refs", "--all"), graph):
@@ -116,51 +116,51 @@ LIST = (
 )
 
 
-def _asked(repository: Repository, *refs: str, options: Sequence[str] = ()) -> bytes:
-    """What upstream says of its refs. Raises MissingError where git does not reach it, CommandError where it is refused."""
+def _ls_remote(repository: Repository, *refs: str, options: Sequence[str] = ()) -> bytes:
+    """Run git ls-remote. Raises MissingError if git does not reach upstream, CommandError if upstream refuses."""
     argv = repository.argv("ls-remote", *options, "--end-of-options", "origin", *refs)
-    done = run(argv, env=networked())
-    _reached(repository, argv, done)
-    return done.stdout
+    result = run(argv, env=networked())
+    _require_reached(repository, argv, result)
+    return result.stdout
 
 
-def _reached(repository: Repository, argv: Sequence[str], done: Output) -> None:
+def _require_reached(repository: Repository, argv: Sequence[str], done: Output) -> None:
     try:
         required(argv, done)
     except CommandError as error:
         url = repository.git("config", "remote.origin.url").decode().strip()
-        if said := reachable(url, 8.0):
-            brings = 'a network that reaches it, or a mirror: git config --global url."<mirror>".insteadOf ' + url
-            raise MissingError((Missing(url, said, brings),)) from error
+        if problem := reachable(url, 8.0):
+            remedy = 'a network that reaches it, or a mirror: git config --global url."<mirror>".insteadOf ' + url
+            raise MissingError((Missing(url, problem, remedy),)) from error
         raise
 
 
 def refs(repository: Repository, *patterns: str) -> dict[str, str]:
-    """Name -> commit of the references under `patterns` (refs/tags, say), in git's order of versions."""
-    return listed(repository.git(*LIST, "--end-of-options", *patterns))
+    """Return name -> commit of the references under `patterns` (such as refs/tags), in git's order of versions."""
+    return parse_refs(repository.git(*LIST, "--end-of-options", *patterns))
 
 
-def listed(said: bytes) -> dict[str, str]:
-    """Name -> commit of what git lists in the form of `LIST`."""
-    rows = (line.split(" ") for line in said.decode("utf-8", "replace").splitlines())
+def parse_refs(output: bytes) -> dict[str, str]:
+    """Return name -> commit of git's output in the form of `LIST`."""
+    rows = (line.split(" ") for line in output.decode("utf-8", "replace").splitlines())
     return {name: peeled or commit for name, commit, peeled in rows}
 
 
 def is_tag(repository: Repository, name: str) -> bool:
-    """Whether the clone has a tag of that name."""
+    """Return whether the clone has a tag of that name."""
     words = ("show-ref", "--verify", "--quiet", "--end-of-options", f"refs/tags/{name}")
     return run(repository.argv(*words), env=local_environment()).code == 0
 
 
 def commit_of(repository: Repository, name: str) -> str:
-    """Commit that a tag, branch, pull request or id names in the clone, '' where it knows none."""
+    """Return the commit that a tag, branch, pull request or id names in the clone, '' if it knows none."""
     with repository.objects() as objects:
-        found = objects.commit(name)
-    return found[0] if found else ""
+        commit = objects.commit(name)
+    return commit[0] if commit else ""
 
 
-def known_or_fetched(repository: Repository, name: str) -> str:
-    """Commit of a name; upstream is asked for its names where the clone has never heard of it. Raises ConfigError."""
+def resolve_revision(repository: Repository, name: str) -> str:
+    """Return the commit of a name; upstream is asked for its names if the clone does not know it. Raises ConfigError."""
     if commit := commit_of(repository, name):
         return commit
     fetch_names(repository)
@@ -184,6 +184,6 @@ def known_or_fetched(repository: Repository, name: str) -> str:
 
 
 def releases(repository: Repository) -> tuple[str, ...]:
-    """Tags that name a release, in git's order of versions: no folder in them, no suffix like -rc1."""
+    """Return the tags that name a release, in git's order of versions: no folder in them, no suffix like -rc1."""
     names = (ref.removeprefix("refs/tags/") for ref in refs(repository, "refs/tags"))
     return tuple(name for name in names if "/" not in name and "-" not in name)

@@ -1,4 +1,4 @@
-"""What an upstream repository says of itself over the network."""
+"""Questions to an upstream repository over the network."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kz_build.core.process import checked, run
 
 
 def resolve(url: str, version: str) -> str:
-    """Commit that a tag, branch or full id names upstream. Raises CommandError when upstream has no such thing."""
+    """Return the commit that a tag, branch or full id names upstream. Raises CommandError if there is no such thing."""
     if len(version) == 40 and set(version) <= set("0123456789abcdef"):
         return version
-    # One question for all tags and branches: a wrong name is answered with the near ones.
+    # One request for all tags and branches: the answer to a wrong name lists similar ones.
     argv = ("git", "ls-remote", "--tags", "--heads", "--end-of-options", url)
-    said = checked(argv, env=networked()).decode("utf-8", "replace")
-    refs = {ref: oid for oid, ref in (line.split("\t") for line in said.splitlines())}
+    output = checked(argv, env=networked()).decode("utf-8", "replace")
+    refs = {ref: oid for oid, ref in (line.split("\t") for line in output.splitlines())}
     for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
         if ref in refs:
             return refs[ref]
@@ -30,12 +30,12 @@ def resolve(url: str, version: str) -> str:
 
 
 def reachable(url: str, seconds: float) -> str:
-    """'' when a git server answers, else what was said."""
+    """Return '' if a git server answers, else its error."""
     argv = ("git", "ls-remote", "--quiet", "--exit-code", "--end-of-options", url, "HEAD")
     done = run(argv, env=networked(), timeout=seconds)
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
-    said = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[
+    output = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[
         -1
     ]
-    return re.sub(r"^fatal: unable to access '[^']*': ", "", said)
+    return re.sub(r"^fatal: unable to access '[^']*': ", "", output)

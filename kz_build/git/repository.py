@@ -1,4 +1,4 @@
-"""Git plumbing on the store's bare repositories. Reading never dials out; what is missing is asked for in one go."""
+"""Git plumbing on the store's bare repositories. Reading never uses the network; what is missing is fetched in one request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kz_build.core.paths import excluded
 from kz_build.core.process import Output, checked, conversation, followed, required, run
 from kz_build.core.rules import bad_id
 from kz_build.git.cat_file import Objects
-from kz_build.git.locks import past_left_locks
+from kz_build.git.stale_locks import retry_past_stale_locks
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -42,7 +42,7 @@ _CLONE = """[core]
 _FULL = "(?m)^(?!remote:).*(?:No space left on device|Disk quota exceeded)"
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """One file or submodule of a tree."""
 
     mode: str
@@ -56,7 +56,7 @@ class Entry(NamedTuple):
 
 
 def local_environment() -> dict[str, str]:
-    """Environment in which git reads and writes objects alone: no user configuration, no lazy fetch."""
+    """Environment in which git only reads and writes objects: no user configuration, no lazy fetch."""
     return {
         **plain(),
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -69,9 +69,9 @@ def local_environment() -> dict[str, str]:
 
 
 def commit_id(text: str) -> str:
-    """Return a commit id as it is, or raise CommandError where it is none.
+    """Return a commit id as it is, or raise CommandError for anything else.
 
-    For checkout, cherry-pick and range-diff: git before 2.44 does not take `--end-of-options` there.
+    For checkout, cherry-pick and range-diff: git before 2.44 does not support `--end-of-options` there.
     """
     if wrong := bad_id(text):
         raise CommandError(f"git was not started: a commit id {wrong}, and this is {text!r}")
@@ -79,71 +79,71 @@ def commit_id(text: str) -> str:
 
 
 def repository_path(store: Path, name: str, url: str) -> Path:
-    """Where the partial clone of an address lies in the store; it may not be made yet."""
+    """Return where the partial clone of an address is in the store; it may not exist yet."""
     return (
         store / "git" / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
     )
 
 
 def contents_path(store: Path) -> Path:
-    """The repository that holds wheels and folders as commits."""
+    """Return the repository that stores wheels and folders as commits."""
     return store / "git" / "contents.git"
 
 
 class Repository(NamedTuple):
-    """A bare repository in the store, who watches what is fetched into it, and the address that it is a partial clone of."""
+    """A bare repository in the store, the watcher of its fetches, and the address that it is a partial clone of."""
 
     path: Path
     watch: Watch | None = None
     url: str = ""
 
     def argv(self, *words: str) -> list[str]:
-        """A git command line on this repository."""
+        """Return a git command line on this repository."""
         return ["git", f"--git-dir={self.path}", *words]
 
     def git(self, *words: str, stdin: bytes = b"") -> bytes:
-        """Run local plumbing; gives its output. Raises CommandError."""
+        """Run local plumbing; return its output. Raises CommandError."""
         argv = self.argv(*words)
-        done = past_left_locks(self.path, lambda: run(argv, env=local_environment(), stdin=stdin))
+        done = retry_past_stale_locks(self.path, lambda: run(argv, env=local_environment(), stdin=stdin))
         required(argv, done)
         return done.stdout
 
     def exists(self) -> bool:
-        """Whether it was made and git can work in it, from a look at four names: hot verbs ask."""
+        """Return whether git can work in it, from a look at four names: hot verbs ask."""
         return not self._damaged()
 
     def _damaged(self) -> list[str]:
-        """What git needs of a repository and is not there, or is not what `create` leaves."""
-        found = [name for name in ("objects", "refs") if not (self.path / name).is_dir()]
+        """Return what git requires of a repository that is missing, or not as `create` leaves it."""
+        damaged = [name for name in ("objects", "refs") if not (self.path / name).is_dir()]
         if not _content(self.path / "HEAD").startswith(b"ref: refs/"):
-            found.append("HEAD")
+            damaged.append("HEAD")
         wanted = set(self._configuration().split("\n")) - {"\tbare = true"}
         if not wanted <= set(_content(self.path / "config").decode("utf-8", "replace").split("\n")):
-            found.append("config")
-        return found
+            damaged.append("config")
+        return damaged
 
     def _configuration(self) -> str:
         return _CLONE.format(url=_quoted(self.url)) if self.url else "[core]\n"
 
     def create(self) -> None:
-        """Make it where it is not there; with an address as a promisor clone, so that blobs may be absent.
+        """Create it if it is not there; with an address as a promisor clone, so that blobs may be absent.
 
-        A kill leaves nothing or the whole. A damaged one gets back what it lacks: a worktree may have commits in it that
-        nobody else has. Only without `objects` it is made anew. The caller holds its lock.
+        A kill leaves nothing or the whole. A damaged one gets back what it lacks, because a worktree may have commits in
+        it that exist nowhere else. Only without `objects` it is created again. The caller holds its lock.
         """
         damaged = self._damaged()
         if not damaged:
             return
-        there = self.path.exists()
+        existed = self.path.exists()
         with _disk_errors(self.path):
             if "objects" in damaged:
-                with new_folder(self.path) as made:
-                    self._init(made)
+                with new_folder(self.path) as folder:
+                    self._init(folder)
             else:
                 for name in damaged:
                     remove(self.path / name)
                 self._init(self.path)
-        if there and self.watch:
+        if existed and self.watch:
             from kz_build.core.progress import Event
 
             name, how = f"{self.path.parent.name}/{self.path.name}", "made anew" if "objects" in damaged else "repaired"
@@ -155,28 +155,28 @@ class Repository(NamedTuple):
             write_atomic(folder / "config", self._configuration().encode())
 
     def has(self, commit: str) -> bool:
-        """Whether a commit is here, with its trees."""
+        """Return whether a commit is here, with its trees."""
         argv = self.argv("cat-file", "-e", "--end-of-options", f"{commit}^{{tree}}")
         return self.exists() and run(argv, env=local_environment()).code == 0
 
     def tree_id(self, revision: str) -> str:
-        """Tree id of a commit."""
+        """Return the tree id of a commit."""
         return self.git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}").decode().strip()
 
-    def entries(self, revision: str, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> tuple[Entry, ...]:
-        """Files and submodules of a tree, or those among `only`, without the excluded ones, in git's order."""
-        found = []
+    def entries(self, revision: str, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> tuple[TreeEntry, ...]:
+        """Return the files and submodules of a tree, or those among `only`, without the excluded ones, in git's order."""
+        entries = []
         for row in self.git("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", revision, *only).split(b"\0"):
             if row:
                 facts, path = row.split(b"\t", 1)
                 mode, _, oid = facts.decode().split(" ")
                 name = os.fsdecode(path)
                 if not excluded(name, exclude):
-                    found.append(Entry(mode, oid, name))
-        return tuple(found)
+                    entries.append(TreeEntry(mode, oid, name))
+        return tuple(entries)
 
     def fetch_blobs(self, ids: Iterable[str]) -> None:
-        """Ask upstream once for those of these blobs that the clone lacks: it refuses a whole request for one that only we have."""
+        """Fetch at once those of these blobs that the clone lacks: upstream refuses a whole request for one that only we have."""
         wanted = set(ids)
         listing = "".join(f"{oid}\n" for oid in sorted(wanted - self._present(wanted))).encode()
         if listing:
@@ -184,80 +184,80 @@ class Repository(NamedTuple):
             self.index_packs()
 
     def _present(self, blobs: Collection[str]) -> set[str]:
-        """Those of these blobs that the clone has."""
+        """Return those of these blobs that the clone has."""
         words = ("--objects", "--no-object-names", "--no-walk", "--ignore-missing", "--missing=allow-any", "--stdin")
-        said = self.git("rev-list", *words, stdin="".join(f"{oid}\n" for oid in blobs).encode()) if blobs else b""
-        return set(said.decode().split())
+        output = self.git("rev-list", *words, stdin="".join(f"{oid}\n" for oid in blobs).encode()) if blobs else b""
+        return set(output.decode().split())
 
     def fetch(
         self, options: Sequence[str], *refspecs: str, stdin: bytes = b"", config: Sequence[str] = ()
     ) -> tuple[list[str], Output]:
-        """Fetch commits and trees from upstream, and only those blobs that are asked for; return the command and its end."""
+        """Fetch commits and trees from upstream, and only the blobs that are named; return the command and its output."""
         argv = self.argv(*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
         argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
 
         def once() -> Output:
             if self.watch is None:
                 return run(argv, env=networked(), stdin=stdin)
-            from kz_build.git.fetch_progress import Told
+            from kz_build.git.fetch_progress import FetchProgress
 
-            told = Told(self.path.stem.rpartition("-")[0], self.watch)
-            code = followed(argv, told.line, env=networked(), stdin=stdin)
-            return Output(code, b"", told.said.encode())
+            progress = FetchProgress(self.path.stem.rpartition("-")[0], self.watch)
+            code = followed(argv, progress.line, env=networked(), stdin=stdin)
+            return Output(code, b"", progress.messages.encode())
 
         with _disk_errors(self.path):
-            done = past_left_locks(self.path, once)
+            done = retry_past_stale_locks(self.path, once)
             if re.search(_FULL, done.stderr.decode("utf-8", "replace")):
                 required(argv, done)
         return argv, done
 
     def index_packs(self) -> None:
-        """One index over all packs: every fetch leaves one more, and git opens them all for any read.
+        """Write one index over all packs: every fetch adds a pack, and git opens them all for any read.
 
-        It only makes reading faster, so that where it cannot be written (a killed git's lock, say) nothing is said.
+        It only makes reading faster, so a failure (a killed git's lock, say) is not reported.
         """
         run(self.argv("multi-pack-index", "write", "--no-progress"), env=local_environment())
 
     def packs(self) -> int:
-        """How many packs it has: every fetch leaves one."""
+        """Return the number of packs: every fetch adds one."""
         return sum(1 for _ in self.path.glob("objects/pack/*.pack"))
 
     def repack(self) -> None:
-        """All objects in one pack, and one of those that upstream promises; none goes."""
+        """Put all objects into one pack, and one for those that upstream promises; none is lost."""
         with _disk_errors(self.path):
             self.git("-c", "repack.writeBitmaps=false", "repack", "-a", "-d", "--keep-unreachable", "--quiet")
         self.index_packs()
 
     def fetch_commit(self, commit: str, version: str, *, history: bool) -> None:
-        """Bring a commit with its trees and no blobs: by its own id, and through its tag where the server wants a name."""
+        """Fetch a commit with its trees and no blobs: by its own id, or through its tag if the server wants a name."""
         depth = [] if history else ["--depth=1"]
         _, first = self.fetch(depth, commit)
         if first.code == 0 and self.has(commit):
             return
-        said = first.stderr.decode("utf-8", "replace").strip()
+        problem = first.stderr.decode("utf-8", "replace").strip()
         if version != commit:
             _, named = self.fetch(depth, f"+refs/tags/{version}:refs/tags/{version}")
-            said = named.stderr.decode("utf-8", "replace").strip() or said
+            problem = named.stderr.decode("utf-8", "replace").strip() or problem
         if not self.has(commit):
             raise CommandError(
-                f"cannot fetch {commit} ({version})\n{said}",
+                f"cannot fetch {commit} ({version})\n{problem}",
                 hint="does upstream still have this commit? did the tag move?",
             )
 
     @contextlib.contextmanager
     def objects(self) -> Iterator[Objects]:
-        """One `cat-file --batch` to read many objects."""
+        """Start one `cat-file --batch` to read many objects."""
         with contextlib.ExitStack() as stack:
             argv = self.argv("cat-file", "--batch")
             yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())), self.path)
 
     def fast_import(self, stream: bytes) -> bytes:
-        """Feed `git fast-import`; gives what it prints."""
+        """Run `git fast-import` on a stream; return its output."""
         with _disk_errors(self.path):
             return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
 
-    def checkout(self, entries: Sequence[Entry], folder: Path) -> None:
-        """Lay files into a new folder. Uses an index of its own; workers of git's parallel checkout where there are cores."""
+    def checkout(self, entries: Sequence[TreeEntry], folder: Path) -> None:
+        """Check files out into a new folder, with an index of its own and git's parallel checkout where there are cores."""
         folder.mkdir(parents=True, exist_ok=True)
         files = [e for e in entries if not e.submodule]
         index = folder / ".kz-index"
@@ -290,7 +290,7 @@ class Repository(NamedTuple):
 
 @contextlib.contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """As `disk_errors`, also where it is git that finds the disk full."""
+    """As `disk_errors`, also if it is git that finds the disk full."""
     with disk_errors(path):
         try:
             yield

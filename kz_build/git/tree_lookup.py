@@ -1,4 +1,4 @@
-"""Where files stand in trees, for many commits and paths at once."""
+"""Lookup of files in trees, for many commits and paths at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kz_build.git.object_types import Blob
 
 NO_ROOM = (FOLDER, "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
-"""Where a path stands whose folder is a file or a submodule: git's empty tree, which is in every repository."""
+"""The entry of a path whose folder is a file or a submodule: git's empty tree, which every repository has."""
 
 
 At = tuple[str, str]
@@ -21,40 +21,40 @@ At = tuple[str, str]
 
 
 def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> list[dict[str, At | None]]:
-    """Where files stand in each commit; None for what is not there. A folder that commits share is read once."""
+    """Look up files in each commit; None for a missing one. A folder that commits share is read once."""
     top: Folder = {}
     for path in paths:
         folder = top
         for part in os.fsencode(path).split(b"/"):
             folder = folder.setdefault(part, {})
         folder[b""] = path
-    asked = list(commits)
+    wanted = list(commits)
     listed: dict[tuple[int, str], Listing] = {}
     roots = []
-    for commit, got in zip(asked, objects.get_many([f"{commit}^{{tree}}" for commit in asked]), strict=True):
-        if got is None:
+    for commit, item in zip(wanted, objects.get_many([f"{commit}^{{tree}}" for commit in wanted]), strict=True):
+        if item is None:
             raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
-        roots.append(got[0])
-        if (id(top), got[0]) not in listed:
-            listed[id(top), got[0]] = _listing(got[2], top)
+        roots.append(item[0])
+        if (id(top), item[0]) not in listed:
+            listed[id(top), item[0]] = _listing(item[2], top)
     level = [(id(top), oid) for oid in set(roots)]
-    while level:  # one level of folders after the other: all of it is asked for at once
+    while level:  # one level of folders after the other: each is requested at once
         below = {
             (id(f), at[1]): f for key in level for f, at in listed[key] if at and at[0] == FOLDER and set(f) != {b""}
         }
         level = [key for key in below if key not in listed]
-        for key, got in zip(level, objects.get_many([oid for _, oid in level]), strict=True):
-            listed[key] = _listing(got[2] if got else b"", below[key])
+        for key, item in zip(level, objects.get_many([oid for _, oid in level]), strict=True):
+            listed[key] = _listing(item[2] if item else b"", below[key])
     known: dict[tuple[int, str], dict[str, At | None]] = {}
     return [dict(_files(top, root, listed, known)) for root in roots]
 
 
 Folder = dict[bytes, Any]
-"""The paths one looks for, as folders in folders; b"" has the whole path where one ends."""
+"""The paths to look up, as folders in folders; b"" has the whole path where one ends."""
 
 
 Listing = list[tuple[Folder, At | None]]
-"""What stands for each name of a Folder in one tree; None where there is no such thing."""
+"""The entry of each name of a Folder in one tree; None if there is none."""
 
 
 def _listing(tree: bytes, folder: Folder) -> Listing:
@@ -69,14 +69,14 @@ def _files(
 ) -> dict[str, At | None]:
     key = (id(folder), tree)
     if key not in known:
-        found = known[key] = {}
+        files = known[key] = {}
         for below, at in listed[key]:
             if b"" in below:
-                found[below[b""]] = NO_ROOM if at and at[0] == SUBMODULE else at
+                files[below[b""]] = NO_ROOM if at and at[0] == SUBMODULE else at
             if at and at[0] == FOLDER:
-                found.update(_files(below, at[1], listed, known) if set(below) != {b""} else {})
+                files.update(_files(below, at[1], listed, known) if set(below) != {b""} else {})
             else:
-                found.update((path, NO_ROOM if at else None) for path in _inside(below))
+                files.update((path, NO_ROOM if at else None) for path in _inside(below))
     return known[key]
 
 
@@ -88,7 +88,7 @@ def _inside(folder: Folder) -> Iterator[str]:
 
 
 def _entry(tree: bytes, name: bytes) -> At | None:
-    """(mode, id) of a name in a raw tree object: `mode SP name NUL id` over and over."""
+    """Return (mode, id) of a name in a raw tree object: `mode SP name NUL id` over and over."""
     middle = tree.find(b" " + name + b"\0")
     while middle >= 0:
         # Only a folder's mode has five digits.
@@ -101,10 +101,10 @@ def _entry(tree: bytes, name: bytes) -> At | None:
 
 
 def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
-    """Files of a commit; None for what is not there."""
-    from kz_build.git.object_types import Blob  # with the patch engine 6 ms that a look at ids does not need
+    """Return the files of a commit; None for a missing one."""
+    from kz_build.git.object_types import Blob  # with the patch engine 6 ms that a lookup of ids does not need
 
-    found: dict[str, Blob | None] = {}
+    files: dict[str, Blob | None] = {}
     for path, at in read_ids(objects, [commit], paths)[0].items():
-        found[path] = Blob(at[0], objects.content(at[1])) if at else None
-    return found
+        files[path] = Blob(at[0], objects.content(at[1])) if at else None
+    return files

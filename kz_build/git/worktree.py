@@ -13,7 +13,7 @@ from kz_build.core.process import Output, checked, run
 from kz_build.git.repository import Repository, commit_id, local_environment
 
 _UNFINISHED = "kz has not finished it"
-"""The reason of git's lock on a worktree that is being made."""
+"""Git's reason for the lock on a worktree that is being made."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Worktree:
     path: Path
 
     def exists(self) -> bool:
-        """Whether it was made to its end and not thrown away since."""
+        """Return whether it was completed, and not thrown away since."""
         pointer = self.path / ".git"
         if not pointer.is_file():
             return False
@@ -33,23 +33,23 @@ class Worktree:
         return (place / "HEAD").is_file() and not (lock.is_file() and lock.read_text().strip() == _UNFINISHED)
 
     def git(self, *words: str) -> Output:
-        """Run git in it as its user would, but without an editor; whatever its exit code."""
+        """Run git in it as its user would, but without an editor; return any exit code."""
         return run(["git", *words], env=_environment(), cwd=self.path)
 
-    def said(self, *words: str) -> str:
-        """What git prints. Raises CommandError."""
+    def output(self, *words: str) -> str:
+        """Return git's output. Raises CommandError."""
         return checked(["git", *words], env=_environment(), cwd=self.path).decode("utf-8", "replace")
 
     def add(self, commit: str, paths: Iterable[str], exclude: Sequence[str]) -> None:
-        """Make it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` adds more.
+        """Create it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` adds more.
 
-        What was left of one that was not finished is removed.
+        The remains of an unfinished one are removed.
         """
         remove(self.path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         repo = self.repository
         repo.git("worktree", "prune")
-        # Resolutions are remembered for the next line, and conflicts show what both sides came from.
+        # git remembers resolutions for the next line, and shows the common base in conflicts.
         repo.git("config", "rerere.enabled", "true")
         repo.git("config", "merge.conflictStyle", "zdiff3")
         locked = ("--force", "--force", "--lock", "--reason", _UNFINISHED)
@@ -64,27 +64,27 @@ class Worktree:
             cwd=self.path,
             stdin="".join(f"{pattern}\n" for pattern in patterns).encode(),
         )
-        self.said("reset", "--quiet", "--hard", commit_id(commit))
+        self.output("reset", "--quiet", "--hard", commit_id(commit))
         repo.git("worktree", "unlock", "--end-of-options", str(self.path))
 
     def head(self) -> str:
-        """Commit that HEAD is at."""
-        return self.said("rev-parse", "HEAD").strip()
+        """Return the commit of HEAD."""
+        return self.output("rev-parse", "HEAD").strip()
 
-    def at(self, commit: str) -> None:
+    def reset_to(self, commit: str) -> None:
         """Move it to a commit; uncommitted changes are lost."""
-        self.said("reset", "--quiet", "--hard")
-        self.said("checkout", "--quiet", "--detach")
-        # `git checkout` of another commit would end with 0 where the disk is full.
-        self.said("reset", "--quiet", "--hard", commit_id(commit))
+        self.output("reset", "--quiet", "--hard")
+        self.output("checkout", "--quiet", "--detach")
+        # `git checkout` of another commit would exit with 0 on a full disk.
+        self.output("reset", "--quiet", "--hard", commit_id(commit))
 
     def picking(self) -> bool:
-        """Whether a cherry-pick is under way."""
+        """Return whether a cherry-pick is in progress."""
         return self.git("rev-parse", "--verify", "--quiet", "CHERRY_PICK_HEAD").code == 0
 
     def busy(self) -> str:
-        """What git is in the middle of, by the command that goes on with it: rebase, am, cherry-pick, merge, revert, or ''."""
-        folder = Path(self.said("rev-parse", "--absolute-git-dir").strip())
+        """Return the operation that git is in the middle of: rebase, am, cherry-pick, merge, revert, or ''."""
+        folder = Path(self.output("rev-parse", "--absolute-git-dir").strip())
         marks = {
             "rebase-merge": "rebase",
             "rebase-apply/applying": "am",
@@ -96,23 +96,25 @@ class Worktree:
         return next((verb for mark, verb in marks.items() if (folder / mark).exists()), "")
 
     def unmerged(self) -> tuple[str, ...]:
-        """Files with conflicts that nobody has marked as resolved."""
-        return tuple(self.said("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1])
+        """Return the files with conflicts that are not marked as resolved."""
+        return tuple(self.output("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1])
 
     def marked(self) -> tuple[str, ...]:
-        """Staged files that still hold conflict markers."""
-        changed = [f":(literal){name}" for name in self.said("diff", "--cached", "--name-only", "-z").split("\0")[:-1]]
+        """Return the staged files that still contain conflict markers."""
+        changed = [
+            f":(literal){name}" for name in self.output("diff", "--cached", "--name-only", "-z").split("\0")[:-1]
+        ]
         # Never the whole index: most of its files are not on this machine, and git would fetch them one by one.
-        said = self.git("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", *changed).stdout if changed else b""
-        return tuple(said.decode("utf-8", "replace").split("\0")[:-1])
+        output = self.git("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", *changed).stdout if changed else b""
+        return tuple(output.decode("utf-8", "replace").split("\0")[:-1])
 
     def dirty(self) -> tuple[str, ...]:
-        """Tracked files with changes that are not committed, and new files that git would not ignore."""
-        rows = self.said("status", "--porcelain", "-z").split("\0")
+        """Return tracked files with uncommitted changes, and new files that git does not ignore."""
+        rows = self.output("status", "--porcelain", "-z").split("\0")
         return tuple(row[3:] for row in rows if row)
 
     def remove(self) -> None:
-        """Throw it away, or what there is of it."""
+        """Throw it away, complete or not."""
         if self.path.exists():
             words = ("worktree", "remove", "--force", "--force", "--end-of-options", str(self.path))
             if run(self.repository.argv(*words), env=local_environment()).code:
@@ -121,13 +123,13 @@ class Worktree:
 
 
 def _environment() -> dict[str, str]:
-    """Who commits is not kept in a stack, so nobody has to tell git who they are."""
+    """Name a committer: a stack does not store it, so users need not configure git."""
     who = {"GIT_COMMITTER_NAME": "kz_build", "GIT_COMMITTER_EMAIL": "kz_build@localhost"}
     return {**networked(), **who, "GIT_EDITOR": "true"}
 
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:
-    """git's own comparison of two series, each as (base, tip); blobs that it needs are fetched."""
+    """Return git's comparison of two series, each as (base, tip); blobs that it requires are fetched."""
     ranges = (f"{commit_id(old[0])}..{commit_id(old[1])}", f"{commit_id(new[0])}..{commit_id(new[1])}")
     argv = repository.argv("range-diff", "--no-color", "--creation-factor=80", *ranges)
     try:

@@ -61,7 +61,7 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
     head = refs.fetch_pull(repo, number)
     trunk = refs.commit_of(repo, refs.trunk(repo))
     landed = history.landed(repo, trunk, [number]).get(number)
-    base = history.forked(repo, head, trunk)
+    base = history.fork_point(repo, head, trunk)
     if not base:
         raise ConfigError(f"#{number} has no common history with upstream")
     patches = [_with_origin(p, slug, number, head, landed) for p in _patches(pinned, base, head, paths, landed)]

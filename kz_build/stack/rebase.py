@@ -74,7 +74,7 @@ def rebase(
 
 def _start(project: Project, pinned: PinnedStack, onto: str, into: str, keep: Collection[int]) -> WrittenStack:
     line, name = pinned.stack.line, pinned.stack.source
-    base = refs.known_or_fetched(pinned.repository, onto)
+    base = refs.resolve_revision(pinned.repository, onto)
     tree, _ = apply_source(project, line, name, pinned.repository.watch)
     # A branch moves, so the commit becomes the pin.
     version = onto if refs.is_tag(pinned.repository, onto) else base

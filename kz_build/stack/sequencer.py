@@ -219,7 +219,7 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
 def checkout(pinned: PinnedStack, tree: Worktree, commit: str, paths: Collection[str]) -> None:
     """Check a commit out in the worktree, with the folders of the stack and of these paths."""
     if tree.exists():
-        tree.at(commit)
+        tree.reset_to(commit)
     else:
         tree.add(commit, pinned.stack.touched.union(paths), pinned.source.list("exclude"))
 
@@ -302,7 +302,7 @@ def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     session = opened.session
     if session.picking in ("", session.tip):
         raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} --status")
-    opened.worktree(pinned.repository).at(session.before)
+    opened.worktree(pinned.repository).reset_to(session.before)
     words = ("-1", "--format=%s", "--end-of-options", session.picking)
     subject = pinned.repository.git("log", *words).decode().strip()
     return save(

@@ -34,7 +34,7 @@ class StackHistory:
 
 def judge_history(project: Project, pinned: PinnedStack, to: str) -> StackHistory:
     """Judge the stack at its pin, where the pin's branch left upstream's, and after each commit from there to `to`."""
-    tip = refs.known_or_fetched(pinned.repository, to)
+    tip = refs.resolve_revision(pinned.repository, to)
     parted = upstream.merge_base(pinned.repository, pinned.base, tip)
     if not parted:
         raise ConfigError(f"{pinned.version} and {to} have no common history")

@@ -59,7 +59,7 @@ def submit_patch(project: Project, line: str, source: str, patch: str, onto: str
 def _start(project: Project, pinned: PinnedStack, number: int, onto: str) -> Ready:
     repo = pinned.repository
     line, name = pinned.stack.line, pinned.stack.source
-    base = refs.known_or_fetched(repo, onto)
+    base = refs.resolve_revision(repo, onto)
     tip = apply_source(project, line, name, pinned.repository.watch)[0].commit
     words = ("--reverse", "--end-of-options", f"{pinned.base}..{tip}")
     commits = [pinned.base, *repo.git("rev-list", *words).decode().split()]
@@ -126,7 +126,7 @@ def _finish(project: Project, pinned: PinnedStack, opened: session_folder.Sessio
     tree = opened.worktree(repo)
     checkout(pinned, tree, session.tip, {".lintrunner.toml", *files.split("\0")[:-1]})
     branch = f"kz/{re.sub(r'^[0-9]+-|[.]patch$', '', session.patch)}"
-    tree.said("checkout", "--quiet", "-B", branch)
+    tree.output("checkout", "--quiet", "-B", branch)
     text = opened.folder / "pull-request.md"
     subject, _, body = message.partition("\n")
     write_atomic(text, f"# {subject}\n\n{body.strip()}\n".encode())

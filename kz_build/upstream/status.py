@@ -125,7 +125,7 @@ def _facts(
     taken = trailer(patch.message, "Upstream-Head")
     if taken and head and head != taken:
         rows.append(f"#{number} has moved since it was taken: {taken[:10]} -> {head[:10]}")
-        bases = [history.forked(pinned.repository, h, tip) for h in (taken, head) if pinned.repository.has(h)]
+        bases = [history.fork_point(pinned.repository, h, tip) for h in (taken, head) if pinned.repository.has(h)]
         if len(bases) == 2:
             diff = worktree.range_diff(pinned.repository, (bases[0], taken), (bases[1], head))
             rows += [f"  {row}".rstrip() for row in diff.splitlines()]

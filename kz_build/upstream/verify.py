@@ -85,7 +85,7 @@ def verify_stack(project: Project, pinned: PinnedStack, onto: Sequence[str], tag
 
     for name, target in zip(names, targets, strict=True):
         if target is None:
-            refs.known_or_fetched(pinned.repository, name)
+            refs.resolve_revision(pinned.repository, name)
     with pinned.repository.objects() as objects:
         resolved = [t for t in _targets(pinned, objects, names, on_pin=False) if t]
         return _judge(project, pinned, objects, resolved)

@@ -540,5 +540,5 @@ def test_a_runtime_aar_is_taken_too(tmp_path: Path) -> None:
         (sdk / place).write_text(place)
     assert set(qnn_runtime(sdk, tmp_path)) == {"libQnnHtp.so", "libQnnHtpV79Skel.so"}
     assert "aarch64-android" in qnn_runtime(sdk, tmp_path)["libQnnHtp.so"].as_posix()
-    with pytest.raises(ConfigError, match="holds no libQnn"):
+    with pytest.raises(ConfigError, match="has no libQnn"):
         qnn_runtime(tmp_path / "files", tmp_path)

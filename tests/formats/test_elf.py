@@ -206,13 +206,13 @@ def test_a_folder_is_taken_to_the_letter(library: Path) -> None:
 
 def test_a_string_of_another_section_does_not_count(library: Path) -> None:
     sections = [Section(".rodata", b"unload\0", ALLOC), Section(".debug_str", b"\0load\0")]
-    assert reader.texts(made(library, elf(sections=sections)), ("load",)) == set()
+    assert reader.registered_strings(made(library, elf(sections=sections)), ("load",)) == set()
 
 
 def test_without_section_headers_the_whole_file_is_searched(library: Path) -> None:
     made(library, elf(soname="/home/me/libx.so"))
     assert reader.strings_with(library, ("/home/me",)) == (("file", "/home/me/libx.so"),)
-    assert reader.texts(library, ("/home/me/libx.so",)) == {"/home/me/libx.so"}
+    assert reader.registered_strings(library, ("/home/me/libx.so",)) == {"/home/me/libx.so"}
 
 
 def test_only_the_first_few_paths_are_named(library: Path) -> None:
@@ -269,10 +269,16 @@ def test_the_content_of_all_sections(library: Path) -> None:
 )
 def test_strings_that_stand_whole_in_loaded_data(library: Path, content: bytes, found: set[str]) -> None:
     wanted = ("load", "Lorg/M;")
-    assert reader.texts(made(library, elf(sections=[Section(".rodata", content, ALLOC)])), wanted) == found
+    assert reader.registered_strings(made(library, elf(sections=[Section(".rodata", content, ALLOC)])), wanted) == found
     loaded = Section(".text", b"code", ALLOC)
-    assert reader.texts(made(library, elf(sections=[loaded, Section(".debug_str", content)])), wanted) == set()
-    assert reader.texts(made(library, elf(sections=[loaded, Section(".notes", content, ALLOC, 7)])), wanted) == set()
+    assert (
+        reader.registered_strings(made(library, elf(sections=[loaded, Section(".debug_str", content)])), wanted)
+        == set()
+    )
+    assert (
+        reader.registered_strings(made(library, elf(sections=[loaded, Section(".notes", content, ALLOC, 7)])), wanted)
+        == set()
+    )
 
 
 @pytest.mark.parametrize(

@@ -108,9 +108,9 @@ def test_an_app_cut_off_anywhere(tmp_path: Path) -> None:
 def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match=r"gone\.apk cannot be read"):
         read_app(tmp_path / "gone.apk")
-    with pytest.raises(AuditError, match="no folder"):
+    with pytest.raises(AuditError, match="is not a folder"):
         read_folder(tmp_path / "gone")
-    with pytest.raises(AuditError, match="holds no library"):
+    with pytest.raises(AuditError, match="has no library"):
         read_folder(tmp_path)
 
 

@@ -34,7 +34,7 @@ def tree(repository: Repository) -> worktree.Worktree:
 def moved(made: worktree.Worktree, good: str, bad: str) -> None:
     if not made.exists():
         made.add(good, ["a.txt"], ())
-    made.at(bad)
+    made.reset_to(bad)
 
 
 CALLS: dict[str, Call] = {
@@ -51,7 +51,7 @@ CALLS: dict[str, Call] = {
     "changed_blobs to": lambda repo, good, bad: blobs.changed_blobs(repo, good, bad, ()),
     "merge_bases": lambda repo, good, bad: history.merge_bases(repo, bad, [good]),
     "merge_base": lambda repo, good, bad: history.merge_base(repo, bad, good),
-    "forked": lambda repo, good, bad: history.forked(repo, bad, good),
+    "forked": lambda repo, good, bad: history.fork_point(repo, bad, good),
     "landed": lambda repo, good, bad: history.landed(repo, bad, [1]),
     "log": lambda repo, good, bad: history.log(repo, "", bad, ["a.txt"]),
     "log from": lambda repo, good, bad: history.log(repo, bad, good, ["a.txt"]),
@@ -65,7 +65,7 @@ CALLS: dict[str, Call] = {
     "resolve": lambda repo, good, bad: remote.resolve(bad, "v1"),
     "reachable": lambda repo, good, bad: remote.reachable(bad, 5),
     "commit_of": lambda repo, good, bad: refs.commit_of(repo, bad),
-    "known_or_fetched": lambda repo, good, bad: refs.known_or_fetched(repo, bad),
+    "known_or_fetched": lambda repo, good, bad: refs.resolve_revision(repo, bad),
     "refs": lambda repo, good, bad: refs.refs(repo, bad),
     "is_tag": lambda repo, good, bad: refs.is_tag(repo, bad),
     "subjects": lambda repo, good, bad: refs.subjects(repo, [bad]),
@@ -195,8 +195,8 @@ def test_what_is_no_session_at_all() -> None:
 # ---- each call of git in the package ----
 
 Names = dict[str, ast.expr]
-PASSING = {("git/repository.py", "argv"), ("git/repository.py", "git"), ("git/repository.py", "fetch"), ("git/worktree.py", "git"), ("git/worktree.py", "said"),
-           ("git/refs.py", "_asked"), ("sources/integrity.py", "_prove_git")}  # fmt: skip
+PASSING = {("git/repository.py", "argv"), ("git/repository.py", "git"), ("git/repository.py", "fetch"), ("git/worktree.py", "git"), ("git/worktree.py", "output"),
+           ("git/refs.py", "_ls_remote"), ("sources/integrity.py", "_prove_git")}  # fmt: skip
 """Functions that pass on what they are called with: their callers are looked at."""
 
 
@@ -240,12 +240,12 @@ def argv_of(call: ast.Call, *, plumbing: bool) -> list[ast.expr]:
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     if name == "_prove_git":
         return call.args[2:]
-    if name == "_asked" and plumbing:
+    if name == "_ls_remote" and plumbing:
         return own
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     if method == "fetch" and plumbing:
         return [*own, *call.args[:1]]
-    return call.args if method in ("git", "argv", "said") and isinstance(first, ast.Constant | ast.Starred) else []
+    return call.args if method in ("git", "argv", "output") and isinstance(first, ast.Constant | ast.Starred) else []
 
 
 def test_each_call_of_git_ends_its_options_before_what_only_a_run_tells() -> None:

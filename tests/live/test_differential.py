@@ -74,7 +74,7 @@ def held(store: Path) -> Iterator[Callable[[str], PinnedStack]]:
 
         def of(line: str) -> PinnedStack:
             found = with_files_fetched(project, pinned_stack(project, line, "executorch"), lambda c: c)
-            refs.known_or_fetched(found.repository, "main")
+            refs.resolve_revision(found.repository, "main")
             return found
 
         yield of

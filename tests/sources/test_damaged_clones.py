@@ -18,8 +18,7 @@ from kz_build.core import locks
 from kz_build.core.errors import CommandError
 from kz_build.core.process import Output
 from kz_build.core.progress import Watch
-from kz_build.git import locks as git_locks
-from kz_build.git import refs
+from kz_build.git import refs, stale_locks
 from kz_build.git.object_types import Blob
 from kz_build.sources import clones
 from kz_build.sources.fetched import TreeAt
@@ -279,7 +278,7 @@ def test_the_lock_file_of_a_dead_git_is_removed(
     locked: tuple[Path, Callable[[], object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock, work = locked
-    monkeypatch.setattr(git_locks, "QUIET", 0.2)
+    monkeypatch.setattr(stale_locks, "QUIET", 0.2)
     work()
     assert not lock.exists()
 
@@ -290,7 +289,7 @@ def test_the_lock_file_of_a_live_git_is_not(
     locked: tuple[Path, Callable[[], object]], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     lock, work = locked
-    monkeypatch.setattr(git_locks, "QUIET", 0.5)
+    monkeypatch.setattr(stale_locks, "QUIET", 0.5)
     writer = threading.Timer(0.3, lambda: lock.write_text("more"))
     with lock.open() as handle:
         if how == "written":
@@ -305,5 +304,5 @@ def test_a_server_cannot_name_a_file_to_be_removed(tmp_path: Path) -> None:
     (tmp_path / "other.lock").touch()
     said = f"remote: Unable to create '{tmp_path}/other.lock': File exists.\n".encode()
     (tmp_path / "clone.git").mkdir()
-    git_locks.past_left_locks(tmp_path / "clone.git", lambda: Output(1, b"", said))
+    stale_locks.retry_past_stale_locks(tmp_path / "clone.git", lambda: Output(1, b"", said))
     assert (tmp_path / "other.lock").exists()
