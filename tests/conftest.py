@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from kz_build.core.locks import locked
 from kz_build.device import adb as adapter
-from kz_build.emulator.device import Emulated
+from kz_build.emulator.device import EmulatedDevice
 from tests.formats.apps import SAMPLE as SAMPLE
 from tests.formats.apps import Linker
 from tests.kz import ROOT as ROOT
@@ -231,9 +231,9 @@ def server(adb_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def device(tmp_path: Path, server: adapter.Server) -> Iterator[Emulated]:
+def device(tmp_path: Path, server: adapter.Server) -> Iterator[EmulatedDevice]:
     """An emulated device that this server knows."""
-    with Emulated("SM8750", tmp_path / "device") as made:
+    with EmulatedDevice("SM8750", tmp_path / "device") as made:
         server.device(made.serial)
         yield made
         server.client.disconnect(made.serial)

@@ -169,7 +169,7 @@ def on_each(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
 
 
 def device_emulate(arguments: argparse.Namespace) -> int:
-    from kz_build.emulator.device import Emulated
+    from kz_build.emulator.device import EmulatedDevice
 
     socs: Sequence[str] = arguments.soc or ["SM8750"]
     try:
@@ -182,7 +182,7 @@ def device_emulate(arguments: argparse.Namespace) -> int:
         root = arguments.root or Path(stack.enter_context(_passing_folder()))
         devices = []
         for index, soc in enumerate(socs):
-            device = Emulated(
+            device = EmulatedDevice(
                 soc,
                 root / str(index + 1) if len(socs) > 1 else root,
                 port=arguments.port and arguments.port + index,

@@ -152,14 +152,14 @@ class Whole:
         from kz_build.device.info import chosen
 
         if self.arguments.emulate:
-            from kz_build.emulator.device import Emulated
+            from kz_build.emulator.device import EmulatedDevice
 
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kz-all-", ignore_cleanup_errors=True)))
             soc = self.arguments.soc or self.wanted["soc"] or "SM8750"
             try:  # the same one for the project each time, so that its report is the same one
-                made = Emulated(soc, place / "device", port=20_000 + crc32(bytes(self.project.root)) % 10_000)
+                made = EmulatedDevice(soc, place / "device", port=20_000 + crc32(bytes(self.project.root)) % 10_000)
             except ConfigError:
-                made = Emulated(soc, place / "device")
+                made = EmulatedDevice(soc, place / "device")
             serial = stack.enter_context(made).serial
             self.device = stack.enter_context(adb.private(place / "home")).device(serial)
             return

@@ -1,4 +1,4 @@
-"""What a log says went wrong."""
+"""diagnose: find known problems in a log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from functools import partial
 from kz_build.core.process import in_processes
 from kz_build.diagnose.load import extra, shipped
 from kz_build.diagnose.log_blocks import Part, blocks, parts
-from kz_build.diagnose.scan import Scanner
+from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, Signature
 
 
 def diagnose(log: str, signature_files: Sequence[str] = ()) -> Diagnosis:
-    """Look for every known trouble in a log file, or in standard input for `-`.
+    """Look for every known problem in a log file, or in standard input for `-`.
 
-    Raises ConfigError where the log cannot be read or a file of signatures is wrong.
+    Raises ConfigError if the log cannot be read or a file of signatures is wrong.
     """
     signatures = (*shipped(), *extra(signature_files))
     first, *later = in_processes(partial(_scan, log, signatures), parts(log))
@@ -25,7 +25,7 @@ def diagnose(log: str, signature_files: Sequence[str] = ()) -> Diagnosis:
 
 
 def _scan(log: str, signatures: tuple[Signature, ...], part: Part) -> Scanner:
-    """What one part of a log holds; a last line without an end counts as a line."""
+    """Scan one part of a log; a last line without an end counts as a line."""
     scanner, last = Scanner(signatures), b"\n"
     for block in blocks(log, part):
         scanner.feed(block)

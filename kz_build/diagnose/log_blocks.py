@@ -12,13 +12,13 @@ from typing import BinaryIO
 from kz_build.core.errors import ConfigError
 
 BLOCK = 1 << 16
-"""Bytes that are read at once: what stays in a core's own cache while every text is looked for."""
+"""Bytes that are read at once: they stay in a core's own cache while every text is searched for."""
 LONGEST = 1 << 20
 """Bytes of a line without end that are kept together."""
 OVERLAP = 4096
-"""Bytes of a line without end that are looked at twice, so that no text is cut in two."""
+"""Bytes of a line without end that are searched twice, so that no text is cut in two."""
 PART = 64 << 20
-"""Bytes from which on it pays to look at a file in several processes."""
+"""Bytes from which on it pays to search a file in several processes."""
 
 _PACKED = {
     b"\x1f\x8b": "gzip -dc",
@@ -32,14 +32,14 @@ Part = tuple[int, int]
 
 
 def _utf16(start: bytes) -> str:
-    """The encoding of a log that starts as UTF-16 does: a mark, and Latin letters among zeros."""
+    """Return the encoding of a log that starts like UTF-16: a byte order mark, and Latin letters among zeros."""
     return _UTF16.get(start[:2], "") if b"\0" in start[2:64] else ""
 
 
 def parts(log: str) -> tuple[Part, ...]:
-    """Ranges of bytes that can be looked at apart, cut at line ends; one (0, 0), all, where there is nothing to gain.
+    """Return ranges of bytes that can be searched apart, cut at line ends; one (0, 0), for all, if nothing would be gained.
 
-    Raises ConfigError where there is no such file.
+    Raises ConfigError if there is no such file.
     """
     if log == "-":
         return ((0, 0),)
@@ -60,9 +60,9 @@ def parts(log: str) -> tuple[Part, ...]:
 
 
 def blocks(log: str, part: Part = (0, 0)) -> Iterator[bytes]:
-    """A log or a part of it; `-` is standard input. UTF-16, as PowerShell writes it, comes out as UTF-8.
+    """Yield a log or a part of it; `-` is standard input. UTF-16, as PowerShell writes it, is converted to UTF-8.
 
-    Raises ConfigError where it cannot be read, or is packed.
+    Raises ConfigError if it cannot be read, or is packed.
     """
     if log == "-":
         yield from _blocks(sys.stdin.buffer, "standard input", 0)
@@ -76,7 +76,7 @@ def blocks(log: str, part: Part = (0, 0)) -> Iterator[bytes]:
 
 
 def _blocks(file: BinaryIO, shown: str, left: int, *, head: bool = True) -> Iterator[bytes]:
-    """Blocks of the next `left` bytes, of all where that is 0. The head of a log says how it is written."""
+    """Yield blocks of the next `left` bytes, or of all if that is 0. The head of a log tells its encoding."""
     read = getattr(file, "read1", file.read)
     bounded = left > 0
     piece = read(min(BLOCK, left) if bounded else BLOCK)

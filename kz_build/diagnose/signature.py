@@ -1,4 +1,4 @@
-"""What logs say when something is wrong, as data, and what was found of it. No I/O."""
+"""Signatures of known problems in logs, and the findings of a scan. No I/O."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Seen:
-    """A line as the program prints it, and the public address where it stands."""
+    """A line as the program prints it, and its public address."""
 
     line: str
     at: str
@@ -16,10 +16,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Signature:
-    """One trouble.
+    """One known problem.
 
-    A line shows it if it holds one of the texts `find` and, where given, fits `match` (a regular expression whose named
-    groups may stand in braces in `title`, `cause` and `next`). `explains` names what only follows from it.
+    A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
+    groups may be used in braces in `title`, `cause` and `next`). `explains` names signatures that only follow from it.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """A signature in a log. `line` counts from 1; `times` stops at the scanner's limit."""
 
     id: str
@@ -51,16 +51,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All of one log; what follows from something else comes after it."""
+    """All findings in one log; each comes before those that follow from it."""
 
     log: str
     lines: int
     signatures: int
-    found: tuple[Found, ...]
+    found: tuple[Finding, ...]
 
 
-def signature(id: str, plain: dict[str, Any]) -> Signature:
-    """One signature from its YAML form. Raises TypeError for a key that it does not know."""
+def parse_signature(id: str, plain: dict[str, Any]) -> Signature:
+    """Build one signature from its YAML form. Raises TypeError for an unknown key."""
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     fields["seen"] = tuple(Seen(**one) for one in plain["seen"])
     return Signature(id=id, **fields)

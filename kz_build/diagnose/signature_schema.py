@@ -1,4 +1,4 @@
-"""What people may write in a file of signatures."""
+"""The schema of a file of signatures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ Address = Annotated[str, StringConstraints(pattern=r"^https://\S+$")]
 
 class SeenLine(Strict):
     line: Text = Field(description="as the program prints it")
-    at: Address = Field(
-        description="where it stands in public: an issue, a page of documentation, the source that prints it"
-    )
+    at: Address = Field(description="where it is public: an issue, a page of documentation, the source that prints it")
 
 
 class SignatureEntry(Strict):
     title: Text
     find: list[Annotated[str, StringConstraints(min_length=5)]] = Field(
-        min_length=1, description="plain texts; a line that holds none of them is not looked at"
+        min_length=1, description="plain texts; a line that contains none of them is skipped"
     )
     match: str = Field(
         default="", description="regular expression on that line; its named groups may be used in braces"
@@ -40,8 +38,8 @@ class SignatureFile(RootModel[dict[Id, SignatureEntry]]):
     pass
 
 
-def doubts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What a schema cannot hold: expressions that do not compile, examples that do not do what they are there for."""
+def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Check what a schema cannot: expressions that do not compile, examples that do not do their job."""
     for id, entry in plain.items():
         try:
             pattern = re.compile(entry["match"])
@@ -51,7 +49,7 @@ def doubts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]
         known = set(pattern.groupindex)
         for key in ("title", "cause", "next"):
             for name in set(re.findall(r"\{(\w+)\}", entry[key])) - known:
-                yield (id, key), f"{id}.{key}: {{{name}}} is no group of `match`"
+                yield (id, key), f"{id}.{key}: {{{name}}} is not a group of `match`"
         for i, seen in enumerate(entry["seen"]):
             if not _hits(entry, pattern, seen["line"]):
                 yield (id, "seen", i), f"{id}.seen.{i}: does not trigger it"

@@ -1,6 +1,6 @@
-"""The device side of adb's protocol, on loopback: what the real adb talks to when there is no device.
+"""The device side of adb's protocol, on loopback: the real adb connects to it when there is no device.
 
-As adb's own protocol.txt has it: CNXN, then streams by OPEN, with one unacknowledged WRTE each way, OKAY for each and CLSE at the end.
+By adb's own protocol.txt: CNXN, then streams by OPEN, with one unacknowledged WRTE each way, OKAY for each and CLSE at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CNXN, OPEN, OKAY, CLSE, WRTE = (
     int.from_bytes(name, "little") for name in (b"CNXN", b"OPEN", b"OKAY", b"CLSE", b"WRTE")
 )
 VERSION = 0x01000001
-"""From this version on nobody computes checksums; CNXN itself still has one."""
+"""From this version on checksums are not computed; CNXN itself still has one."""
 MAX_DATA = 1 << 20
 FEATURES = "shell_v2,cmd,stat_v2,ls_v2,fixed_push_mkdir"
 Service = Callable[["Stream"], None]
@@ -32,37 +32,37 @@ class Stream:
 
     def __init__(self, link: Link, own: int, theirs: int) -> None:
         self.link, self.own, self.theirs = link, own, theirs
-        self.came: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
-        self.held = memoryview(b"")
+        self.received: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
+        self.buffer = memoryview(b"")
         self.free = threading.Semaphore(0)
         self.writing = threading.Lock()
         self.closed = False
         self.when_over: Callable[[], None] = lambda: None
 
     def read_some(self) -> memoryview:
-        """What came next, at least a byte. Raises Gone where nothing will come any more."""
-        if not self.held:
-            payload = self.came.get()
+        """Return the next data, at least a byte. Raises Gone if no more will come."""
+        if not self.buffer:
+            payload = self.received.get()
             if payload is None:
-                self.came.put(None)
+                self.received.put(None)
                 raise Gone
             self.link.send(OKAY, self.own, self.theirs)
-            self.held = payload
-        found, self.held = self.held, memoryview(b"")
-        return found if found else self.read_some()
+            self.buffer = payload
+        data, self.buffer = self.buffer, memoryview(b"")
+        return data if data else self.read_some()
 
     def read(self, size: int) -> bytes | memoryview:
-        """Exactly so many bytes. Raises Gone where they do not come."""
+        """Read exactly this many bytes. Raises Gone if they do not come."""
         parts, need = [], size
         while need:
             part = self.read_some()
-            part, self.held = part[:need], part[need:]
+            part, self.buffer = part[:need], part[need:]
             parts.append(part)
             need -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def write(self, data: bytes | memoryview) -> None:
-        """Send all of it, a piece only after the one before it was acknowledged. Raises Gone where nobody takes it."""
+        """Send all of it, each piece after the one before was acknowledged. Raises Gone if the other side is gone."""
         with self.writing:
             for at in range(0, len(data), self.link.max_data):
                 if self.closed:
@@ -73,9 +73,9 @@ class Stream:
             raise Gone
 
     def end(self) -> None:
-        """Wake everybody who waits for this stream: it is over."""
+        """End the stream, and wake everyone who waits for it."""
         self.closed = True
-        self.came.put(None)
+        self.received.put(None)
         self.free.release()
         self.when_over()
 
@@ -91,7 +91,7 @@ class Link:
         self.sending = threading.Lock()
 
     def send(self, command: int, own: int, theirs: int, data: bytes | memoryview = b"") -> None:
-        """One message. Raises Gone where the connection is broken."""
+        """Send one message. Raises Gone if the connection is broken."""
         total = sum(data) if command == CNXN else 0
         head = struct.pack("<6I", command, own, theirs, len(data), total, command ^ 0xFFFFFFFF)
         try:
@@ -109,7 +109,7 @@ class Link:
                 while True:
                     command, first, second, size, _, _ = struct.unpack("<6I", self._exactly(24))
                     if size > MAX_DATA:
-                        raise Gone  # no adb says that
+                        raise Gone  # adb never sends that
                     self._take(command, first, second, self._exactly(size))
         finally:
             self.close()
@@ -125,14 +125,14 @@ class Link:
             self.listener.links.remove(self)
 
     def _exactly(self, size: int) -> memoryview:
-        found = memoryview(bytearray(size))
+        data = memoryview(bytearray(size))
         at = 0
         while at < size:
-            got = self.sock.recv_into(found[at:])
-            if not got:
+            count = self.sock.recv_into(data[at:])
+            if not count:
                 raise Gone
-            at += got
-        return found
+            at += count
+        return data
 
     def _take(self, command: int, first: int, second: int, data: memoryview) -> None:
         if command == CNXN:
@@ -143,7 +143,7 @@ class Link:
         elif stream := self.streams.get(second):
             if command == WRTE:
                 self.listener.count(len(data))
-                stream.came.put(data)
+                stream.received.put(data)
             elif command == OKAY:
                 stream.free.release()
             elif command == CLSE:
@@ -165,13 +165,13 @@ class Link:
                 service(stream)
         finally:
             self.streams.pop(stream.own, None)
-            stream.end()  # who still waits for input waits for nothing
+            stream.end()  # wake a reader that still waits for input
             with contextlib.suppress(Gone):
                 self.send(CLSE, stream.own, stream.theirs)
 
 
 class Listener:
-    """A port of loopback that adb servers connect to. `banner` says who answers, `service` what a name stands for."""
+    """A port on loopback that adb servers connect to. `banner` names the device, `service` maps a name to its service."""
 
     def __init__(self, banner: str, service: Callable[[str], Service | None], port: int = 0) -> None:
         self.banner, self.service = banner, service
@@ -182,7 +182,7 @@ class Listener:
         self.open()
 
     def open(self) -> None:
-        """Listen, on the same port as before. Raises OSError where the port is taken."""
+        """Listen, on the same port as before. Raises OSError if the port is taken."""
         sock = socket.socket()
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -196,7 +196,7 @@ class Listener:
         threading.Thread(target=self._accept, args=(sock,), daemon=True).start()
 
     def shut(self) -> None:
-        """Break every connection and listen no more."""
+        """Break every connection and stop listening."""
         if self.sock:
             with contextlib.suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)
@@ -206,7 +206,7 @@ class Listener:
             link.close()
 
     def count(self, size: int) -> None:
-        """Take note of bytes that came in. Raises Gone once, where `cut_after` says that the cable is pulled."""
+        """Count received bytes. Raises Gone once, at the byte where `cut_after` pulls the cable."""
         if self.cut_after is not None:
             self.cut_after -= size
             if self.cut_after < 0:

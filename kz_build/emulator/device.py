@@ -1,4 +1,4 @@
-"""An emulated device: a root folder, a port of loopback, and the services that adb asks a device for."""
+"""An emulated device: a root folder, a port on loopback, and the services that adb expects of a device."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kz_build.emulator.root import OWN, DeviceRoot
 from kz_build.pins.soc import arch_of
 
 
-class Emulated:
-    """A device that the real adb talks to at `serial`, until `close`.
+class EmulatedDevice:
+    """A device that the real adb can talk to at `serial`, until `close`.
 
     Its faults: `root.storage` and `root.read_only`, `offline` and `online`, and `cut_after`.
     """
@@ -37,50 +37,50 @@ class Emulated:
                 raise ConfigError(f"{error.filename} is in the way of an emulated device's root") from error
             except (FileNotFoundError, PermissionError) as error:
                 raise ConfigError(
-                    f"{error.filename}: no root of an emulated device can be made: {error.strerror}",
-                    hint="another --root: a folder that you may write to",
+                    f"{error.filename}: the root of an emulated device cannot be made there: {error.strerror}",
+                    hint="choose another --root: a folder that you may write to",
                 ) from error
         self.system = adbd_shell.System(self.root)
         _require_shells(self.system)
         props = emulated_properties(self.soc, "")
-        said = ";".join(
+        product = ";".join(
             f"{name}={props[name]}" for name in ("ro.product.name", "ro.product.model", "ro.product.device")
         )
         try:
-            self.listener = Listener(f"device::{said};features={FEATURES}", self._service, port)
+            self.listener = Listener(f"device::{product};features={FEATURES}", self._service, port)
         except OSError as error:
             raise ConfigError(
-                f"port {port}: {error.strerror}", hint="another --port, or none for any that is free"
+                f"port {port}: {error.strerror}", hint="choose another --port, or none for any free one"
             ) from error
         self.serial = f"127.0.0.1:{self.listener.port}"
 
-    def __enter__(self) -> Emulated:
+    def __enter__(self) -> EmulatedDevice:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Be gone, with every connection and every command that still ran."""
+        """End the device, with every connection and every command that still runs."""
         self.listener.shut()
         for running in list(self.alive):
             adbd_shell.end(running)
         self.system.close()
 
     def offline(self) -> None:
-        """Be gone for a while."""
+        """Disconnect the device for a while."""
         self.listener.shut()
 
     def online(self) -> None:
-        """Be back, at the same port."""
+        """Connect it again, at the same port."""
         self.listener.open()
 
     def cut_after(self, size: int) -> None:
-        """Break the connection in which that many more bytes have come in; once."""
+        """Break the connection after this many more received bytes; once."""
         self.listener.cut_after = size
 
     def log(self, text: str) -> None:
-        """Append to what logcat says."""
+        """Append to the output of logcat."""
         with (self.root.folder / OWN / "logcat").open("a") as file:
             file.write(text)
 
@@ -107,16 +107,16 @@ def _no_root(stream: Stream) -> None:
 def _require_shells(system: adbd_shell.System) -> None:
     if system.error:
         system.close()
-        why = "an emulated device's commands run in a namespace where its root folder is all they see"
-        brings = (
-            "util-linux, and a kernel that lets users make namespaces: sysctl kernel.unprivileged_userns_clone=1, "
+        why = "an emulated device's commands run in a namespace where they see only its root folder"
+        remedy = (
+            "util-linux, and a kernel that allows user namespaces: sysctl kernel.unprivileged_userns_clone=1, "
             "on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
         )
-        raise MissingError((Missing(f"user and mount namespaces ({system.error})", why, brings),))
+        raise MissingError((Missing(f"user and mount namespaces ({system.error})", why, remedy),))
 
 
 def emulated_properties(soc: str, serial: str) -> dict[str, str]:
-    """What `getprop` of an emulated device with that SoC says. Every name in it that people read says EMULATED."""
+    """Return what `getprop` of an emulated device with that SoC prints. Every name in it that people read says EMULATED."""
     return {
         "ro.kz.emulated": "1",
         "ro.serialno": serial,

@@ -1,4 +1,4 @@
-"""The root folder of an emulated device: where its paths lie here, what it has of programs, what it may not write, and how full it is."""
+"""The root folder of an emulated device: its paths, its programs, its read-only folders, and its free space."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 TMP = "/data/local/tmp"
 CPU = "/sys/devices/system/cpu"
-"""Where programs ask how many processors there are; ExecuTorch's thread pool ends where nothing tells it."""
+"""Where programs read the number of processors; ExecuTorch's thread pool aborts without it."""
 OWN = "system/emulated"
-"""What the emulation itself keeps: properties, log, how full it is."""
+"""The emulation's own files: properties, log, storage limit."""
 
 _SH = "#!/bin/sh\n"
 _PROGRAMS: dict[str, str] = {
@@ -51,7 +51,7 @@ printf 'Filesystem 1K-blocks Used Available Use%% Mounted on\n/dev/EMULATED %d %
 
 
 class DeviceRoot:
-    """A folder as a device's `/`. `storage`: bytes that /data may hold, None for all that the folder's disk has.
+    """A folder as a device's `/`. `storage`: the bytes that /data may hold, None for all of the folder's disk.
 
     `read_only`: device paths below which nothing may be written.
     """
@@ -62,11 +62,11 @@ class DeviceRoot:
         self.used = 0
 
     def furnish(self, properties: Mapping[str, str]) -> None:
-        """Make what every device has. The emulation's own programs and properties are written anew, all else stays."""
+        """Create what every device has. The emulation's own programs and properties are written again, all else stays."""
         for name in (TMP, CPU, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr", *self.read_only):
             (self.folder / name[1:]).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "lib", "lib64", "sbin"):
-            # As the host has it: a folder that is shown there, or a link into /usr.
+            # As on the host: a folder that is mounted there, or a link into /usr.
             here, host = self.folder / name, Path("/", name)
             if host.is_symlink():
                 if not here.is_symlink():
@@ -89,19 +89,19 @@ class DeviceRoot:
         self.measure()
 
     def measure(self) -> None:
-        """Count what /data holds, where that is limited."""
+        """Count the bytes in /data, if they are limited."""
         if self.storage is None:
             return
-        found = (Path(folder, name) for folder, _, names in os.walk(self.folder / "data") for name in names)
+        files = (Path(folder, name) for folder, _, names in os.walk(self.folder / "data") for name in names)
         self.used = 0
-        for path in found:
+        for path in files:
             with contextlib.suppress(FileNotFoundError):
                 self.used += path.lstat().st_size
 
     def host(self, path: bytes, *, follow: bool = True) -> Path:
-        """Where a device's path lies on this machine: links are followed as the device would, never out of the root.
+        """Map a device's path to this machine: links are followed as the device would, never out of the root.
 
-        `follow`: also when the last name of it is a link. Raises OSError for a loop.
+        `follow`: also if the last name is a link. Raises OSError for a loop.
         """
         wanted = [part for part in os.fsdecode(path).split("/") if part not in ("", ".")][::-1]
         done: list[str] = []
@@ -124,15 +124,15 @@ class DeviceRoot:
         return self.folder.joinpath(*done)
 
     def check_writable(self, folder: Path) -> None:
-        """Raises OSError where the device may not write into a folder (of this machine)."""
+        """Raise OSError if the device may not write into a folder (of this machine)."""
         path = f"/{folder.relative_to(self.folder).as_posix()}/"
         if any(path.startswith(f"{shut.rstrip('/')}/") for shut in self.read_only):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        if not folder.stat().st_mode & 0o200:  # root, too, is a plain user on the device
+        if not folder.stat().st_mode & 0o200:  # even root is a plain user on the device
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def take(self, size: int) -> None:
-        """Count bytes to be written. Raises OSError where the device is full."""
+        """Count bytes to be written. Raises OSError if the device is full."""
         if self.storage is not None and self.used + size > self.storage:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.used += size

@@ -1,7 +1,7 @@
-"""Shells of an emulated device: real ones, in namespaces of their own where the device's root is all that they see.
+"""Shells of an emulated device: real ones, in namespaces of their own where they see only the device's root.
 
-No root is needed. The host's /usr is shown there, read-only (its programs are the device's), without `su`; processes outside
-are neither seen nor reached, and arm64 programs run through qemu. What a command leaves in the background ends with it.
+No root is needed. The host's /usr is mounted there, read-only (its programs are the device's), without `su`; other processes
+are neither visible nor reachable, and arm64 programs run through qemu. A command's background processes end with it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kz_build.emulator.root import TMP, DeviceRoot
 ARM64_LIBC = "/usr/aarch64-linux-gnu"
 QEMU = "qemu-aarch64-static"
 FINISH_SECONDS = 10.0
-"""How long a command of `exec:` may go on once nobody listens."""
+"""How long a command of `exec:` may run once nobody listens."""
 ALONE = ("-p", "--fork", "--kill-child=KILL")
-"""Options of unshare: in a process namespace that ends with unshare itself."""
+"""Options of unshare: a process namespace that ends with unshare itself."""
 STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
 
 _SYSTEM = r"""
@@ -53,11 +53,11 @@ _COMMAND = r"""
 /usr/bin/mount -t proc proc /proc && /usr/bin/mount -t tmpfs -o ro tmpfs /proc/sys &&
 exec /usr/bin/unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$1"
 """
-"""Run a command line as user 2000 (shell), who has no rights over anything, and who sees no process but its own."""
+"""Run a command line as user 2000 (shell), without any rights, who sees no process but its own."""
 
 
 class System:
-    """The namespaces in which a device's root is `/`, until `close`. `error`: what this machine says where it cannot make them, else ''."""
+    """The namespaces in which a device's root is `/`, until `close`. `error`: why this machine cannot make them, or ''."""
 
     def __init__(self, root: DeviceRoot) -> None:
         shut = [path for path in root.read_only if (root.folder / path.lstrip("/")).is_dir()]
@@ -66,7 +66,7 @@ class System:
         self.error = "" if process.find("unshare") and process.find("nsenter") else "there is no unshare or nsenter"
         if self.error:
             return
-        # It reads from a pipe of ours, so it ends with us, however we end.
+        # It reads from our pipe, so it ends with us, however we end.
         self._holder = self._end.enter_context(conversation(["unshare", "-r", "-m", *ALONE, *script], environment()))
         if not self._holder.stdout or self._holder.stdout.readline() != b"ready\n":
             stderr = self._holder.stderr.read() if self._holder.stderr else b""
@@ -76,7 +76,7 @@ class System:
             self.error = "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}"
 
     def argv(self, command: str) -> list[str]:
-        """What runs a command line on the device. What that leaves in the background ends with it."""
+        """Return the command that runs a command line on the device. Its background processes end with it."""
         enter = ["nsenter", f"--target={self._holder.pid}", "--user", "--mount", "--preserve-credentials"]
         return [*enter, "/usr/bin/unshare", "-m", *ALONE, "/bin/sh", "-c", _COMMAND, "kz-device", command]
 
@@ -86,7 +86,7 @@ class System:
 
 
 def environment() -> dict[str, str]:
-    """The environment of a device's shell."""
+    """Return the environment of a device's shell."""
     return {
         "PATH": "/system/bin:/usr/bin:/bin",
         "HOME": "/",
@@ -99,14 +99,14 @@ def environment() -> dict[str, str]:
 
 
 def serve(stream: Stream, system: System, command: str, *, packets: bool, alive: set[Process]) -> None:
-    """Run a command for a stream. `packets`: as shell v2, its outputs and exit code apart; else all in one as `exec:` has it.
+    """Run a command for a stream. `packets`: like shell v2, with outputs and exit code apart; else mixed like `exec:`.
 
-    `alive` has it while it runs.
+    `alive` contains it while it runs.
     """
     with conversation(system.argv(command or "exec /bin/sh"), environment()) as running, _known(alive, running):
         if packets:
             stream.when_over = lambda: end(running)  # nobody listens any more
-        # In a thread: it ends when the stream does, maybe long after the command.
+        # In a thread: it ends with the stream, perhaps long after the command.
         threading.Thread(target=_unpack if packets else _feed, args=(stream, running), daemon=True).start()
         assert running.stdout and running.stderr
         locked = threading.Lock()
@@ -150,7 +150,7 @@ def _feed(stream: Stream, running: Process) -> None:
     with contextlib.suppress(Gone):
         while True:
             _give(running, stream.read_some())
-    # `adb exec-in` says so that its input has ended: what has come is still worked on.
+    # `adb exec-in` signals the end of its input this way: the command may still process what it got.
     assert running.stdin
     with contextlib.suppress(OSError, ValueError):
         running.stdin.close()
@@ -173,6 +173,6 @@ def _unpack(stream: Stream, running: Process) -> None:
 
 def _give(running: Process, data: bytes | memoryview) -> None:
     assert running.stdin
-    with contextlib.suppress(OSError, ValueError):  # a command may end before it has read all
+    with contextlib.suppress(OSError, ValueError):  # a command may end before it has read everything
         running.stdin.write(data)
         running.stdin.flush()

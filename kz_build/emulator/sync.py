@@ -1,4 +1,4 @@
-"""adb's sync service of an emulated device: STAT, LIST, SEND and RECV, in both versions, as adb's SYNC.TXT has them."""
+"""adb's sync service of an emulated device: STAT, LIST, SEND and RECV, in both versions, by adb's SYNC.TXT."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 64 * 1024
 
 
 def serve(stream: Stream, root: DeviceRoot) -> None:
-    """Answer requests until QUIT, or until the other side goes (Gone)."""
+    """Answer requests until QUIT, or until the other side is gone (Gone)."""
     answers: dict[bytes, Callable[[Stream, DeviceRoot, bytes], None]] = {
         b"STAT": _stat,
         b"STA2": _stat2,
@@ -40,70 +40,72 @@ def serve(stream: Stream, root: DeviceRoot) -> None:
 
 
 def _fail(stream: Stream, text: str) -> None:
-    said = text.encode()
-    stream.write(b"FAIL" + struct.pack("<I", len(said)) + said)
+    message = text.encode()
+    stream.write(b"FAIL" + struct.pack("<I", len(message)) + message)
 
 
-def _looked_at(root: DeviceRoot, path: bytes, *, follow: bool) -> tuple[int, os.stat_result | None]:
+def _lstat(root: DeviceRoot, path: bytes, *, follow: bool) -> tuple[int, os.stat_result | None]:
     try:
         return 0, root.host(path, follow=follow).lstat()
     except OSError as error:
         return error.errno or errno.EIO, None
 
 
-def _fields1(found: os.stat_result | None) -> bytes:
-    return struct.pack("<3I", found.st_mode, found.st_size & 0xFFFFFFFF, int(found.st_mtime)) if found else bytes(12)
+def _fields1(facts: os.stat_result | None) -> bytes:
+    return struct.pack("<3I", facts.st_mode, facts.st_size & 0xFFFFFFFF, int(facts.st_mtime)) if facts else bytes(12)
 
 
-def _fields2(error: int, found: os.stat_result | None) -> bytes:
-    if not found:
+def _fields2(error: int, facts: os.stat_result | None) -> bytes:
+    if not facts:
         return struct.pack("<I", error) + bytes(64)
-    times = (int(found.st_atime), int(found.st_mtime), int(found.st_ctime))
+    times = (int(facts.st_atime), int(facts.st_mtime), int(facts.st_ctime))
     owner = (2000, 2000)
     return struct.pack(
-        "<IQQIIIIQqqq", 0, found.st_dev, found.st_ino, found.st_mode, found.st_nlink, *owner, found.st_size, *times
+        "<IQQIIIIQqqq", 0, facts.st_dev, facts.st_ino, facts.st_mode, facts.st_nlink, *owner, facts.st_size, *times
     )
 
 
 def _stat(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    stream.write(b"STAT" + _fields1(_looked_at(root, path, follow=False)[1]))
+    stream.write(b"STAT" + _fields1(_lstat(root, path, follow=False)[1]))
 
 
 def _stat2(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    stream.write(b"STA2" + _fields2(*_looked_at(root, path, follow=True)))
+    stream.write(b"STA2" + _fields2(*_lstat(root, path, follow=True)))
 
 
 def _lstat2(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    stream.write(b"LST2" + _fields2(*_looked_at(root, path, follow=False)))
+    stream.write(b"LST2" + _fields2(*_lstat(root, path, follow=False)))
 
 
 def _entries(root: DeviceRoot, path: bytes) -> list[tuple[bytes, int, os.stat_result | None]]:
     with contextlib.suppress(OSError):
         names = sorted(os.listdir(os.fsencode(root.host(path))))
-        return [(name, *_looked_at(root, path + b"/" + name, follow=False)) for name in (b".", b"..", *names)]
+        return [(name, *_lstat(root, path + b"/" + name, follow=False)) for name in (b".", b"..", *names)]
     return []
 
 
 def _list(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    found = [b"DENT" + _fields1(facts) + struct.pack("<I", len(name)) + name for name, _, facts in _entries(root, path)]
-    stream.write(b"".join(found) + b"DONE" + bytes(16))
+    entries = [
+        b"DENT" + _fields1(facts) + struct.pack("<I", len(name)) + name for name, _, facts in _entries(root, path)
+    ]
+    stream.write(b"".join(entries) + b"DONE" + bytes(16))
 
 
 def _list2(stream: Stream, root: DeviceRoot, path: bytes) -> None:
-    found = [
+    entries = [
         b"DNT2" + _fields2(error, facts) + struct.pack("<I", len(name)) + name
         for name, error, facts in _entries(root, path)
     ]
-    stream.write(b"".join(found) + b"DONE" + bytes(72))
+    stream.write(b"".join(entries) + b"DONE" + bytes(72))
 
 
 def _send(stream: Stream, root: DeviceRoot, argument: bytes) -> None:
-    """Take a file. What is left of one that does not arrive whole stays there, as after a device's own crash."""
+    """Receive a file. The remains of an incomplete one stay, as after a device's own crash."""
     path, _, said_mode = argument.rpartition(b",")
     mode = int(said_mode)
     failure = ""
     try:
-        target, file = _opened(root, path, mode)
+        target, file = _open_target(root, path, mode)
     except OSError as error:
         failure, file = f"couldn't create file: {error.strerror}", None
     link = bytearray()
@@ -114,7 +116,7 @@ def _send(stream: Stream, root: DeviceRoot, argument: bytes) -> None:
             break
         data = stream.read(size)
         if failure:
-            continue  # the rest is read to its end before the answer: adb asks for none before
+            continue  # the rest is read before the answer: adb does not expect it earlier
         try:
             if file:
                 root.take(size)
@@ -139,12 +141,12 @@ def _send(stream: Stream, root: DeviceRoot, argument: bytes) -> None:
     stream.write(b"OKAY" + bytes(4))
 
 
-def _opened(root: DeviceRoot, path: bytes, mode: int) -> tuple[Path, BinaryIO | None]:
-    """The file to write, its folders made; None instead of it for a link."""
+def _open_target(root: DeviceRoot, path: bytes, mode: int) -> tuple[Path, BinaryIO | None]:
+    """Open the file to write, and create its folders; None in its place for a link."""
     target = root.host(path, follow=False)
     missing = [folder for folder in target.parents if not folder.exists()]
     root.check_writable(missing[-1].parent if missing else target.parent)
-    root.measure()  # shells write and remove, too
+    root.measure()  # shells write and remove files, too
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir() and not target.is_symlink():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -168,4 +170,4 @@ def _receive(stream: Stream, root: DeviceRoot, path: bytes) -> None:
 
 
 MAX_PIECES = 15
-"""Pieces in one message: below a message's 1 MiB with their heads."""
+"""Pieces in one message: with their headers less than a message's 1 MiB."""

@@ -1,4 +1,4 @@
-"""Zips from anywhere (APK, AAB, AAR, JAR): looked at whole before the first byte is unpacked, and read in pieces."""
+"""Zips from anywhere (APK, AAB, AAR, JAR): checked as a whole before the first byte is unpacked, and read in pieces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kz_build.core.rules import unsafe_path
 
 PIECE = 1 << 20
 MOST = 1 << 30
-"""Bytes of one file that are read at most."""
+"""The most bytes of one file that are read."""
 _MOST_DIRECTORY = 64 << 20
-_MOST_RATIO = 100  # deflate can do 1,032; what apps hold does 20
+_MOST_RATIO = 100  # deflate reaches 1,032; files of apps reach 20
 _SMALL = 64 << 20
 _BREAKS = (
     zipfile.BadZipFile,
@@ -46,14 +46,14 @@ class Entry:
 
 
 class Archive:
-    """An open zip that is what Android takes: `entries` without folders, in the order of its directory."""
+    """An open zip that Android accepts: `entries` without folders, in the order of its directory."""
 
     def __init__(self, name: str, zipped: zipfile.ZipFile, entries: tuple[Entry, ...]) -> None:
         self.name, self.entries = name, entries
         self._zipped = zipped
 
     def pieces(self, entry: Entry, most: int) -> Iterator[bytes]:
-        """The content in pieces. Raises AuditError when it is more than `most` bytes, damaged, or blown up."""
+        """Yield the content in pieces. Raises AuditError if it is more than `most` bytes, damaged, or a bomb."""
         if entry.size > most:
             raise AuditError(
                 f"{self.name}: {entry.name} would unpack to {entry.size:,} bytes; at most {most:,} are read"
@@ -68,18 +68,18 @@ class Archive:
             raise AuditError(f"{self.name}: {entry.name} is damaged: {error}") from error
 
     def read(self, entry: Entry, most: int) -> bytes:
-        """The whole content."""
+        """Return the whole content."""
         return b"".join(self.pieces(entry, most))
 
 
 @contextlib.contextmanager
 def opened(name: str, file: IO[bytes]) -> Iterator[Archive]:
-    """Open a zip under the name that messages call it by. Raises AuditError for what Android would not take either."""
+    """Open a zip under its name for messages. Raises AuditError for what Android would not accept either."""
     try:
         end = _end(name, file)
         zipped = zipfile.ZipFile(file)
     except _BREAKS as error:
-        raise AuditError(f"{name} is no whole zip: {error}") from error
+        raise AuditError(f"{name} is not a complete zip: {error}") from error
     with zipped:
         try:
             entries = _entries(name, file, zipped, end)
@@ -89,17 +89,17 @@ def opened(name: str, file: IO[bytes]) -> Iterator[Archive]:
 
 
 def _end(name: str, file: IO[bytes]) -> int:
-    """Where the central directory begins. Checked before Python reads all of it: it must be of a size that an app can have."""
+    """Return the start of the central directory. It is checked before Python reads all of it: an app's has a limited size."""
     size = file.seek(0, 2)
     tail_at = max(0, size - 65557 - 20)
     file.seek(tail_at)
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
-        raise AuditError(f"{name} is no whole zip ({size:,} bytes): the directory at its end is missing")
+        raise AuditError(f"{name} is not a complete zip ({size:,} bytes): the directory at its end is missing")
     _, _, _, _, count, length, start, comment = struct.unpack_from("<IHHHHIIH", tail, at)
     if at + 22 + comment != len(tail) or tail[max(0, at - 20) : at].startswith(b"PK\6\7") or count == 0xFFFF:
-        raise AuditError(f"{name} is a zip64 file, or something is glued to its end: Android takes no such app")
+        raise AuditError(f"{name} is a zip64 file, or something is appended to it: Android accepts no such app")
     if length > _MOST_DIRECTORY or start + length != tail_at + at:
         raise AuditError(f"{name} is damaged: its directory is not where it says ({length:,} bytes at {start:,})")
     return int(start)
@@ -112,7 +112,7 @@ def _entries(name: str, file: IO[bytes], zipped: zipfile.ZipFile, end: int) -> t
     for info, following in zip(infos, [*(i.header_offset for i in infos[1:]), end], strict=True):
         path = info.orig_filename
         if unsafe_path(path[:-1] if path.endswith("/") else path).startswith(("is not", "climbs")):
-            raise AuditError(f"{name}: the entry {path!r} leaves the folder, or is no path: do not trust this file")
+            raise AuditError(f"{name}: the entry {path!r} leaves the folder, or is not a path: do not trust this file")
         if path in seen:
             raise AuditError(f"{name}: {path!r} is in it twice: what is checked and what runs could differ")
         seen.add(path)
@@ -120,7 +120,7 @@ def _entries(name: str, file: IO[bytes], zipped: zipfile.ZipFile, end: int) -> t
             raise AuditError(f"{name}: {path} is encrypted, or packed in a way that Android does not know")
         offset = _data(file, info)
         if offset + info.compress_size > following:
-            raise AuditError(f"{name}: {path} overlaps what comes after it: do not trust this file")
+            raise AuditError(f"{name}: {path} overlaps the next entry: do not trust this file")
         stored = info.compress_type == zipfile.ZIP_STORED
         if stored and info.file_size != info.compress_size:
             raise AuditError(f"{name}: {path} is stored, in {info.compress_size} bytes of {info.file_size}")
@@ -130,7 +130,7 @@ def _entries(name: str, file: IO[bytes], zipped: zipfile.ZipFile, end: int) -> t
 
 
 def _data(file: IO[bytes], info: zipfile.ZipInfo) -> int:
-    """Where the data of an entry begins: behind its local header, whose extra field may be another than the directory's."""
+    """Return the start of an entry's data: behind its local header, whose extra field may differ from the directory's."""
     file.seek(info.header_offset)
     header = file.read(30)
     if header[:4] != b"PK\3\4":
@@ -140,13 +140,13 @@ def _data(file: IO[bytes], info: zipfile.ZipInfo) -> int:
 
 
 def digests_of(path: Path, below: str) -> dict[str, str]:
-    """sha256 of each file of a zip whose name starts with `below`, by its name. Raises AuditError."""
-    found = {}
+    """Return the sha256 of each file of a zip whose name starts with `below`, by its name. Raises AuditError."""
+    digests = {}
     with path.open("rb") as file, opened(path.name, file) as archive:
         for entry in archive.entries:
             if entry.name.startswith(below):
                 digest = hashlib.sha256()
                 for piece in archive.pieces(entry, MOST):
                     digest.update(piece)
-                found[entry.name] = digest.hexdigest()
-    return found
+                digests[entry.name] = digest.hexdigest()
+    return digests

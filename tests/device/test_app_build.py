@@ -23,7 +23,7 @@ from kz_build.device import adb as adapter
 from kz_build.device.benchmark_app import app
 from kz_build.device.in_app import App, app_of
 from kz_build.device.in_app_types import PACKAGE, PROBE
-from kz_build.emulator.device import Emulated
+from kz_build.emulator.device import EmulatedDevice
 from kz_build.pins.load import load_project
 from tests.conftest import SAMPLE, Kz
 from tests.formats.apps import AAPT2, Linker, apk, good
@@ -140,7 +140,7 @@ def test_what_is_in_the_way_is_said(packed: Path, upstream: tuple[Path, Path], m
 @pytest.fixture
 def device(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The user's adb server, with an emulated device."""
-    with adapter.private(tmp_path / "home") as server, Emulated("SM8750", tmp_path / "device") as made:
+    with adapter.private(tmp_path / "home") as server, EmulatedDevice("SM8750", tmp_path / "device") as made:
         server.device(made.serial)
         yield {"ANDROID_ADB_SERVER_PORT": str(server.port), "ANDROID_HOME": "", "ANDROID_SDK_ROOT": ""}
 

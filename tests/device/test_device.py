@@ -28,7 +28,7 @@ from kz_build.core.progress import Event
 from kz_build.device import adb as adapter
 from kz_build.device.push import items, push
 from kz_build.device.push_plan import Pushed
-from kz_build.emulator.device import Emulated
+from kz_build.emulator.device import EmulatedDevice
 from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from tests.conftest import Kz
 from tests.deadline import patient, until
@@ -41,7 +41,7 @@ Adb = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 
 @pytest.fixture
-def adb(server: adapter.Server, device: Emulated) -> Adb:
+def adb(server: adapter.Server, device: EmulatedDevice) -> Adb:
     """The real adb's command line on that device."""
 
     def run(*argv: str | Path, stdin: bytes = b"", serial: str = "") -> subprocess.CompletedProcess[bytes]:
@@ -58,7 +58,7 @@ def kz_here(kz: Kz, server: adapter.Server) -> Kz:
 
 
 @pytest.fixture
-def pushed(server: adapter.Server, device: Emulated, tmp_path: Path) -> Callable[..., Pushed]:
+def pushed(server: adapter.Server, device: EmulatedDevice, tmp_path: Path) -> Callable[..., Pushed]:
     """The push stage on that device, with a store of its own."""
 
     def run(*paths: Path, **named: Any) -> Pushed:
@@ -67,7 +67,7 @@ def pushed(server: adapter.Server, device: Emulated, tmp_path: Path) -> Callable
     return run
 
 
-def held(device: Emulated, path: str = FOLDER) -> dict[str, bytes]:
+def held(device: EmulatedDevice, path: str = FOLDER) -> dict[str, bytes]:
     """Files below a folder of the device, without the record."""
     top = device.root.folder / path[1:]
     found = {p.relative_to(top).as_posix(): p.read_bytes() for p in top.rglob("*") if p.is_file()}
@@ -103,7 +103,7 @@ def test_exit_codes_arrive_and_stderr_comes_apart(adb: Adb) -> None:
     assert adb("shell", "cat; echo seen", stdin=b"in\n").stdout == b"in\nseen\n"
 
 
-def test_every_byte_passes_both_ways(adb: Adb, device: Emulated) -> None:
+def test_every_byte_passes_both_ways(adb: Adb, device: EmulatedDevice) -> None:
     data = bytes(range(256)) * 8192
     assert adb("exec-in", "cat >/data/local/tmp/y; mv /data/local/tmp/y /data/local/tmp/x", stdin=data).returncode == 0
     until((device.root.folder / "data/local/tmp/x").exists)
@@ -111,7 +111,7 @@ def test_every_byte_passes_both_ways(adb: Adb, device: Emulated) -> None:
     assert adb("shell", "-T", "cat", stdin=data).stdout == data
 
 
-def test_a_shell_is_a_plain_user_who_sees_the_device_only(adb: Adb, device: Emulated, tmp_path: Path) -> None:
+def test_a_shell_is_a_plain_user_who_sees_the_device_only(adb: Adb, device: EmulatedDevice, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("of the host")
     assert adb("shell", "id -u").stdout == b"2000\n"
     assert adb("shell", "command -v su || su -c id").returncode != 0
@@ -151,7 +151,7 @@ def test_eight_shells_at_once_each_get_their_own(adb: Adb) -> None:
     assert found == [(index, b"%d" % index * (1 << 20)) for index in range(8)]
 
 
-def test_what_ends_the_client_ends_the_command(server: adapter.Server, device: Emulated) -> None:
+def test_what_ends_the_client_ends_the_command(server: adapter.Server, device: EmulatedDevice) -> None:
     command = [adapter._adb(), "-P", str(server.port), "-s", device.serial]
     beat = device.root.folder / "data/local/tmp/beat"
     with subprocess.Popen(
@@ -171,14 +171,14 @@ def test_arm64_programs_run(adb: Adb) -> None:
     assert (done.returncode, done.stderr) == (0, b"") and b"ld.so" in done.stdout
 
 
-def test_the_log_is_what_one_feeds(adb: Adb, device: Emulated) -> None:
+def test_the_log_is_what_one_feeds(adb: Adb, device: EmulatedDevice) -> None:
     device.log("E QnnDsp: 0x138d\nI ExecuTorch: loaded\n")
     assert adb("logcat", "-d").stdout == b"E QnnDsp: 0x138d\nI ExecuTorch: loaded\n"
     assert adb("logcat", "-c").returncode == 0
     assert adb("logcat", "-d").stdout == b""
 
 
-def test_info_says_what_the_device_says_and_names_what_it_does_not(kz_here: Kz, device: Emulated) -> None:
+def test_info_says_what_the_device_says_and_names_what_it_does_not(kz_here: Kz, device: EmulatedDevice) -> None:
     vendor = device.root.folder / "vendor" / "lib64"
     vendor.mkdir(parents=True)
     (vendor / "libQnnHtp.so").touch()
@@ -195,9 +195,9 @@ def test_info_says_what_the_device_says_and_names_what_it_does_not(kz_here: Kz, 
     assert "EMULATED" in kz_here("device", "info", "--serial", device.serial).stdout
 
 
-def test_two_devices_at_once_are_two_reports(kz_here: Kz, device: Emulated, tmp_path: Path) -> None:
+def test_two_devices_at_once_are_two_reports(kz_here: Kz, device: EmulatedDevice, tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"1")
-    with Emulated("SM8650", tmp_path / "other") as other:
+    with EmulatedDevice("SM8650", tmp_path / "other") as other:
         serials = ["--serial", device.serial, "--serial", other.serial]
         found = json.loads(kz_here("device", "info", "--json", *serials).stdout)
         assert [(one["serial"], one["arch"]) for one in found] == [(device.serial, "v79"), (other.serial, "v75")]
@@ -211,7 +211,7 @@ def test_two_devices_at_once_are_two_reports(kz_here: Kz, device: Emulated, tmp_
 
 
 def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
-    kz_here: Kz, server: adapter.Server, device: Emulated, tmp_path: Path
+    kz_here: Kz, server: adapter.Server, device: EmulatedDevice, tmp_path: Path
 ) -> None:
     """Both are pushed to at the same time; the one that was cut goes on where it stood."""
     folder = tmp_path / "set"
@@ -219,7 +219,7 @@ def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
     for name in ("1", "2", "3"):
         some_bytes(folder / name, 4, tick=int(name))
     whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
-    with Emulated("SM8650", tmp_path / "other") as other:
+    with EmulatedDevice("SM8650", tmp_path / "other") as other:
         serials = ["--serial", device.serial, "--serial", other.serial]
         device.cut_after(10_000_000)
         done = kz_here("device", "push", folder, "--json", *serials)
@@ -239,7 +239,7 @@ def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
 
 
 def test_a_device_that_goes_in_mid_push_and_comes_back_has_all_of_it(
-    pushed: Callable[..., Pushed], server: adapter.Server, device: Emulated, tmp_path: Path
+    pushed: Callable[..., Pushed], server: adapter.Server, device: EmulatedDevice, tmp_path: Path
 ) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
@@ -280,7 +280,7 @@ def test_what_is_no_adb_server_is_named(kz: Kz, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_report_survives_what_its_reader_cannot_show(
-    kz_process: Kz, clean_env: dict[str, str], server: adapter.Server, device: Emulated
+    kz_process: Kz, clean_env: dict[str, str], server: adapter.Server, device: EmulatedDevice
 ) -> None:
     argv, port = ["device", "info", "--serial", device.serial], {"ANDROID_ADB_SERVER_PORT": str(server.port)}
     done = kz_process(*argv, PYTHONIOENCODING="ascii", **port)
@@ -292,7 +292,7 @@ def test_a_report_survives_what_its_reader_cannot_show(
 
 
 def test_a_push_brings_what_differs_and_no_more(
-    pushed: Callable[..., Pushed], device: Emulated, tmp_path: Path
+    pushed: Callable[..., Pushed], device: EmulatedDevice, tmp_path: Path
 ) -> None:
     folder = tmp_path / "set"
     (folder / "lib").mkdir(parents=True)
@@ -319,7 +319,7 @@ def test_a_push_brings_what_differs_and_no_more(
 
 
 def test_a_cut_cable_leaves_no_half_file_and_the_push_goes_on(
-    pushed: Callable[..., Pushed], device: Emulated, tmp_path: Path
+    pushed: Callable[..., Pushed], device: EmulatedDevice, tmp_path: Path
 ) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
@@ -336,7 +336,7 @@ def test_a_cut_cable_leaves_no_half_file_and_the_push_goes_on(
     assert not list((device.root.folder / FOLDER[1:]).glob(".kz-part*"))
 
 
-def test_a_push_that_is_interrupted_goes_on(server: adapter.Server, device: Emulated, tmp_path: Path) -> None:
+def test_a_push_that_is_interrupted_goes_on(server: adapter.Server, device: EmulatedDevice, tmp_path: Path) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
     for name in ("1", "2", "3"):
@@ -356,14 +356,14 @@ def test_a_push_that_is_interrupted_goes_on(server: adapter.Server, device: Emul
     assert held(device) == whole
 
 
-def test_plain_adb_says_when_the_cable_is_cut(adb: Adb, device: Emulated, tmp_path: Path) -> None:
+def test_plain_adb_says_when_the_cable_is_cut(adb: Adb, device: EmulatedDevice, tmp_path: Path) -> None:
     device.cut_after(6_000_000)
     done = adb("push", some_bytes(tmp_path / "x", 10), "/data/local/tmp/x")
     assert done.returncode != 0 and b"error" in printed(done)
 
 
 def test_a_file_that_was_bent_on_its_way_is_not_taken(
-    pushed: Callable[..., Pushed], device: Emulated, tmp_path: Path
+    pushed: Callable[..., Pushed], device: EmulatedDevice, tmp_path: Path
 ) -> None:
     (tmp_path / "x").write_bytes(b"right")
     lies = device.root.folder / "system/bin/sha256sum"
@@ -375,7 +375,7 @@ def test_a_file_that_was_bent_on_its_way_is_not_taken(
 
 
 def test_a_full_device_is_known_before_and_survived_in_between(
-    pushed: Callable[..., Pushed], adb: Adb, server: adapter.Server, device: Emulated, tmp_path: Path
+    pushed: Callable[..., Pushed], adb: Adb, server: adapter.Server, device: EmulatedDevice, tmp_path: Path
 ) -> None:
     big = some_bytes(tmp_path / "big", 8)
     (tmp_path / "small").write_bytes(b"s")
@@ -385,7 +385,7 @@ def test_a_full_device_is_known_before_and_survived_in_between(
     with pytest.raises(DeviceError, match="No space left on device"):
         pushed(tmp_path / "small", big)
     assert held(device) == {"small": b"s"}
-    with Emulated("SM8750", tmp_path / "honest", storage=2_000_000) as honest:
+    with EmulatedDevice("SM8750", tmp_path / "honest", storage=2_000_000) as honest:
         there = server.device(honest.serial)
         with pytest.raises(DeviceError, match="2 MB free, 8 MB are needed; nothing was pushed"):
             push(tmp_path / "store", there, items([tmp_path / "small", big]))
@@ -394,7 +394,7 @@ def test_a_full_device_is_known_before_and_survived_in_between(
 
 
 def test_a_file_that_replaces_another_needs_room_for_both(server: adapter.Server, tmp_path: Path) -> None:
-    with Emulated("SM8750", tmp_path / "device", storage=10_000_000) as device:
+    with EmulatedDevice("SM8750", tmp_path / "device", storage=10_000_000) as device:
         there = server.device(device.serial)
         big = some_bytes(tmp_path / "big", 4)
         push(tmp_path / "store", there, items([big]))
@@ -409,7 +409,7 @@ def test_a_read_only_folder_is_an_error_that_says_so(
     pushed: Callable[..., Pushed], adb: Adb, server: adapter.Server, tmp_path: Path
 ) -> None:
     (tmp_path / "x").write_bytes(b"x")
-    with Emulated("SM8750", tmp_path / "shut", read_only=("/data/local/tmp",)) as shut:
+    with EmulatedDevice("SM8750", tmp_path / "shut", read_only=("/data/local/tmp",)) as shut:
         there = server.device(shut.serial)
         done = adb("push", tmp_path / "x", "/data/local/tmp/x", serial=shut.serial)
         assert done.returncode != 0 and b"Read-only file system" in printed(done)
@@ -420,7 +420,7 @@ def test_a_read_only_folder_is_an_error_that_says_so(
 
 
 def test_a_folder_without_write_permission_is_one_too(
-    adb: Adb, pushed: Callable[..., Pushed], device: Emulated, tmp_path: Path
+    adb: Adb, pushed: Callable[..., Pushed], device: EmulatedDevice, tmp_path: Path
 ) -> None:
     (tmp_path / "x").write_bytes(b"x")
     (device.root.folder / FOLDER[1:]).mkdir(mode=0o555)
@@ -431,7 +431,7 @@ def test_a_folder_without_write_permission_is_one_too(
     assert held(device) == {}
 
 
-def test_offline_and_back(kz_here: Kz, adb: Adb, device: Emulated) -> None:
+def test_offline_and_back(kz_here: Kz, adb: Adb, device: EmulatedDevice) -> None:
     device.offline()
     done = kz_here("device", "info", "--serial", device.serial)
     assert done.returncode == 8 and device.serial in done.stderr, done.stderr
@@ -441,7 +441,9 @@ def test_offline_and_back(kz_here: Kz, adb: Adb, device: Emulated) -> None:
     assert adb("shell", "exit 3").returncode == 3
 
 
-def test_a_folder_in_the_place_of_a_file_stays(pushed: Callable[..., Pushed], device: Emulated, tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_stays(
+    pushed: Callable[..., Pushed], device: EmulatedDevice, tmp_path: Path
+) -> None:
     (tmp_path / "x").write_bytes(b"x")
     (device.root.folder / FOLDER[1:] / "x").mkdir(parents=True)
     with pytest.raises(DeviceError, match="a folder of that name"):
@@ -470,8 +472,8 @@ NAMES = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size
 
 
 @pytest.fixture(scope="module")
-def lasting(server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with Emulated("SM8750", tmp_path_factory.mktemp("lasting")) as made:
+def lasting(server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDevice]:
+    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("lasting")) as made:
         yield made
 
 
@@ -484,7 +486,7 @@ def lasting(server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) ->
 @example("~root", "#\t!x,33188", b"5")
 def test_any_name_arrives_as_it_is(
     server: adapter.Server,
-    lasting: Emulated,
+    lasting: EmulatedDevice,
     tmp_path_factory: pytest.TempPathFactory,
     top: str,
     name: str,
@@ -510,7 +512,7 @@ def test_any_name_arrives_as_it_is(
 @example("'\"`id`\\", "-rf")
 @example("new\nline", ";exit 3")
 def test_any_folder_is_taken_as_it_is(
-    server: adapter.Server, lasting: Emulated, tmp_path_factory: pytest.TempPathFactory, outer: str, inner: str
+    server: adapter.Server, lasting: EmulatedDevice, tmp_path_factory: pytest.TempPathFactory, outer: str, inner: str
 ) -> None:
     here = tmp_path_factory.mktemp("folders")
     (here / "x").write_bytes(b"x")
@@ -529,12 +531,14 @@ def test_any_folder_is_taken_as_it_is(
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=200), min_size=1, max_size=5))
 @example(["", " ", "'", '"', "\\"])
 @example(["$(reboot)", "`id`", "a\nb\n", "; exit 3", "!$*?~"])
-def test_any_word_arrives_as_it_is(server: adapter.Server, lasting: Emulated, words: list[str]) -> None:
+def test_any_word_arrives_as_it_is(server: adapter.Server, lasting: EmulatedDevice, words: list[str]) -> None:
     done = server.device(lasting.serial).shell(shlex.join(["printf", r"%s\0", *words]))
     assert (done.code, done.stdout, done.stderr) == (0, "".join(f"{word}\0" for word in words).encode(), b"")
 
 
-def test_a_device_that_goes_takes_a_command_along_that_reads_no_input(server: adapter.Server, device: Emulated) -> None:
+def test_a_device_that_goes_takes_a_command_along_that_reads_no_input(
+    server: adapter.Server, device: EmulatedDevice
+) -> None:
     command = [adapter._adb(), "-P", str(server.port), "-s", device.serial, "shell", "sleep 1234.503"]
     with subprocess.Popen(command, stdin=Path("/dev/zero").open("rb")) as running:
         until(lambda: said_by_processes("1234.503"))
@@ -560,7 +564,7 @@ def test_bad_words_of_emulate_are_said(kz: Kz, tmp_path: Path) -> None:
 
 def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Server, tmp_path: Path) -> None:
     data = some_bytes(tmp_path / "x", 2)
-    with Emulated("SM8750", tmp_path / "small", storage=3_000_000) as small:
+    with EmulatedDevice("SM8750", tmp_path / "small", storage=3_000_000) as small:
         server.device(small.serial)
         adb("shell", "head -c 2000000 /dev/zero >/data/local/tmp/mine", serial=small.serial)
         assert b"No space left" in printed(adb("push", data, "/data/local/tmp/x", serial=small.serial))
@@ -613,7 +617,7 @@ def test_an_unknown_soc_is_refused(kz: Kz) -> None:
 def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None:
     before = threading.active_count()
     for seconds in ("1234.501", "1234.502"):
-        with Emulated("SM8750", tmp_path / "device") as made:
+        with EmulatedDevice("SM8750", tmp_path / "device") as made:
             command = [adapter._adb(), "-P", str(server.port), "-s", made.serial, "shell", f"sleep {seconds} & wait"]
             server.device(made.serial)
             with subprocess.Popen(command) as running:
@@ -651,7 +655,7 @@ def said_by_processes(word: str) -> list[str]:
     return found
 
 
-def test_a_context_that_the_device_would_refuse_stays_here(kz_here: Kz, device: Emulated, tmp_path: Path) -> None:
+def test_a_context_that_the_device_would_refuse_stays_here(kz_here: Kz, device: EmulatedDevice, tmp_path: Path) -> None:
     """QNN 2.49 compiled it: not beside a 2.42, not where its own record says so, and well beside a 2.49."""
     folder = tmp_path / "model"
     folder.mkdir()

@@ -24,7 +24,7 @@ from kz_build.device.in_app import ONCE, App, Asking, app_of, in_app
 from kz_build.device.in_app_types import BENCHMARK, EMULATED, PACKAGE, PROBE, ZYGOTE, Asked
 from kz_build.device.push_set import Given
 from kz_build.device.trial import Report, Trial
-from kz_build.emulator.device import Emulated
+from kz_build.emulator.device import EmulatedDevice
 from kz_build.formats.pte_types import Delegate, Method, Pte
 from kz_build.pins.project import Project
 from tests.device import probes
@@ -116,7 +116,7 @@ def test_the_kind_of_process_is_named_by_what_was_seen() -> None:
 class Player:
     """The part of Android that an emulated device has not: scripts that say what its programs would."""
 
-    def __init__(self, device: Emulated) -> None:
+    def __init__(self, device: EmulatedDevice) -> None:
         self.device = device
         self.at = device.root.folder / "data/played"
         self.at.mkdir(parents=True)
@@ -182,7 +182,7 @@ exit 0""",
 
 @pytest.fixture
 def player(tmp_path: Path, server: adapter.Server) -> Iterator[Player]:
-    with Emulated("SM8750", tmp_path / "device") as made:
+    with EmulatedDevice("SM8750", tmp_path / "device") as made:
         server.device(made.serial)
         yield Player(made)
         server.client.disconnect(made.serial)

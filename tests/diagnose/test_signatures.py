@@ -10,15 +10,15 @@ import pytest
 
 from kz_build.core.errors import ConfigError
 from kz_build.diagnose.load import FOLDER, read, shipped
-from kz_build.diagnose.scan import LIMIT, Scanner
-from kz_build.diagnose.signature import Found
+from kz_build.diagnose.scanner import LIMIT, Scanner
+from kz_build.diagnose.signature import Finding
 
 SIGNATURES = shipped()
 FILES = sorted(FOLDER.glob("*.yaml"))
 NOISE = "11-21 08:00:00.123  1234  5678 I QnnDsp  : <I> graph finalized, error 0, 137 of 5010 tensors\n"
 
 
-def found(*lines: str | bytes) -> tuple[Found, ...]:
+def found(*lines: str | bytes) -> tuple[Finding, ...]:
     scanner = Scanner(SIGNATURES)
     scanner.feed(b"".join(line if isinstance(line, bytes) else f"{line}\n".encode() for line in lines))
     return scanner.found()
@@ -135,7 +135,7 @@ def test_examples_that_do_not_do_what_they_are_there_for_are_errors(tmp_path: Pa
     with pytest.raises(ConfigError) as error:
         read(tmp_path / "own.yaml")
     assert [p.text for p in error.value.problems] == [
-        "one.title: {name} is no group of `match`",
+        "one.title: {name} is not a group of `match`",
         "one.seen.0: does not trigger it",
         "one.near.0: triggers it",
     ]

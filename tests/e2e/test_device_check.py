@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kz_build.device import adb as adapter
 from kz_build.device.metrics import PROBE, lines_of
-from kz_build.emulator.device import Emulated
+from kz_build.emulator.device import EmulatedDevice
 from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from tests.conftest import Kz
 from tests.formats.apps import QNN, Lib, Linker
@@ -48,7 +48,7 @@ def project(built: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tried(project: Path, device: Emulated, server: adapter.Server, kz: Kz, tmp_path: Path) -> Try:
+def tried(project: Path, device: EmulatedDevice, server: adapter.Server, kz: Kz, tmp_path: Path) -> Try:
     """`kz device check` (or another verb); gives the device's report, with the exit code and what was said beside it."""
 
     def run(*argv: str | Path, verb: str = "check", code: int | None = None) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def prop(device: Emulated, name: str, value: str | None) -> None:
+def prop(device: EmulatedDevice, name: str, value: str | None) -> None:
     """Let the device say something else of itself; None: nothing."""
     props = device.root.folder / "system/emulated/props"
     lines = [line for line in props.read_text().splitlines() if not line.startswith(f"{name}=")]
@@ -123,7 +123,7 @@ def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path
 
 
 def test_as_text_it_says_emulated_and_fits_a_terminal(
-    project: Path, device: Emulated, server: adapter.Server, kz: Kz
+    project: Path, device: EmulatedDevice, server: adapter.Server, kz: Kz
 ) -> None:
     done = kz(
         "-C", project, "device", "run", "--serial", device.serial, "--runs", "2",
@@ -141,7 +141,7 @@ def test_a_model_may_be_called_anything(tried: Try, project: Path, tmp_path: Pat
     assert report["subject"] == model.name and "12 67 86" in answer(report, "runner")[1]
 
 
-def test_another_processor_or_one_that_it_does_not_say(tried: Try, device: Emulated) -> None:
+def test_another_processor_or_one_that_it_does_not_say(tried: Try, device: EmulatedDevice) -> None:
     prop(device, "ro.product.cpu.abi", "x86_64")
     report = tried(code=8)
     assert answer(report, "abi") == ("FAIL", "the device is x86_64, linux-arm64 is built for arm64-v8a")
@@ -156,7 +156,7 @@ def test_a_library_for_another_machine(tried: Try, project: Path, tmp_path: Path
     assert status == "FAIL" and "libother.so (EM_X86_64)" in said
 
 
-def test_pages_larger_than_the_files_are_made_for(tried: Try, device: Emulated) -> None:
+def test_pages_larger_than_the_files_are_made_for(tried: Try, device: EmulatedDevice) -> None:
     script(device.root.folder / "system/bin/getconf", "echo 65536")
     report = tried(code=8)
     status, said = answer(report, "page-size")
@@ -177,7 +177,7 @@ def test_a_needed_library_that_nobody_has(tried: Try, project: Path, tmp_path: P
     assert report["code"] == 8 and "needed, dlopen, runner" in report["stderr"]
 
 
-def test_a_device_where_adbd_is_root(tried: Try, device: Emulated) -> None:
+def test_a_device_where_adbd_is_root(tried: Try, device: EmulatedDevice) -> None:
     script(device.root.folder / "system/bin/su", ": >/data/local/tmp/called")
     assert "su is there and was not used" in answer(tried("--runs", "1", verb="run", code=0), "no-su")[1]
     assert not (device.root.folder / "data/local/tmp/called").exists()
@@ -227,7 +227,7 @@ def test_a_runner_that_does_not_generate(
     assert answer(report, "dlopen") == ("SKIP", "the recipe brings its own runner")
 
 
-def test_what_the_log_says_is_diagnosed_and_kept(tried: Try, device: Emulated, project: Path) -> None:
+def test_what_the_log_says_is_diagnosed_and_kept(tried: Try, device: EmulatedDevice, project: Path) -> None:
     device.log('11-21 10:00:00.000  4242  4242 E other   : dlopen failed: library "libQnnHtpV79Stub.so" not found\n')
     assert answer(tried(code=0), "log")[0] == "PASS", "another process's trouble"
     device.log("11-21 10:00:00.000  1000  1000 E adsprpc : QnnDsp <E> DspTransport.openSession qnn_open failed, 0x80000416, prio 100\n")  # fmt: skip
@@ -239,7 +239,7 @@ def test_what_the_log_says_is_diagnosed_and_kept(tried: Try, device: Emulated, p
     assert answer(tried(code=8), "log") == ("ERROR", "logcat cannot be read: permission denied")
 
 
-def test_what_is_missing_is_told_before_anything_is_pushed(tried: Try, project: Path, device: Emulated) -> None:
+def test_what_is_missing_is_told_before_anything_is_pushed(tried: Try, project: Path, device: EmulatedDevice) -> None:
     recipe(project, "a.so", "b.so", program=None)
     report = tried("--recipe", "r", code=6)
     for part in ("missing on this machine: 3", "tiny3.minirt", "kz export r", "a.so", "b.so"):
@@ -270,7 +270,7 @@ def test_the_prompt_goes_to_the_runner_in_the_models_chat_template(tried: Try, p
     assert answer(tried("--prompt", "plain", code=8), "runner")[1].endswith("printed no statistics: plain")
 
 
-def test_a_prompt_that_the_runner_says_again_is_no_answer(tried: Try, project: Path, device: Emulated) -> None:
+def test_a_prompt_that_the_runner_says_again_is_no_answer(tried: Try, project: Path, device: EmulatedDevice) -> None:
     """As upstream's llama_main does; what is complained of is none either."""
     echo = 'printf %s "$1"; echo a warning >&2; '
     script(device.root.folder / "system/bin/llama", echo + stats(0, 1).replace("echo text", 'echo "$2"'))
@@ -340,9 +340,9 @@ def test_a_tolerance_that_no_figure_exceeds_is_refused(tried: Try) -> None:
 
 
 def test_two_devices_at_once_each_with_its_own_report(
-    project: Path, device: Emulated, server: adapter.Server, kz: Kz, tmp_path: Path
+    project: Path, device: EmulatedDevice, server: adapter.Server, kz: Kz, tmp_path: Path
 ) -> None:
-    with Emulated("SM8650", tmp_path / "second") as second:
+    with EmulatedDevice("SM8650", tmp_path / "second") as second:
         prop(second, "ro.product.cpu.abi", "x86_64")
         words = ["--serial", device.serial, "--serial", second.serial]
         done = kz("-C", project, "device", "check", *words, "--json", ANDROID_ADB_SERVER_PORT=str(server.port))
@@ -366,7 +366,7 @@ def test_emulated_timings_are_compared_with_nothing(tried: Try) -> None:
 
 
 @pytest.fixture
-def tablet(device: Emulated) -> Emulated:
+def tablet(device: EmulatedDevice) -> EmulatedDevice:
     """The device, passing for a real one: what says that it is emulated is gone, and it has libraries where Android has them."""
     prop(device, "ro.kz.emulated", None)
     prop(device, "ro.product.model", "OPD2415")
@@ -383,7 +383,7 @@ printf 'PyTorchObserver {{"prompt_tokens":10,"generated_tokens":50,"inference_st
 
 
 def test_a_run_that_became_worse_fails_until_it_is_accepted(
-    tried: Try, tablet: Emulated, project: Path, tmp_path: Path
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
 ) -> None:
     recipe(project, "runner", run=("./runner",))
 
@@ -407,7 +407,7 @@ def test_a_run_that_became_worse_fails_until_it_is_accepted(
 
 
 def test_a_baseline_judges_the_same_recipe_in_the_same_kind_of_process(
-    tried: Try, tablet: Emulated, project: Path, tmp_path: Path
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
 ) -> None:
     (project / "baselines").mkdir()
     figures = "{{recipe: {}, process: {}, date: null, source: a test, ttft_ms: 100}}"
@@ -434,7 +434,7 @@ def test_a_baseline_judges_the_same_recipe_in_the_same_kind_of_process(
     assert "baselines are wrong" in tried(*words, verb="run", code=8)["error"]
 
 
-def test_heat_is_noted(tried: Try, tablet: Emulated, project: Path, tmp_path: Path) -> None:
+def test_heat_is_noted(tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path) -> None:
     hot = 'case "$1" in thermalservice) [ -e /data/local/tmp/hot ] && echo "Thermal Status: 3" || echo "Thermal Status: 0";; esac'
     script(tablet.root.folder / "system/bin/dumpsys", hot)
     recipe(project, "runner", run=("./runner",))
@@ -446,7 +446,7 @@ def test_heat_is_noted(tried: Try, tablet: Emulated, project: Path, tmp_path: Pa
 @pytest.fixture(scope="module")
 def probe(built: Path, server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Device]:
     """A device with kz_probe in /data/local/tmp."""
-    with Emulated("SM8750", tmp_path_factory.mktemp("probe")) as made:
+    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("probe")) as made:
         client = server.device(made.serial)
         with client.files() as files:
             source = built / "dist/sample-0.1/linux-arm64/bin/kz_probe"
@@ -476,7 +476,7 @@ def test_the_probe_says_what_a_program_took(probe: adapter.Device) -> None:
 
 
 def test_qnn_is_checked_against_device_and_model(
-    tried: Try, project: Path, tmp_path: Path, linker: Linker, device: Emulated
+    tried: Try, project: Path, tmp_path: Path, linker: Linker, device: EmulatedDevice
 ) -> None:
     """A QNN model of the recipe's own runner: runtime of one version for the arch, the file's contract, and what misses."""
     from tests.formats.ptes import Qnn, decoder

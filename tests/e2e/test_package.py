@@ -243,7 +243,7 @@ def no_notice(folder: Path) -> None:
         (other_library, f"{LIBRARY} in it is not what provenance.json says"),
         (other_build, "went in and is not what libraries/provenance.json is about"),
         (no_notice, "libraries/THIRD-PARTY-NOTICES"),
-        (lambda folder: next(folder.glob("*.aar")).write_bytes(b"PK"), "is no whole zip"),
+        (lambda folder: next(folder.glob("*.aar")).write_bytes(b"PK"), "is not a complete zip"),
     ],
 )
 def test_an_aar_that_was_tampered_with(
@@ -342,7 +342,7 @@ def test_what_is_no_aar(built: Path, web: tuple[str, Path], jar: Path, kz: Kz, t
     (tmp_path / "classes.jar").write_bytes(broken)
     published(project, web, aar(tmp_path / "x.aar", tmp_path / "classes.jar"), "0.1.8", kz)
     done = kz("-C", project, "package", "--aar")
-    assert done.returncode == 7 and "classes.jar is no whole zip" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 7 and "classes.jar is not a complete zip" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_patch_to_java_is_not_in_upstreams_classes(built: Path, kz: Kz, tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_names_that_leave_the_folder(tmp_path: Path, name: str) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "empty": (lambda d: b"", "is no whole zip"),
-    "no zip": (lambda d: b"\x7fELF" + bytes(5000), "is no whole zip"),
+    "empty": (lambda d: b"", "is not a complete zip"),
+    "no zip": (lambda d: b"\x7fELF" + bytes(5000), "is not a complete zip"),
     "another file's name in the header": (lambda d: d.replace(b"assets/x.pte", b"assets/y.pte", 1), "is damaged"),
     "encrypted": (lambda d: field(d, b"assets/x.pte", 8, "<H", 1), "is encrypted"),
     "packed as no Android packs": (lambda d: zipped(SMALL, zipfile.ZIP_LZMA), "Android does not know"),
@@ -81,7 +81,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a directory elsewhere": (lambda d: end(d, 16, "<I", 5), "is not where it says"),
     "a directory of 4 GB": (lambda d: end(d, 12, "<I", 0xFFFFFFF0), "is not where it says"),
     "zip64": (lambda d: end(d, 10, "<H", 0xFFFF), "zip64"),
-    "something glued to its end": (lambda d: d + b"more", "glued"),
+    "something glued to its end": (lambda d: d + b"more", "is appended"),
     "something glued to its front": (lambda d: b"more" + d, "is not where it says"),
     "no manifest": (lambda d: zipped({"lib/arm64-v8a/libx.so": b""}), "neither an APK nor an app bundle"),
     "an AAR": (lambda d: zipped({**SMALL, "classes.jar": b""}), "neither an APK nor an app bundle"),

@@ -15,7 +15,7 @@ import pytest
 
 from kz_build.device import adb as adapter
 from kz_build.device.push import items, push
-from kz_build.emulator.device import Emulated
+from kz_build.emulator.device import EmulatedDevice
 from tests.conftest import Kz
 
 pytestmark = [pytest.mark.deep, pytest.mark.xdist_group("device load")]
@@ -32,8 +32,8 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def there(place: Path) -> Iterator[tuple[Emulated, adapter.Device, adapter.Server]]:
-    with adapter.private(place / "home") as server, Emulated("SM8750", place / "device") as device:
+def there(place: Path) -> Iterator[tuple[EmulatedDevice, adapter.Device, adapter.Server]]:
+    with adapter.private(place / "home") as server, EmulatedDevice("SM8750", place / "device") as device:
         yield device, server.device(device.serial), server
 
 
@@ -53,7 +53,7 @@ def big_set(place: Path) -> Path:
 
 
 def test_a_first_push_is_as_fast_as_adbs_and_a_second_moves_nothing(
-    there: tuple[Emulated, adapter.Device, adapter.Server], big_set: Path, place: Path, kz: Kz
+    there: tuple[EmulatedDevice, adapter.Device, adapter.Server], big_set: Path, place: Path, kz: Kz
 ) -> None:
     device, client, server = there
     argv = [adapter._adb(), "-P", str(server.port), "-s", device.serial, "push", str(big_set), "/data/local/tmp/plain"]

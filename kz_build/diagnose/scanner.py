@@ -1,17 +1,17 @@
-"""Looks for signatures in a log, block by block, in memory that does not grow with it."""
+"""A scanner that looks for signatures in a log, block by block, in memory that does not grow with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from kz_build.diagnose.signature import Found, Signature
+from kz_build.diagnose.signature import Finding, Signature
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
 
 WINDOW = 2048
-"""Bytes of a line that are looked at, to each side of a text found."""
+"""Bytes of a line that are searched, to each side of a matching text."""
 
 SHOWN = 300
 """Characters of a line that are kept."""
@@ -35,7 +35,7 @@ class Scanner:
         self._here: set[tuple[str, int]] = set()
 
     def feed(self, block: bytes) -> None:
-        """Look through one block."""
+        """Search one block."""
         self._here.clear()
         if b"\x1b" in block:
             block = _COLOUR.sub(b"", block)
@@ -46,23 +46,23 @@ class Scanner:
         self.lines += block.count(b"\n")
 
     def _line(self, block: bytes, text: bytes, at: int) -> int:
-        """Judge the line around a text; gives where to look on."""
+        """Check the line around a text; return where to continue."""
         start = block.rfind(b"\n", max(0, at - WINDOW), at) + 1 or max(0, at - WINDOW)
         end = block.find(b"\n", at, at + WINDOW)
         end = min(len(block), at + WINDOW) if end < 0 else end
-        # A progress bar rewrites its line: what counts is what it wrote last before the text.
+        # A progress bar rewrites its line: only its last text before the match counts.
         line = block[start:end].rstrip(b"\r")
         line = line[line.rfind(b"\r", 0, at - start) + 1 :].split(b"\r", 1)[0]
         shown = line.decode("utf-8", "replace")
         number = -1
         for one, pattern in self._wanted.get(text, ()):
-            hit = pattern.search(shown) if pattern else None
-            if pattern and not hit:
+            match = pattern.search(shown) if pattern else None
+            if pattern and not match:
                 continue
             if number < 0:
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
-                self._note(one, number, shown, {k: v or "" for k, v in hit.groupdict().items()} if hit else {})
+                self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {})
         return max(end, at + len(text))
 
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
@@ -75,14 +75,14 @@ class Scanner:
             self._wanted = {text: wanted for text, wanted in kept.items() if wanted}
 
     def add(self, later: Scanner) -> None:
-        """Take over what another scanner found in the part of the log after this one's."""
+        """Add the findings of another scanner in the part of the log after this one's."""
         for id, (number, text, groups) in later._first.items():
             self._first.setdefault(id, (number + self.lines, text, groups))
             self._times[id] = min(LIMIT, self._times.get(id, 0) + later._times[id])
         self.lines += later.lines
 
-    def found(self) -> tuple[Found, ...]:
-        """Everything recognised: causes in the order of the log, each before what follows from it."""
+    def found(self) -> tuple[Finding, ...]:
+        """Return all findings: causes in the order of the log, each before what follows from it."""
         by_id = {one.id: one for one in self._all}
         order = sorted(self._first, key=lambda id: (self._first[id][0], id))
         why: dict[str, str] = {}
@@ -93,11 +93,11 @@ class Scanner:
         placed: list[tuple[str, str]] = []
         for id in (id for id in order if id not in why):
             placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]
-        # Signatures that explain each other have no root: show them as they come.
+        # Signatures that explain each other have no root: show them in their order.
         placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
         return tuple(self._finding(by_id[id], follows) for id, follows in placed)
 
-    def _finding(self, one: Signature, follows: str) -> Found:
+    def _finding(self, one: Signature, follows: str) -> Finding:
         number, text, groups = self._first[one.id]
         times = self._times[one.id]
 
@@ -105,7 +105,7 @@ class Scanner:
             return re.sub(r"\{(\w+)\}", lambda m: groups.get(m[1], m[0]), template).strip()
 
         addresses = tuple(dict.fromkeys(seen.at for seen in one.seen))
-        return Found(
+        return Finding(
             one.id,
             say(one.title),
             number,
@@ -120,7 +120,7 @@ class Scanner:
 
 
 def _root(id: str, why: dict[str, str]) -> str:
-    """What a finding follows from in the end; '' where that is itself or a circle."""
+    """Return what a finding follows from in the end; '' for itself or a circle."""
     seen = {id}
     at = id
     while at in why:
