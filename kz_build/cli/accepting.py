@@ -17,7 +17,7 @@ def accept(arguments: argparse.Namespace) -> int:
     from kz_build.sources import text_licence as view
 
     project = project_of(arguments)
-    rows, place = stage.every(project)
+    rows, place = stage.pinned_licences(project)
     if not arguments.source:
         show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))
         return 0
@@ -31,7 +31,7 @@ def accept(arguments: argparse.Namespace) -> int:
         if not arguments.yes:
             _ask(view.body(stage.text(found)), found.source, found.place)
         found = stage.accept(found, "--yes" if arguments.yes else "asked")
-    show(arguments, found, view.said(found, place))
+    show(arguments, found, view.accepted_text(found, place))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Reading a project's files: pins and lock. All problems at once, each with file and line."""
+"""A reader of a project's files: pins and lock. It reports all problems at once, each with file and line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Place = tuple[Any, ...]
 
 
 def load_project(root: Path, *, local: bool = True) -> Project:
-    """Read a project, with pins.local.yaml unless `local` is false; what a killed command left unfinished is finished first.
+    """Read a project, with pins.local.yaml unless `local` is false; an unfinished change of a killed command is finished first.
 
     Raises ConfigError with every problem of its pins.
     """
-    # As compilers and getcwd name it: a map of a folder's other name, with a link or `..` in it, keeps no path out of a library.
+    # The name that compilers and getcwd use: a prefix map of another name, with a link or `..`, keeps no path out of a library.
     root = root.resolve()
     if not (root / PINS).is_file():
         raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint="name one with -C FOLDER")
@@ -58,7 +58,7 @@ def executorch_of(path: Path) -> str:
 
 
 def _rules() -> bytes:
-    """What a validation depends on besides the file: the schema, its rules and this code, to the byte."""
+    """Return what a validation depends on besides the file: the schema, its rules and this code, to the byte."""
     package = Path(__file__).parents[1]
     code = ("pins/load.py", "pins/schema.py", "core/rules.py", "core/yaml_lines.py")
     return b"".join((package / name).read_bytes() for name in code)
@@ -81,8 +81,8 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
             raise ConfigError(f"{LOCAL} is wrong", (Problem(LOCAL, 1, "must be a mapping"),))
         overrides = [Override(path, value) for path, value in _leaves(over or {})]
         data = _override(data, over or {})
-    plain, found = validate(data)
-    problems += [_problem(place, text, bad, where, FIELDS) for place, text, bad in found]
+    plain, invalid = validate(data)
+    problems += [_problem(place, text, bad, where, FIELDS) for place, text, bad in invalid]
     if plain is not None:
         problems += _cross_check(plain, where)
     if problems:
@@ -95,16 +95,16 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
 
 
 def _local_only(data: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:
-    found = [Problem(*where[("submodules",)], f"`submodules` belongs into {LOCAL}")] if "submodules" in data else []
+    problems = [Problem(*where[("submodules",)], f"`submodules` belongs in {LOCAL}")] if "submodules" in data else []
     sources = data.get("sources")
     for name, source in sources.items() if isinstance(sources, dict) else ():
         if isinstance(source, dict) and "folder" in source:
-            found.append(Problem(*where[("sources", name, "folder")], f"a folder of one machine belongs into {LOCAL}"))
-    return found
+            problems.append(Problem(*where[("sources", name, "folder")], f"a folder of one machine belongs in {LOCAL}"))
+    return problems
 
 
 def _override(data: Any, over: Any) -> Any:
-    """Local values over the pins; a source that names another kind of place is replaced whole."""
+    """Merge local values over the pins; a source that names another kind of place is replaced as a whole."""
     merged = merge(data, over)
     for name, source in (over.get("sources") or {}).items():
         if isinstance(source, dict) and "folder" in source:
@@ -138,8 +138,8 @@ def _problem(
 
 
 def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:
-    """References between the parts, which a schema cannot hold."""
-    found: list[Problem] = []
+    """Check references between the parts, which a schema cannot."""
+    problems: list[Problem] = []
 
     def need(name: str, there: Any, what: str, place: Place) -> None:
         if name in there:
@@ -151,7 +151,7 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             known = known[:-1]
         near = difflib.get_close_matches(name, list(there), 1)
         file, line = where.get(known, (PINS, 0))
-        found.append(
+        problems.append(
             Problem(
                 file,
                 line,
@@ -200,4 +200,4 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
                 "source of this target",
                 (*place, "cmake", project, "source"),
             )
-    return found
+    return problems

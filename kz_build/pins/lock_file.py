@@ -18,17 +18,17 @@ class Lock(NamedTuple):
     lines: Mapping[str, Mapping[str, Any]]
 
     def entry(self, line: str, source: str) -> Mapping[str, Any] | None:
-        """What the pin of a source resolved to, None where it was never locked."""
-        found: Mapping[str, Any] | None = self.lines.get(line, {}).get(source)
-        return found
+        """Return what the pin of a source resolved to, None if it was never locked."""
+        entry: Mapping[str, Any] | None = self.lines.get(line, {}).get(source)
+        return entry
 
     def text(self) -> str:
-        """The file's text, ending in a newline."""
+        """Return the file's text, ending in a newline."""
         return as_text({"version": VERSION, "unknown": count_nulls(self.lines), "lines": self.lines})
 
 
 def as_text(data: Mapping[str, Any]) -> str:
-    """Plain data as sorted JSON, ending in a newline."""
+    """Return plain data as sorted JSON, ending in a newline."""
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
@@ -39,9 +39,9 @@ def parse_lock(data: bytes, name: str) -> Lock:
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal twice
-        found = dict(pairs)
-        twice = twice or len(found) != len(pairs)
-        return found
+        unique_pairs = dict(pairs)
+        twice = twice or len(unique_pairs) != len(pairs)
+        return unique_pairs
 
     try:
         text = data.decode()
@@ -62,7 +62,7 @@ def _problems(text: str, name: str, found: list[Fault]) -> list[Problem]:
     problems = []
     for place, line in key_lines(text):
         if place in lines:
-            problems.append(Problem(name, line, f"{shown_place(place)}: stands here a second time"))
+            problems.append(Problem(name, line, f"{shown_place(place)}: appears here a second time"))
         lines.setdefault(place, line)
     for place, wrong in found:
         known = next((place[:at] for at in range(len(place), 0, -1) if place[:at] in lines), ())
@@ -71,14 +71,14 @@ def _problems(text: str, name: str, found: list[Fault]) -> list[Problem]:
 
 
 def count_nulls(data: object) -> int:
-    """How many facts nobody has computed yet."""
+    """Count the facts that nobody has computed yet."""
     if isinstance(data, Mapping):
         return sum(count_nulls(value) for value in data.values())
     return 1 if data is None else 0
 
 
 def differences(old: object, new: object, path: str = "") -> list[str]:
-    """What changes from one plain value to another, one line a leaf: `path: old -> new`."""
+    """Return what changes from one plain value to another, one line per leaf: `path: old -> new`."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         lines = []
         for key in sorted({*old, *new}):

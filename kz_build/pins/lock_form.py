@@ -1,7 +1,7 @@
-"""The form of pins.lock: what each key may hold.
+"""The form of pins.lock: the allowed values of each key.
 
-A lock comes with a pull request like any other file, and what it says reaches git, the disk and the network. So nothing
-of it is used before all of it has been checked.
+A lock arrives in a pull request like any other file, and its values reach git, the disk and the network. So nothing
+of it is used before all of it is checked.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kz_build.pins.pins import NAME
 
 Place = tuple[str, ...]
 Fault = tuple[Place, str]
-Check = Callable[[Any], str]
-"""Returns what is wrong with a value, '' where nothing is."""
+Rule = Callable[[Any], str]
+"""Returns what is wrong with a value, '' for nothing."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[][{},\n]')
 _SHOWN = 80
 
@@ -35,11 +35,11 @@ class _Kinds(NamedTuple):
     forms: Mapping[str, Mapping[str, Any]]
 
 
-def _text(rule: Callable[[str], str]) -> Check:
+def _text(rule: Callable[[str], str]) -> Rule:
     return lambda value: rule(value) if isinstance(value, str) else "must be text"
 
 
-def _or_null(check: Check) -> Check:
+def _or_null(check: Rule) -> Rule:
     return lambda value: "" if value is None else check(value)
 
 
@@ -92,7 +92,7 @@ _LINES = _Each(
 
 
 def faults(lines: object) -> Iterator[Fault]:
-    """All that is wrong with `lines` of a lock, each with its place."""
+    """Yield all that is wrong with `lines` of a lock, each with its place."""
     yield from _faults(("lines",), lines, _LINES)
 
 
@@ -130,7 +130,7 @@ def _entry(place: Place, entry: Mapping[str, Any], forms: Mapping[str, Mapping[s
 
 
 def _shown(value: Any) -> str:
-    """A value on one line of a terminal, whatever is in it."""
+    """Return a value on one line of a terminal, whatever it contains."""
     if isinstance(value, dict | list):
         return "a mapping" if isinstance(value, dict) else "a list"
     text = ascii(value) if isinstance(value, str) else json.dumps(value)
@@ -138,13 +138,13 @@ def _shown(value: Any) -> str:
 
 
 def shown_place(place: Place) -> str:
-    """A place as a dotted path, whatever its keys hold."""
+    """Return a place as a dotted path, whatever its keys contain."""
     return ".".join(key if key.isprintable() else ascii(key) for key in place)
 
 
 def key_lines(text: str) -> list[tuple[Place, int]]:
-    """Every key of JSON text as its place, with its line from 1. A key that stands twice comes twice."""
-    found = []
+    """Return every key of JSON text as its place, with its line from 1. A repeated key is listed each time."""
+    places = []
     stack: list[str] = []
     keys: list[str | None] = []  # of each open bracket, the key that is being read
     line = 1
@@ -161,5 +161,5 @@ def key_lines(text: str) -> list[tuple[Place, int]]:
             keys[-1] = None
         elif stack and stack[-1] == "{" and keys[-1] is None:
             keys[-1] = json.loads(token)
-            found.append((tuple(key for key in keys if key is not None), line))
-    return found
+            places.append((tuple(key for key in keys if key is not None), line))
+    return places

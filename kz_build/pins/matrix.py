@@ -1,4 +1,4 @@
-"""matrix: lines x targets that can be built, for the CI system's own matrix."""
+"""matrix: the lines x targets that can be built, for the CI system's own matrix."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Cell(NamedTuple):
 
 
 def matrix(project: Project, only: str | None = None) -> tuple[Cell, ...]:
-    """Every line, or just one, with each target that it has all sources of, in the order of pins.yaml."""
+    """Return every line, or just one, with each target whose sources it has, in the order of pins.yaml."""
     if only:
         project.pins.line(only)
-    found = []
+    cells = []
     for line in (only,) if only else project.pins.lines:
         for name in project.pins.targets:
             target = project.pins.target(name, line)
             if set(target["sources"]) <= set(project.pins.line(line)):
-                found.append(Cell(line, name, target["platform"], target["abi"]))
-    return tuple(found)
+                cells.append(Cell(line, name, target["platform"], target["abi"]))
+    return tuple(cells)

@@ -1,4 +1,4 @@
-"""Pins as the stages see them: what a person chose, for one line and one target."""
+"""The pins: what a person chose, for one line and one target."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kz_build.core.errors import ConfigError
 
 KINDS = ("folder", "git", "wheel", "archive", "image")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-"""What a line, a source or a target may be called: it becomes a folder."""
+"""A valid name of a line, a source or a target: it becomes a folder."""
 NATIVE = "kz"
 """The source of kz's own programs, which a cmake project of a target may name."""
 RUN_PLACEHOLDERS = ("model", "tokenizer", "prompt", "tokens", "decoder", "eval_mode", "shared_buffer")
-"""What may stand in braces in the argv of a target's runner."""
+"""Names allowed in braces in the argv of a target's runner."""
 
 
 class Source(NamedTuple):
@@ -27,7 +27,7 @@ class Source(NamedTuple):
     options: Mapping[str, Any]
 
     def list(self, key: str) -> tuple[str, ...]:
-        """A list option as a tuple."""
+        """Return a list option as a tuple."""
         return tuple(self.options.get(key) or ())
 
 
@@ -47,49 +47,49 @@ class Pins(NamedTuple):
 
     @property
     def default(self) -> str:
-        """Name of the default line."""
+        """The name of the default line."""
         return str(self.data["default"])
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Names of all release lines, in the order of the file."""
+        """The names of all release lines, in the order of the file."""
         return tuple(self.data["lines"])
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of all targets, in the order of the file; the first is the default."""
+        """The names of all targets, in the order of the file; the first is the default."""
         return tuple(self.data["targets"])
 
     def line(self, name: str) -> dict[str, str]:
-        """Source -> version of a line. Raises ConfigError for an unknown one."""
+        """Return source -> version of a line. Raises ConfigError for an unknown one."""
         return dict(pick(self.data["lines"], name, "line"))
 
     def source(self, name: str) -> Source:
-        """A source by name."""
+        """Return a source by name."""
         options = pick(self.data["sources"], name, "source")
         kind = next(k for k in KINDS if k in options)
         return Source(name, kind, options[kind], options)
 
     def target(self, name: str, line: str) -> dict[str, Any]:
-        """A target's plain form with what differs on that line merged in."""
+        """Return a target's plain form, with its differences on that line merged in."""
         target = dict(pick(self.data["targets"], name, "target"))
         merged: dict[str, Any] = merge(target, target.get("when", {}).get(line, {}))
         return merged
 
     def submodule_overrides(self, source: str) -> Mapping[str, Mapping[str, str]]:
-        """Path -> {folder | git, commit} from pins.local.yaml."""
-        found: Mapping[str, Mapping[str, str]] = self.data.get("submodules", {}).get(source, {})
-        return found
+        """Return path -> {folder | git, commit} from pins.local.yaml."""
+        overrides: Mapping[str, Mapping[str, str]] = self.data.get("submodules", {}).get(source, {})
+        return overrides
 
     def overridden(self, line: str, source: str) -> bool:
-        """Whether pins.local.yaml changed where this source comes from or which version it is (its submodules aside)."""
+        """Return whether pins.local.yaml changed a source's location or version (its submodules aside)."""
         return any(
             o.where.startswith(f"sources.{source}.") or o.where == f"lines.{line}.{source}" for o in self.overrides
         )
 
 
 def pick(table: Mapping[str, Any], name: str, what: str) -> Any:
-    """table[name], or a ConfigError that says what there is."""
+    """Return table[name], or raise a ConfigError that lists the names."""
     if name not in table:
         import difflib
 
@@ -100,12 +100,12 @@ def pick(table: Mapping[str, Any], name: str, what: str) -> Any:
 
 
 def merge(base: Any, over: Any) -> Any:
-    """`over` laid on `base`: mappings key by key, everything else replaced."""
+    """Merge `over` into `base`: mappings key by key, everything else replaced."""
     if isinstance(base, Mapping) and isinstance(over, Mapping):
         return {**base, **{key: merge(base.get(key), value) for key, value in over.items()}}
     return over
 
 
 def digest_of(data: Any) -> str:
-    """sha256 of a plain value in canonical JSON."""
+    """Return the sha256 of a plain value in canonical JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -23,11 +23,11 @@ class Project(NamedTuple):
 
     @property
     def canonical(self) -> bool:
-        """False when pins.local.yaml changes anything: the result is then this machine's own."""
+        """False if pins.local.yaml changes anything: the result is then this machine's own."""
         return not self.pins.overrides
 
     def out(self, stage: str, *parts: str) -> Path:
-        """Folder of a stage's results: out/<stage>/<line>/…"""
+        """Return the folder of a stage's results: out/<stage>/<line>/…"""
         return self.root.joinpath("out", stage, *parts)
 
     def record(self, stage: str, *parts: str) -> Path:
@@ -39,21 +39,21 @@ class Project(NamedTuple):
         return self.root.joinpath("dist", line, *parts)
 
     def git_url(self, source: Source) -> str:
-        """A git source's address; one without scheme is a path below the project (a bundle, say)."""
+        """Return a git source's address; one without scheme is a path below the project (such as a bundle)."""
         return self.address(source.location)
 
     def address(self, url: str) -> str:
-        """A git address as git takes it from any folder."""
+        """Return a git address that works from any folder."""
         local = "://" not in url and not (":" in url and not url.startswith((".", "/")))
         return str((self.root / url).resolve()) if local else url
 
     def stack_folder(self, line: str, source: str) -> str:
-        """Where the stack of a source lies in the project."""
+        """Return the path of a source's stack in the project."""
         named = str(self.pins.source(source).options.get("patches") or "")
         return named.replace("{line}", line) if named else f"patches/{line}/{source}"
 
     def locked(self, line: str, source: str) -> dict[str, object]:
-        """The lock's entry of a source. ConfigError when the line does not have that source at all, LockError when the
+        """Return the lock's entry of a source. Raises ConfigError if the line does not have that source, LockError if the
         pin was never locked or has changed since."""
         version = self.pins.line(line).get(source)
         if version is None:

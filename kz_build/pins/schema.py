@@ -1,6 +1,6 @@
-"""What people may write in pins.yaml and pins.local.yaml. The JSON schema for editors is generated from these classes.
+"""The schema of pins.yaml and pins.local.yaml. The JSON schema for editors is generated from these classes.
 
-Imported only when a file has changed since it was last validated (pydantic costs 100 ms).
+Imported only if a file has changed since it was last validated (pydantic costs 100 ms).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
 
 
-def _held_to(rule: Callable[[str], str]) -> AfterValidator:
+def _checked_by(rule: Callable[[str], str]) -> AfterValidator:
     def check(text: str) -> str:
         if text and (wrong := rule(text)):
             raise ValueError(wrong)
@@ -27,9 +27,9 @@ def _held_to(rule: Callable[[str], str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-Version = Annotated[str, StringConstraints(min_length=1), _held_to(bad_version)]
-Address = Annotated[str, _held_to(bad_address)]
-Url = Annotated[str, _held_to(bad_url)]
+Version = Annotated[str, StringConstraints(min_length=1), _checked_by(bad_version)]
+Address = Annotated[str, _checked_by(bad_address)]
+Url = Annotated[str, _checked_by(bad_url)]
 HostPath = Annotated[str, Field(description="a path; {source} stands for the folder of that source")]
 
 
@@ -38,26 +38,26 @@ class Strict(BaseModel):
 
 
 class Installed(Strict):
-    """Where to look for a copy that the user already has, and the file in it that says which version it is."""
+    """Where to look for a copy that the user already has, and its file that states the version."""
 
-    env: list[Text] = Field(description="environment variables that may name its folder, first hit wins")
-    identity: Text = Field(description="file in it that names the version: source.properties or sdk.yaml")
+    env: list[Text] = Field(description="environment variables that may name its folder; the first that is set wins")
+    identity: Text = Field(description="its file that states the version: source.properties or sdk.yaml")
 
 
 class Published(Strict):
-    """What upstream prints about one version: checked at the first download already."""
+    """What upstream publishes about one version, checked from the first download on."""
 
     sha1: Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")] = ""
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = ""
-    revision: str = Field(default="", description="version as the identity file spells it, where that differs")
+    revision: str = Field(default="", description="version as the identity file spells it, if that differs")
 
 
 class GitSource(Strict):
-    git: Annotated[Text, _held_to(bad_address)] = Field(
-        description="URL, or a path relative to the project (a bundle, say)"
+    git: Annotated[Text, _checked_by(bad_address)] = Field(
+        description="URL, or a path relative to the project (such as a bundle)"
     )
     submodules: list[Text] = Field(
-        default=[], description="paths of the submodules that a build needs; nested ones follow"
+        default=[], description="paths of the submodules that a build requires; nested ones follow"
     )
     exclude: list[Text] = Field(default=[], description="never downloaded: `*.gif` (any folder) or `folder/`")
     patches: str = Field(
@@ -69,7 +69,7 @@ class WheelSource(Strict):
     wheel: Text = Field(description="name of the project on the package index")
     index: Url = Field(default="", description="index to use instead of PIP_INDEX_URL or PyPI")
     tag: str = Field(default="*-none-any", description="pattern on python-abi-platform that one file must match")
-    only: list[Text] = Field(default=[], description="folders or files of it to unpack; all where empty")
+    only: list[Text] = Field(default=[], description="folders or files of it to unpack; all if empty")
     patches: str = Field(
         default="", description="folder of a quilt stack in the project, with {line} if it has one each"
     )
@@ -82,9 +82,9 @@ class WheelSource(Strict):
 
 
 class ArchiveSource(Strict):
-    archive: Annotated[Text, _held_to(bad_url)] = Field(description="URL of a zip or tar with {version}")
+    archive: Annotated[Text, _checked_by(bad_url)] = Field(description="URL of a zip or tar with {version}")
     root: str = Field(default="", description="top folder inside it, with {version}")
-    only: list[Text] = Field(default=[], description="folders or files below root to unpack; all where empty")
+    only: list[Text] = Field(default=[], description="folders or files below root to unpack; all if empty")
     installed: Installed | None = None
     published: dict[str, Published] = {}
 
@@ -124,22 +124,22 @@ class CMakeProject(Strict):
     )
     preset: str = ""
     defines: dict[str, str] = Field(default={}, description='cmake -D; write "ON", not ON')
-    build: list[Text] = Field(default=[], description="cmake targets; all where empty")
+    build: list[Text] = Field(default=[], description="cmake targets; all if empty")
     install: bool = False
     lay: dict[str, HostPath] = Field(default={}, description="files put into the build folder before configuring")
 
 
 class Output(Strict):
-    """A file the build must make."""
+    """A file that the build must make."""
 
     path: HostPath
-    install_as: str = Field(default="", description="its name in the app, where that differs")
-    symbols: bool = Field(default=True, description="split debug symbols off; false where upstream links stripped")
+    install_as: str = Field(default="", description="its name in the app, if that differs")
+    symbols: bool = Field(default=True, description="split debug symbols off; false if upstream links stripped")
     profile: Literal["ours", "vendor", "hexagon", "program"] = "ours"
 
 
 class Prebuilt(Strict):
-    """A file that goes along with the outputs as it is."""
+    """A file that is shipped with the outputs unchanged."""
 
     path: HostPath
     profile: Literal["vendor", "hexagon"] = "vendor"
@@ -147,12 +147,12 @@ class Prebuilt(Strict):
 
 
 class Java(Strict):
-    """Where the Java side of the library stands."""
+    """The Java side of the library."""
 
     source: Text
     paths: list[Text] = Field(description="folders of .java and .kt files, relative to the source")
     classes: list[Text] = Field(
-        default=[], description="classes that the library must register; all with natives where empty"
+        default=[], description="classes that the library must register; all with native methods if empty"
     )
 
 
@@ -184,17 +184,17 @@ class Container(Strict):
         description="folder of its Dockerfile, relative to the project; the folder above is the context"
     )
     base: str = Field(default="", description="source of the line that is its base; BASE_IMAGE names another")
-    ccache: bool = Field(default=False, description="whether the compilers go through ccache, which its image then has")
+    ccache: bool = Field(default=False, description="whether the compilers use ccache, which the image then must have")
 
 
 class Package(Strict):
-    """How a target becomes an AAR: upstream's of that version, with the target's libraries in the place of its own."""
+    """How a target becomes an AAR: upstream's of that version, with the target's libraries in place of its own."""
 
     aar: Name = Field(description="archive source: upstream's published AAR")
     dependencies: dict[str, list[Text]] = Field(
         default={},
-        description="Gradle coordinates that an app needs beside an AAR file, {source} for a pin's version: libraries of the"
-        " target that they bring and that therefore stay out of the AAR",
+        description="Gradle coordinates that an app requires beside an AAR file, {source} for a pin's version: libraries of the"
+        " target that they provide and that therefore stay out of the AAR",
     )
     app: str = Field(
         default="",
@@ -209,23 +209,23 @@ class Target(Strict):
     sources: list[Name] = Field(description="sources of the line that this target uses")
     omit: list[Text] = Field(default=[], description="submodules it does without: `executorch/backends/vulkan/`")
     tools: dict[Literal["cmake", "ninja", "objcopy"], list[HostPath]] = Field(description="argv of each build tool")
-    needs: dict[str, Text] = Field(default={}, description="programs of the machine: what brings each")
+    needs: dict[str, Text] = Field(default={}, description="programs of the machine: how to get each")
     python: list[HostPath] = Field(default=[], description="folders on the PYTHONPATH of the build")
     environment: dict[str, str] = {}
     cmake: dict[Name, CMakeProject]
     outputs: dict[str, Output]
     prebuilt: dict[str, Prebuilt] = {}
-    spaces: bool = Field(default=True, description="false where upstream's build breaks at a space in its path")
-    soc: str = Field(default="", description="SoC whose runtime goes along; --soc overrides")
+    spaces: bool = Field(default=True, description="false if upstream's build breaks at a space in its path")
+    soc: str = Field(default="", description="SoC whose runtime is included; --soc overrides")
     container: Container | None = None
     audit: Audit = Audit()
     package: Package | None = None
     device: DeviceUse | None = None
-    when: dict[Name, dict[str, Any]] = Field(default={}, description="what differs on a line, merged over the target")
+    when: dict[Name, dict[str, Any]] = Field(default={}, description="differences on a line, merged over the target")
 
 
 class DeviceUse(Strict):
-    """What of a target is tried on a device: `kz device check`, `kz device run`."""
+    """How a target is tested on a device: `kz device check`, `kz device run`."""
 
     loads: list[Text] = Field(min_length=1, description="libraries that must open there, in this order")
     run: list[Text] = Field(
@@ -233,10 +233,10 @@ class DeviceUse(Strict):
         description="argv of its runner in the device's folder; {model} {tokenizer} {prompt} {tokens} {decoder} {eval_mode}"
         " {shared_buffer}",
     )
-    template: Literal["kz", "runner"] = Field(default="kz", description="who lays the prompt into the chat template")
-    text: str = Field(default="", description="file that the runner writes its text to; its output where empty")
-    prompt: Text = Field(default="What is the capital of France?", description="what it is asked where nobody says")
-    model: str = Field(default="", description="file of the project that runs where nobody names another")
+    template: Literal["kz", "runner"] = Field(default="kz", description="who puts the prompt into the chat template")
+    text: str = Field(default="", description="file that the runner writes its text to; its output if empty")
+    prompt: Text = Field(default="What is the capital of France?", description="the default prompt")
+    model: str = Field(default="", description="file of the project that runs by default")
 
 
 class SubmoduleOverride(Strict):
@@ -244,7 +244,7 @@ class SubmoduleOverride(Strict):
 
     folder: str = ""
     git: Address = ""
-    commit: Annotated[str, _held_to(bad_id)] = ""
+    commit: Annotated[str, _checked_by(bad_id)] = ""
 
 
 class Pins(Strict):
@@ -284,7 +284,7 @@ FIELDS: dict[str, list[str]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON schema of pins.yaml, for editors."""
+    """Return the JSON schema of pins.yaml, for editors."""
     schema = Pins.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "pins.yaml of kz_build"
@@ -292,7 +292,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str | int, ...], str, str]]]:
-    """Check parsed YAML. Gives the complete plain form, or all problems as (path, text, bad key or '')."""
+    """Check parsed YAML. Return the complete plain form, or all problems as (path, text, bad key or '')."""
     from pydantic import ValidationError
 
     try:

@@ -16,7 +16,7 @@ ARCH = {soc: arch for arch, names in _BY_ARCH.items() for soc in names.split()}
 
 
 def arch_of(soc: str) -> str:
-    """HTP architecture of a SoC, as in `v79`. Raises ConfigError for an unknown one."""
+    """Return the HTP architecture of a SoC, as in `v79`. Raises ConfigError for an unknown one."""
     if soc.upper() not in ARCH:
         raise ConfigError(f"unknown SoC {soc!r}", hint=f"known: {' '.join(sorted(ARCH))}")
     return ARCH[soc.upper()]

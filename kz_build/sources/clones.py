@@ -25,14 +25,14 @@ from kz_build.sources.fetched import TreeAt
 
 
 def clone(root: Path, path: str, url: str, watch: Watch | None = None) -> git.Repository:
-    """The store's partial clone of an address, named after the last part of `path`; it may not be made yet."""
+    """Return the store's partial clone of an address, named after the last part of `path`; it may not exist yet."""
     return git.Repository(git.repository_path(root, Path(path).name, url), watch, url)
 
 
 def fetch_commit(
     root: Path, name: str, url: str, commit: str, version: str, *, history: bool, watch: Watch | None = None
 ) -> git.Repository:
-    """The store's partial clone of an address, with this commit and its trees in it."""
+    """Return the store's partial clone of an address, with this commit and its trees in it."""
     repo = clone(root, name, url, watch)
     if not repo.has(commit):
         with locks.locked(root, repo.path.name, repo.watch):
@@ -43,7 +43,7 @@ def fetch_commit(
 
 
 def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], only: frozenset[str] | None) -> None:
-    """Bring the blobs that a verb needs, all in one request: every file but the excluded, or just `only`."""
+    """Fetch the blobs that a verb requires in one request: every file but the excluded ones, or just `only`."""
     marker = repo.path / "kz-whole" / f"{commit}-{digest_of(list(exclude))[:8]}"
     if only is None and marker.exists():
         return
@@ -56,12 +56,12 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
 
 
 def import_folder(root: Path, path: str, folder: Path, watch: Watch | None = None) -> TreeAt:
-    """A folder's content as a commit in the store."""
+    """Import a folder's content as a commit in the store."""
     return import_files(root, path, store.folder_files(folder), "a folder", watch)
 
 
 def import_files(root: Path, path: str, files: dict[str, Blob], message: str, watch: Watch | None = None) -> TreeAt:
-    """Files as a commit in the store; the same files give the same commit anywhere."""
+    """Import files as a commit in the store; the same files give the same commit anywhere."""
     repo = git.Repository(git.contents_path(root), watch)
     with locks.locked(root, repo.path.name, repo.watch):
         repo.create()
@@ -73,8 +73,8 @@ def import_files(root: Path, path: str, files: dict[str, Blob], message: str, wa
 def submodules_of(
     root: Path, repo: git.Repository, commit: str, source: Source, overrides: Collection[str] = ()
 ) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of the submodules that a source names, and all those nested in them."""
-    found: list[tuple[str, str, str]] = []
+    """Return (path, url, commit) of the submodules that a source names, and all those nested in them."""
+    submodules: list[tuple[str, str, str]] = []
 
     def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str] | None) -> None:
         for path, url, link in links(root, repo, commit):
@@ -85,16 +85,16 @@ def submodules_of(
                 or excluded(full, source.list("exclude"))
             ):
                 continue
-            found.append((full, url, link))
+            submodules.append((full, url, link))
             inner = fetch_commit(root, path, url, link, link, history=False, watch=repo.watch)
             visit(inner, link, full + "/", None)
 
     visit(repo, commit, "", source.list("submodules"))
-    return found
+    return submodules
 
 
 def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = ()) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of a commit's own submodules, or of those among `only`, by .gitmodules and gitlinks."""
+    """Return (path, url, commit) of a commit's own submodules, or of those among `only`, by .gitmodules and gitlinks."""
     gitlinks = {e.path: e.id for e in repo.entries(commit, only=only) if e.submodule}
     if not gitlinks:
         return []
@@ -109,20 +109,20 @@ def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = (
     for path in sorted(gitlinks):
         for what, wrong in ((path, bad_folder(path)), (urls[path], bad_address(urls[path]))):
             if wrong:
-                said = f"{repo.path.name} {commit}: .gitmodules has {what!r}, which kz refuses: it {wrong}"
-                raise ConfigError(said, hint="pin another version of this source")
+                problem = f"{repo.path.name} {commit}: .gitmodules has {what!r}, which kz refuses: it {wrong}"
+                raise ConfigError(problem, hint="pin another version of this source")
     return [(path, urls[path], link) for path, link in sorted(gitlinks.items())]
 
 
 def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
-    """Path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
+    """Return path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
     argv = repo.argv("config", "--file=-", "-z", "--get-regexp", r"^submodule\..*\.(path|url)$")
-    found: dict[str, dict[str, str]] = {}
+    sections: dict[str, dict[str, str]] = {}
     for row in run(argv, env=git.local_environment(), stdin=gitmodules).stdout.split(b"\0"):
         key, _, value = os.fsdecode(row).partition("\n")
         name, _, field = key.rpartition(".")
-        found.setdefault(name, {})[field] = value
-    return {own["path"]: _absolute(repo, own["url"]) for own in found.values() if own.keys() >= {"path", "url"}}
+        sections.setdefault(name, {})[field] = value
+    return {own["path"]: _absolute(repo, own["url"]) for own in sections.values() if own.keys() >= {"path", "url"}}
 
 
 def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:
@@ -131,7 +131,7 @@ def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:
 
 
 def _absolute(repo: git.Repository, url: str) -> str:
-    """A submodule's address; `../other.git` is beside its superproject (gitmodules(5))."""
+    """Return a submodule's address; `../other.git` is beside its superproject (gitmodules(5))."""
     if not url.startswith(("./", "../")):
         return url
     own = urlsplit(repo.git("config", "remote.origin.url").decode().strip())

@@ -17,10 +17,10 @@ from kz_build.git import remote
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources import clones, installed_sdk, integrity, store
-from kz_build.sources.accept import not_accepted, proved
+from kz_build.sources.accept import not_accepted, require_accepted
 from kz_build.sources.fetched import Fetched, TreeAt
 from kz_build.sources.preflight import missing_sources
-from kz_build.sources.prove import part_of
+from kz_build.sources.prove import archive_part
 from kz_build.sources.request import (
     Request,
     archive_url,
@@ -32,13 +32,13 @@ from kz_build.sources.request import (
 
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
-    """Bring every named source of a line. Raises MissingError, LockError or CommandError; what came before stays."""
+    """Fetch every named source of a line. Raises MissingError, LockError or CommandError; earlier sources stay fetched."""
     check_installed(project, request)
     missing = (*not_accepted(project, request), *missing_sources(project, request))
     if missing:
         raise MissingError(missing)
     check_known(project, request)
-    return tuple(_bring(project, request, project.pins.source(name)) for name in request.names)
+    return tuple(_fetch_source(project, request, project.pins.source(name)) for name in request.names)
 
 
 def check_installed(project: Project, request: Request) -> None:
@@ -50,7 +50,7 @@ def check_installed(project: Project, request: Request) -> None:
 
 
 def check_known(project: Project, request: Request) -> None:
-    """Raise LockError with every fact that a fetch needs and nobody has computed yet, before anything is downloaded."""
+    """Raise LockError with every fact that a fetch requires and the lock lacks, before anything is downloaded."""
     lacks: list[str] = []
     trust: list[str] = []
     for name in request.names:
@@ -69,7 +69,9 @@ def check_known(project: Project, request: Request) -> None:
     if lacks:
         command = " ".join(["kz lock --write", *(f"--trust {name}" for name in trust)])
         raise LockError(
-            "\n  ".join(["pins.lock does not know, because nobody who locked could reach it:", *lacks]),
+            "\n  ".join(
+                ["pins.lock does not know these, because they could not be reached when it was written:", *lacks]
+            ),
             hint=f"{command}; or name copies in pins.local.yaml",
         )
 
@@ -79,19 +81,19 @@ def _is_installed(source: Source) -> bool:
     return bool(options and installed_sdk.installed_folder(options["env"]))
 
 
-def _bring(project: Project, request: Request, source: Source) -> Fetched:
+def _fetch_source(project: Project, request: Request, source: Source) -> Fetched:
     version = project.pins.line(request.line).get(source.name)
     if version is None:
         raise ConfigError(
             f"line {request.line} has no version of {source.name}", hint="add it under `lines` in pins.yaml"
         )
     if source.kind == "git":
-        return _bring_git(project, request, source, version)
+        return _fetch_git(project, request, source, version)
     if source.kind == "folder":
         folder = Path(source.location).expanduser()
         if not folder.is_dir():
             raise ConfigError(
-                f"the folder of {source.name}, {folder}, is not there", hint="mend `sources` in pins.local.yaml"
+                f"the folder of {source.name}, {folder}, is not there", hint="fix `sources` in pins.local.yaml"
             )
         tree = clones.import_folder(project.store, "", folder, request.watch)
         return Fetched(
@@ -99,37 +101,37 @@ def _bring(project: Project, request: Request, source: Source) -> Fetched:
         )
     if (options := source.options.get("installed")) and (found := installed_sdk.installed_folder(options["env"])):
         return _installed(request, source, version, *found)
-    return _bring_file(project, request, source, version)
+    return _fetch_file(project, request, source, version)
 
 
 def _installed(request: Request, source: Source, version: str, variable: str, folder: Path) -> Fetched:
     options = source.options["installed"]
     published = source.options["published"].get(version) or {}
     wanted = published.get("revision") or version
-    found = installed_sdk.revision(folder, options["identity"])
-    if found == wanted:
-        return Fetched(source.name, "archive", version, f"installed {found}", folder=folder)
-    said = f"says it is {found}" if found else f"has no {options['identity']} that says which version it is"
+    installed = installed_sdk.revision(folder, options["identity"])
+    if installed == wanted:
+        return Fetched(source.name, "archive", version, f"installed {installed}", folder=folder)
+    problem = f"says it is {installed}" if installed else f"has no {options['identity']} that says which version it is"
     if source.name not in request.allow_unpinned:
         raise LockError(
-            f"{variable}={folder} {said}; the pin is {version} ({wanted})",
+            f"{variable}={folder} {problem}; the pin is {version} ({wanted})",
             hint=f"install {source.name} {version}, unset {variable} so that kz downloads it, or accept this one: --allow-unpinned {source.name}",
         )
     return Fetched(
         source.name,
         "archive",
         version,
-        f"installed {found or 'unknown'}",
+        f"installed {installed or 'unknown'}",
         folder=folder,
-        note=f"not the pinned version: it {said}",
+        note=f"not the pinned version: it {problem}",
     )
 
 
-def _bring_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
-    file = stored(project, request.line, source, request.watch)
+def _fetch_file(project: Project, request: Request, source: Source, version: str) -> Fetched:
+    file = fetched_file(project, request.line, source, request.watch)
     if source.options.get("licence"):
-        proved(source, file)
-    folder = integrity.unpacked(project.store, file.name, *part_of(source, version))
+        require_accepted(source, file)
+    folder = integrity.unpacked(project.store, file.name, *archive_part(source, version))
     lay: dict[str, str] = source.options.get("lay") or {}
     return Fetched(
         source.name,
@@ -140,12 +142,12 @@ def _bring_file(project: Project, request: Request, source: Source, version: str
         folder,
         file,
         "overridden in pins.local.yaml" if file_entry(project, request.line, source) is None else "",
-        store.laid(project.store, folder, lay) if lay else None,
+        store.linked_layout(project.store, folder, lay) if lay else None,
     )
 
 
-def stored(project: Project, line: str, source: Source, watch: Watch) -> Path:
-    """A wheel or archive of a line in the store, downloaded where it is not there, its bytes the lock's."""
+def fetched_file(project: Project, line: str, source: Source, watch: Watch) -> Path:
+    """Return a wheel or archive of a line in the store, with the lock's bytes; download it if it is not there."""
     entry = file_entry(project, line, source)
     digest = str(entry["sha256"]) if entry else download(project, line, source, watch, again=False)
     if not store.stored_file(project.store, digest).exists():
@@ -156,9 +158,9 @@ def stored(project: Project, line: str, source: Source, watch: Watch) -> Path:
 def download(
     project: Project, line: str, source: Source, watch: Watch, expected: str = "", *, again: bool = True
 ) -> str:
-    """Bring a wheel or archive into the store; gives its sha256. What upstream publishes about it is checked too.
+    """Download a wheel or archive into the store; return its sha256. What upstream publishes about it is checked too.
 
-    Without `again`, what once came from that very address is taken as it is: for overrides, which no lock holds.
+    Without `again`, an earlier download from the same address is reused: for overrides, which no lock has.
     """
     from kz_build.core import http  # requests costs 160 ms
 
@@ -170,7 +172,7 @@ def download(
         url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
     with locks.locked(project.store, part.name, watch):
-        known = expected or ("" if again else store.once_from(project.store, url))
+        known = expected or ("" if again else store.last_digest(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known
         http.download(url, part, watch)
@@ -182,23 +184,23 @@ def download(
                 hint="a release must not change. If you trust the new file: kz lock --write --trust " + source.name,
             )
         digest = store.adopt(project.store, part, expected or published.get("sha256", ""), source.name)
-        store.remember(project.store, url, digest)
+        store.remember_digest(project.store, url, digest)
         return digest
 
 
 def _check_sha1(path: Path, expected: str, name: str) -> None:
     import hashlib
 
-    found = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
-    if found != expected:
+    sha1 = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+    if sha1 != expected:
         path.unlink()
         raise LockError(
-            f"{name} has sha1 {found}, upstream publishes {expected}",
-            hint="nothing was kept; is something between you and upstream?",
+            f"{name} has sha1 {sha1}, upstream publishes {expected}",
+            hint="nothing was kept; is a proxy or mirror between you and upstream?",
         )
 
 
-def _bring_git(project: Project, request: Request, source: Source, version: str) -> Fetched:
+def _fetch_git(project: Project, request: Request, source: Source, version: str) -> Fetched:
     overridden = project.pins.overridden(request.line, source.name)
     note = "overridden in pins.local.yaml" if overridden else ""
     if request.paths is None and (changed := project.pins.submodule_overrides(source.name)):
@@ -226,11 +228,11 @@ def _bring_git(project: Project, request: Request, source: Source, version: str)
             commits += clones.submodules_of(
                 project.store, root, commit, source, project.pins.submodule_overrides(source.name)
             )
-        trees += _bring_submodules(project, source, commits[1:], request.watch)
+        trees += _fetch_submodules(project, source, commits[1:], request.watch)
     return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
 
 
-def _bring_submodules(
+def _fetch_submodules(
     project: Project, source: Source, commits: Sequence[tuple[str, str, str]], watch: Watch
 ) -> list[TreeAt]:
     trees = []
@@ -245,7 +247,7 @@ def _bring_submodules(
             if not folder.is_dir():
                 raise ConfigError(
                     f"the folder of submodule {path}, {folder}, is not there",
-                    hint="mend `submodules` in pins.local.yaml",
+                    hint="fix `submodules` in pins.local.yaml",
                 )
             trees.append(clones.import_folder(project.store, path, folder, watch))
     return sorted(trees, key=lambda t: t.path)

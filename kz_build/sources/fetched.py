@@ -22,9 +22,9 @@ class TreeAt:
 class Fetched:
     """A source on this machine.
 
-    `trees` for what git holds (the source first, then its submodules), `folder` for what lies unpacked, `file` for the
-    archive or wheel itself, `laid` for the layout that its pin gives it (links into `folder`), where it gives one. `note` says
-    what makes it this machine's own: an override, or a version that is not the pin.
+    `trees` for git's content (the source first, then its submodules), `folder` for unpacked content, `file` for the archive
+    or wheel itself, `laid` for the layout of links into `folder` that its pin names, if any. `note` says what is special to
+    this machine: an override, or a version that is not the pin.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Fetched:
     laid: Path | None = None
 
     def key(self) -> Any:
-        """What a build's key takes from this source: content ids and excludes, no path."""
+        """Return what a build's key includes of this source: content ids and excludes, no path."""
         return [self.name, self.identity, self.note, [[t.path, t.tree, list(t.exclude)] for t in self.trees]]
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A source with its stack applied. `tree` is its identity; `locked` what pins.lock has, None where an override makes
-    it a tree that no lock knows."""
+    """A source with its stack applied. `tree` is its identity; `locked` the tree in pins.lock, None if an override makes
+    it one that no lock knows."""
 
     source: str
     repository: Path

@@ -1,7 +1,7 @@
-"""What the store holds, proved: files by their digest, folders by their archive, git's objects by their ids.
+"""Proof of the store's content: files by their digest, folders by their archive, git's objects by their ids.
 
-A proof leaves a seal: size, times and inode of every file, as the kernel has them. While they are the same the proof holds.
-A file that was written to, replaced or dated back has another change time; a disk that rots has not: `kz store verify`.
+A proof leaves a seal: size, times and inode of every file, from the kernel. While they are unchanged the proof holds.
+A file that was changed, replaced or dated back has another change time; a decaying disk has not: `kz store verify`.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ Stamp = list[int]
 
 
 def prove_file(store: Path, sha256: str, *, again: bool = False) -> None:
-    """Raise LockError where a stored file is not the one of its name. `again`: whatever its seal says."""
+    """Raise LockError unless a stored file is what its name says. `again`: whatever its seal says."""
     path = stored_file(store, sha256)
     now = {"": _stamp(path)}
     if not again and _sealed(store, path) == now:
         return
-    if (found := sha256_file(path)) != sha256:
-        raise _tampered(store, path, f"has sha256 {found}")
+    if (digest := sha256_file(path)) != sha256:
+        raise _tampered(store, path, f"has sha256 {digest}")
     _seal(store, path, now)
 
 
 def prove_unpacked(store: Path, folder: Path, root: str, only: Sequence[str], *, again: bool = False) -> None:
-    """Raise LockError where an unpacked folder is not what its archive holds; the archive is proved with it."""
+    """Raise LockError unless an unpacked folder is the content of its archive; the archive is proved with it."""
     sha256 = folder.name[:64]
     prove_file(store, sha256, again=again)
     now = _stamps(folder)
     if not again and _sealed(store, folder) == now:
         return
-    with disk_errors(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".proof-") as made:
-        unpack(stored_file(store, sha256), Path(made), root, only)
-        odd = sorted(_differences(Path(made), folder))
-    if odd:
-        more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
-        raise _tampered(store, folder, f"{odd[0]} is not as in its archive{more}")
+    with disk_errors(folder), tempfile.TemporaryDirectory(dir=folder.parent, prefix=".proof-") as fresh:
+        unpack(stored_file(store, sha256), Path(fresh), root, only)
+        differing = sorted(_differences(Path(fresh), folder))
+    if differing:
+        more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
+        raise _tampered(store, folder, f"{differing[0]} is not as in its archive{more}")
     _seal(store, folder, now)
 
 
 def unpacked(store: Path, sha256: str, root: str, only: Sequence[str]) -> Path:
-    """Folder with an archive's content. One unpacked just now, of an archive just proved, needs no other proof."""
+    """Return the folder with an archive's content. One just unpacked, from an archive just proved, requires no other proof."""
     prove_file(store, sha256)
     folder = unpacked_folder(store, sha256, root, only)
     if not folder.is_dir():
@@ -64,7 +64,7 @@ def unpacked(store: Path, sha256: str, root: str, only: Sequence[str]) -> Path:
 
 
 def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
-    """Raise LockError where an object of a repository is not what its id says. Objects that a partial clone lacks are none."""
+    """Raise LockError unless every object of a repository is what its id says. Objects that a partial clone lacks are skipped."""
     objects = path / "objects"
     if (objects / "info" / "alternates").exists():
         raise _tampered(store, path, "borrows objects from elsewhere (objects/info/alternates)")
@@ -76,7 +76,7 @@ def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
     for name in changed:
         if len(name) == 41 and name[2] == "/":
             _prove_loose(store, path, name)
-    # A pack is judged by its index, and an index with its pack.
+    # A pack is checked by its index, and an index with its pack.
     packs = sorted({name.rpartition(".")[0] for name in changed if name.endswith((".pack", ".idx"))})
     for start in range(0, len(packs), 200):
         indexes = (str(objects / f"{pack}.idx") for pack in packs[start : start + 200])
@@ -99,22 +99,22 @@ def _prove_loose(store: Path, path: Path, name: str) -> None:
 def _prove_git(store: Path, path: Path, words: Sequence[str]) -> None:
     done = run(["git", f"--git-dir={path}", *words], env=local_environment())
     if done.code != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().replace(f"{path}/", "")
-        raise _tampered(store, path, f"git {words[0]} says: {said or done.code}")
+        output = done.stderr.decode("utf-8", "replace").strip().replace(f"{path}/", "")
+        raise _tampered(store, path, f"git {words[0]} says: {output or done.code}")
 
 
-def _tampered(store: Path, path: Path, said: str) -> LockError:
+def _tampered(store: Path, path: Path, problem: str) -> LockError:
     return LockError(
-        f"the store's {path.relative_to(store)} was changed or damaged: {said}",
+        f"the store's {path.relative_to(store)} was changed or damaged: {problem}",
         hint=f"nothing of it was used. Remove it and kz fetches it again: rm -rf {path}",
     )
 
 
-def _differences(right: Path, found: Path) -> Iterator[str]:
-    wanted, there = dict(_kinds(right)), dict(_kinds(found))
-    yield from (name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
+def _differences(expected: Path, actual: Path) -> Iterator[str]:
+    wanted, present = dict(_kinds(expected)), dict(_kinds(actual))
+    yield from (name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
     for name, kind in wanted.items():
-        if kind == there.get(name) and kind[0] == "file" and not cmp(right / name, found / name, shallow=False):
+        if kind == present.get(name) and kind[0] == "file" and not cmp(expected / name, actual / name, shallow=False):
             yield name
 
 
@@ -130,8 +130,8 @@ def _kinds(folder: Path) -> Iterator[tuple[str, tuple[str, object]]]:
 
 
 def _stamps(folder: Path) -> dict[str, Stamp]:
-    """Of every file below a folder. Folders themselves change when files come and go, which the names tell."""
-    found = {}
+    """Return the stamp of every file below a folder. Folders themselves change with their files, which the names show."""
+    stamps = {}
     start = len(str(folder)) + 1
     stack = [str(folder)]
     while stack:
@@ -139,9 +139,9 @@ def _stamps(folder: Path) -> dict[str, Stamp]:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(entry.path)
-                elif not entry.name.startswith("tmp_"):  # what another process's git is just writing
-                    found[entry.path[start:]] = _facts(entry.stat(follow_symlinks=False))
-    return found
+                elif not entry.name.startswith("tmp_"):  # another process's git is writing it
+                    stamps[entry.path[start:]] = _facts(entry.stat(follow_symlinks=False))
+    return stamps
 
 
 def _stamp(path: Path) -> Stamp:
@@ -153,18 +153,18 @@ def _facts(stat: os.stat_result) -> Stamp:
 
 
 def seal_file(store: Path, path: Path) -> Path:
-    """Where the seal of an entry lies. It is touched when it is asked: gc goes by that."""
+    """Return the path of an entry's seal. Reading a seal touches it: gc goes by that."""
     return store / "seals" / f"{path.parent.name}-{path.name}.json"
 
 
 def _sealed(store: Path, path: Path) -> dict[str, Stamp]:
     try:
-        found: dict[str, Stamp] = json.loads(seal_file(store, path).read_bytes())
+        stamps: dict[str, Stamp] = json.loads(seal_file(store, path).read_bytes())
     except (OSError, ValueError):
         return {}
-    with contextlib.suppress(OSError):  # a store that one may only read
+    with contextlib.suppress(OSError):  # a read-only store
         os.utime(seal_file(store, path))
-    return found
+    return stamps
 
 
 def _seal(store: Path, path: Path, stamps: dict[str, Stamp]) -> None:
@@ -173,5 +173,5 @@ def _seal(store: Path, path: Path, stamps: dict[str, Stamp]) -> None:
 
 
 def unseal(store: Path, path: Path) -> None:
-    """Forget a proof, with what it was about."""
+    """Remove a proof, together with what it was about."""
     remove(seal_file(store, path))

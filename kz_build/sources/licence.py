@@ -1,7 +1,7 @@
-"""Licences that lie in wheels, and the user's record of those that he accepted.
+"""Licences in wheels, and the user's record of those that they accepted.
 
-The record lies in the user's configuration folder. It is his word, so it is not the project's, which others clone, nor the
-store's, which others may share and which `kz store gc` and CI's caches treat as bytes that anybody can make again.
+The record is in the user's configuration folder. It is their word, so it is not in the project, which others clone, nor in
+the store, which others may share and which `kz store gc` and CI's caches treat as bytes that anybody can make again.
 """
 
 from __future__ import annotations
@@ -16,60 +16,61 @@ from pathlib import Path
 from kz_build.core.env import config_root
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import write_atomic
-from kz_build.sources.licence_types import Accepted
+from kz_build.sources.licence_types import Acceptance
 
 VERSION = 1
 
 
 def member(wheel: Path, name: str) -> bytes:
-    """A file of a wheel. Raises ConfigError where there is none of that name."""
+    """Return a file of a wheel. Raises ConfigError if there is none of that name."""
     with zipfile.ZipFile(wheel) as zipped:
         try:
             return zipped.read(name)
         except KeyError:
             near = [n for n in zipped.namelist() if "licen" in n.lower()]
             raise ConfigError(
-                f"there is no {name} in that wheel", hint=f"mend `licence` in pins.yaml; it has: {', '.join(near)}"
+                f"there is no {name} in that wheel", hint=f"fix `licence` in pins.yaml; it has: {', '.join(near)}"
             ) from None
 
 
 def digest(wheel: Path, name: str) -> str:
-    """sha256 of a wheel's licence."""
+    """Return the sha256 of a wheel's licence."""
     return hashlib.sha256(member(wheel, name)).hexdigest()
 
 
 def text(data: bytes) -> str:
-    """A licence as people read it: the text of a PDF, page by page, else what it is."""
+    """Return a licence as people read it: the text of a PDF, page by page, or else the text itself."""
     if not data.startswith(b"%PDF-"):
         return data.decode("utf-8", "replace").strip()
-    import pypdf  # 200 ms, which only a person who reads it waits for
+    import pypdf  # 200 ms, only for a person who reads it
 
     pages = pypdf.PdfReader(io.BytesIO(data)).pages
     return "\n\n".join("\n".join(line.rstrip() for line in page.extract_text().strip().splitlines()) for page in pages)
 
 
 def record_file() -> Path:
-    """Where the user's record lies."""
+    """Return the path of the user's record."""
     return config_root() / "accepted.json"
 
 
-def accepted() -> tuple[Accepted, ...]:
-    """What the user accepted. Raises ConfigError for a record that is none."""
+def accepted() -> tuple[Acceptance, ...]:
+    """Return what the user accepted. Raises ConfigError for a damaged record."""
     path = record_file()
     try:
         data = json.loads(path.read_bytes())
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']}")
-        return tuple(Accepted(**one) for one in data["accepted"])
+        return tuple(Acceptance(**one) for one in data["accepted"])
     except FileNotFoundError:
         return ()
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{path} is no record of accepted licences: {error}", hint="remove it, and accept again: kz accept SOURCE"
+            f"{path} is not a record of accepted licences: {error}",
+            hint="remove it, and accept again: kz accept SOURCE",
         ) from None
 
 
-def record(one: Accepted) -> None:
+def record(one: Acceptance) -> None:
     """Add a licence to the user's record."""
     data = {"version": VERSION, "accepted": [asdict(said) for said in (*accepted(), one)]}
     write_atomic(record_file(), json.dumps(data, indent=1, sort_keys=True).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""A source's licence that each user accepts for himself, and what one accepted. Plain data."""
+"""A source's licence that each user accepts, and a user's acceptance. Plain data."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Accepted:
-    """A user's word: the licence's digest, what it came with, when, and how he said so (`asked` or `--yes`)."""
+class Acceptance:
+    """A user's acceptance: the licence's digest, its source, the date, and how they said so (`asked` or `--yes`)."""
 
     sha256: str
     source: str
@@ -22,7 +22,7 @@ class Accepted:
 class Licence:
     """The licence of a source: `file` in its wheel (`wheel`, at `place` in the store), and its digest.
 
-    `accepted` is None where this user has not accepted these very bytes.
+    `accepted` is None if this user has not accepted exactly these bytes.
     """
 
     source: str
@@ -32,14 +32,14 @@ class Licence:
     place: Path
     file: str
     sha256: str
-    accepted: Accepted | None
+    accepted: Acceptance | None
 
 
 @dataclass(frozen=True)
-class Pinned:
-    """A source of a line whose licence users accept, and what this one accepted of it."""
+class PinnedLicence:
+    """A source of a line whose licence users accept, and this user's acceptance of it."""
 
     line: str
     source: str
     version: str
-    accepted: Accepted | None
+    accepted: Acceptance | None

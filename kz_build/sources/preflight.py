@@ -1,4 +1,4 @@
-"""What keeps sources from being fetched on this machine, asked before anything is downloaded."""
+"""What would stop sources from being fetched on this machine, found before anything is downloaded."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ PROBE_SECONDS = 8.0
 
 
 def missing_sources(project: Project, request: Request) -> tuple[Missing, ...]:
-    """What keeps the named sources from being fetched here: networks that do not answer, SDKs that are not installed."""
+    """Return what would stop the named sources from being fetched: networks that do not answer, SDKs that are not installed."""
     probes: dict[str, tuple[list[str], Callable[[], str], str]] = {}
     for name in request.names:
-        for what, url, probe, brings in _needs_network(project, request, project.pins.source(name)):
-            probes.setdefault(url, ([], probe, brings))[0].append(what)
+        for what, url, probe, remedy in _needs_network(project, request, project.pins.source(name)):
+            probes.setdefault(url, ([], probe, remedy))[0].append(what)
     if not probes:
         return ()
     with ThreadPoolExecutor(len(probes)) as pool:
         answers = dict(zip(probes, pool.map(lambda item: item[1](), probes.values()), strict=True))
     silent: dict[tuple[str, str, str], list[str]] = {}
-    for url, (whats, _, brings) in probes.items():
+    for url, (whats, _, remedy) in probes.items():
         if answers[url]:
-            silent.setdefault((_host(url), answers[url], brings), []).extend(whats)
+            silent.setdefault((_host(url), answers[url], remedy), []).extend(whats)
     return tuple(
-        Missing(f"{host} ({why})", f"for {', '.join(whats)}", brings) for (host, why, brings), whats in silent.items()
+        Missing(f"{host} ({why})", f"for {', '.join(whats)}", remedy) for (host, why, remedy), whats in silent.items()
     )
 
 
@@ -63,10 +63,10 @@ def _needs_network(project: Project, request: Request, source: Source) -> list[_
     if (options := source.options["installed"]) and installed_sdk.installed_folder(options["env"]):
         return []
     url = archive_url(project, request.line, source)
-    brings = "a network that reaches it"
+    remedy = "a network that reaches it"
     if options:
-        brings += f", or an installed one: export {options['env'][0]}=/path/to/it"
-    return [(what, url, lambda: _http_reachable(url), brings)]
+        remedy += f", or an installed one: export {options['env'][0]}=/path/to/it"
+    return [(what, url, lambda: _http_reachable(url), remedy)]
 
 
 def _http_reachable(url: str) -> str:

@@ -1,4 +1,4 @@
-"""proof: nothing of the store goes into a build before it was proved to be what its name says."""
+"""prove: nothing in the store goes into a build before it is proved to be what its name says."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kz_build.sources.fetched import Fetched
 
 
 def prove(project: Project, sources: tuple[Fetched, ...]) -> None:
-    """Raise LockError naming the first entry of the store, of those that these sources use, that was tampered with.
+    """Raise LockError for the first entry of the store, of those that these sources use, that was tampered with.
 
-    Folders of this machine and SDKs that were there already are nobody's to prove: the report names them.
+    Folders of this machine and installed SDKs cannot be proved: the report names them.
     """
     for source in sources:
         if source.file and source.folder:
-            root, only = part_of(project.pins.source(source.name), source.version)
+            root, only = archive_part(project.pins.source(source.name), source.version)
             integrity.prove_unpacked(project.store, source.folder, root, only)
     for path in sorted({at.repository for source in sources for at in source.trees}):
         integrity.prove_repository(project.store, path)
 
 
-def part_of(source: Source, version: str) -> tuple[str, tuple[str, ...]]:
-    """(root, only): which part of an archive or wheel is unpacked, as docs/pins.md has it."""
+def archive_part(source: Source, version: str) -> tuple[str, tuple[str, ...]]:
+    """Return (root, only): which part of an archive or wheel is unpacked (docs/pins.md)."""
     return str(source.options.get("root") or "").replace("{version}", version), source.list("only")

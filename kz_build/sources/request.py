@@ -1,4 +1,4 @@
-"""What to fetch of a line, and what the lock says of it."""
+"""What to fetch for a line, and what the lock says about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kz_build.pins.project import Project
 
 @dataclass(frozen=True)
 class Request:
-    """What to fetch of a line. `omit` names submodules (`source/path/`) that a target does without; `paths` limits a
+    """What to fetch for a line. `omit` names submodules (`source/path/`) that a target does not use; `paths` limits a
     fetch to those files of the sources themselves (None: all files, and submodules)."""
 
     line: str
@@ -26,7 +26,7 @@ class Request:
 
 
 def wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:
-    """(path, url, commit) of a git source and, for whole fetches, its submodules; '' as url for local folders."""
+    """Return (path, url, commit) of a git source and, for whole fetches, its submodules; '' as url for local folders."""
     url = project.git_url(source)
     if project.pins.overridden(request.line, source.name) and not lock_holds(project, request.line, source):
         version = project.pins.line(request.line)[source.name]
@@ -34,7 +34,7 @@ def wanted_commits(project: Project, request: Request, source: Source) -> list[t
     entry = project.locked(request.line, source.name)
     if not entry["commit"]:
         raise LockError(
-            f"pins.lock does not know the commit of {source.name}: nobody who locked could reach it",
+            f"pins.lock does not know the commit of {source.name}: it could not be reached when the lock was written",
             hint=f"kz lock --write --line {request.line}, where {url} answers",
         )
     wanted = [("", url, str(entry["commit"]))]
@@ -52,26 +52,26 @@ def wanted_commits(project: Project, request: Request, source: Source) -> list[t
 
 
 def unknown_submodules(project: Project, request: Request, source: Source) -> list[str]:
-    """Wanted submodules of which nobody has looked yet what is nested in them."""
+    """Return the wanted submodules whose own submodules are not in the lock yet."""
     wanted = {path for path, _, _ in wanted_commits(project, request, source)}
     entry = project.locked(request.line, source.name)
     return [path for path, sub in _submodules(entry).items() if path in wanted and sub["nested"] is None]
 
 
 def _submodules(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = entry.get("submodules") or {}
-    return found
+    submodules: dict[str, dict[str, Any]] = entry.get("submodules") or {}
+    return submodules
 
 
 def lock_holds(project: Project, line: str, source: Source) -> bool:
-    """Whether the lock's commit is still the one meant, although pins.local.yaml changes something."""
+    """Return whether the lock's commit is still the one meant, even if pins.local.yaml changes something."""
     version = project.pins.line(line)[source.name]
     entry = project.lock.entry(line, source.name)
     return entry is not None and entry["version"] == version and entry.get("kind") == source.kind
 
 
 def file_entry(project: Project, line: str, source: Source) -> dict[str, Any] | None:
-    """The lock's entry of a wheel or archive, None where an override names another file."""
+    """Return the lock's entry of a wheel or archive, None if an override names another file."""
     if project.pins.overridden(line, source.name):
         return (
             dict(project.lock.entry(line, source.name) or {})
@@ -82,7 +82,7 @@ def file_entry(project: Project, line: str, source: Source) -> dict[str, Any] | 
 
 
 def _same_file(project: Project, source: Source) -> bool:
-    """Whether overrides of an archive or wheel leave its file the same."""
+    """Return whether overrides of an archive or wheel keep its file the same."""
     return not any(
         o.where.startswith(f"sources.{source.name}.")
         and o.where.rsplit(".", 1)[1] in ("wheel", "tag", "index", "archive")
@@ -91,5 +91,5 @@ def _same_file(project: Project, source: Source) -> bool:
 
 
 def archive_url(project: Project, line: str, source: Source) -> str:
-    """Address of an archive's version."""
+    """Return the address of an archive's version."""
     return source.location.replace("{version}", project.pins.line(line)[source.name])

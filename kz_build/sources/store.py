@@ -22,47 +22,47 @@ from kz_build.git.object_types import Blob
 
 
 def stored_file(store: Path, sha256: str) -> Path:
-    """Where a file of that digest lies; it may not be there."""
+    """Return the path of a file by its digest; it may not be there."""
     return store / "sha256" / sha256
 
 
 def partial_file(store: Path, url: str) -> Path:
-    """Where a download of an address grows."""
+    """Return the path of an unfinished download of an address."""
     return store / "partial" / _short(url)
 
 
-def once_from(store: Path, url: str) -> str:
-    """sha256 of what an address gave when it was last asked, '' where it was not."""
+def last_digest(store: Path, url: str) -> str:
+    """Return the sha256 of the last download from an address, '' if there was none."""
     note = store / "addresses" / _short(url)
     return note.read_text() if note.is_file() else ""
 
 
-def remember(store: Path, url: str, sha256: str) -> None:
-    """Note what an address gave."""
+def remember_digest(store: Path, url: str, sha256: str) -> None:
+    """Remember the sha256 of a download from an address."""
     write_atomic(store / "addresses" / _short(url), sha256.encode())
 
 
 def adopt(store: Path, part: Path, expected: str, name: str) -> str:
-    """Move a finished download into the store; gives its sha256. A wrong digest removes it and raises LockError."""
-    found = sha256_file(part)
+    """Move a finished download into the store; return its sha256. A wrong digest removes it and raises LockError."""
+    sha256 = sha256_file(part)
     part.with_suffix(".etag").unlink(missing_ok=True)
-    if expected and found != expected:
+    if expected and sha256 != expected:
         part.unlink()
         raise LockError(
-            f"{name} has sha256 {found}, expected {expected}",
+            f"{name} has sha256 {sha256}, expected {expected}",
             hint="upstream changed the file, or something altered it on the way. Nothing was kept; try again, "
-            f"and if upstream says that it is right: kz lock --write --trust {name}",
+            f"and if upstream confirms the change: kz lock --write --trust {name}",
         )
-    target = stored_file(store, found)
+    target = stored_file(store, sha256)
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         part.chmod(0o444)
         part.replace(target)
-    return found
+    return sha256
 
 
 def unpacked_folder(store: Path, sha256: str, root: str, only: Sequence[str]) -> Path:
-    """Where an archive's content, or this part of it, lies unpacked; it may not be there."""
+    """Return the folder of an archive's unpacked content, or of this part of it; it may not be there."""
     return store / "unpacked" / (sha256 + ("-" + _short(f"{root}\0{only}") if root or only else ""))
 
 
@@ -72,30 +72,30 @@ def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> Non
     archive = stored_file(store, sha256)
     with locked(store, f"unpack-{sha256[:16]}"):
         if not target.is_dir():
-            with new_folder(target) as made:
-                unpack(archive, made, root, only)
+            with new_folder(target) as target_folder:
+                unpack(archive, target_folder, root, only)
 
 
-def laid(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
-    """Another layout of an unpacked folder: nothing but links into it. Raises ConfigError for a part that it has not."""
+def linked_layout(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
+    """Create another layout of an unpacked folder: nothing but links into it. Raises ConfigError for a missing part."""
     if absent := [part for part in layout.values() if not (folder / part).exists()]:
         raise ConfigError(
-            f"{', '.join(absent)}: not in what is unpacked of the wheel", hint="mend `lay` or `only` in pins.yaml"
+            f"{', '.join(absent)}: not in the unpacked part of the wheel", hint="fix `lay` or `only` in pins.yaml"
         )
     links = {
         path: os.path.relpath(folder / part, (store / "laid" / "x" / path).parent) for path, part in layout.items()
     }
     target = store / "laid" / f"{folder.name}-{_short(json.dumps(links, sort_keys=True))}"
     if not all((target / path).is_symlink() and os.readlink(target / path) == to for path, to in links.items()):
-        with locked(store, target.name), new_folder(target) as made:
+        with locked(store, target.name), new_folder(target) as target_folder:
             for path, to in links.items():
-                (made / path).parent.mkdir(parents=True, exist_ok=True)
-                (made / path).symlink_to(to)
+                (target_folder / path).parent.mkdir(parents=True, exist_ok=True)
+                (target_folder / path).symlink_to(to)
     return target
 
 
 def _wanted(name: str, root: str, only: Sequence[str]) -> str:
-    """A member's path below root, '' when it is not asked for."""
+    """Return a member's path below root, '' if it is not wanted."""
     path = name.removeprefix("./").rstrip("/")
     if root:
         if not path.startswith(root + "/"):
@@ -105,7 +105,7 @@ def _wanted(name: str, root: str, only: Sequence[str]) -> str:
 
 
 def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()) -> None:
-    """Unpack a zip or tar. Every member is looked at before the first is written."""
+    """Unpack a zip or tar. Every member is checked before the first is written."""
     if zipfile.is_zipfile(archive):
         _unpack_zip(archive, folder, root, only)
         return
@@ -128,13 +128,13 @@ def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()
                 if path := _wanted(member.name, root, only):
                     member.name = path
                     members.append(member)
-            # Also Python's own guard, where this Python (3.10.12, 3.11.4 and newer) has one.
+            # Also Python's own guard, if this Python (3.10.12, 3.11.4 and newer) has one.
             guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
             with disk_errors(folder):
                 tar.extractall(folder, members, **guard)
     except tarfile.ReadError as error:
         raise LockError(
-            f"{archive.name} is neither zip nor tar: {error}", hint="is the address right? an error page may lie there"
+            f"{archive.name} is neither zip nor tar: {error}", hint="is the address right? it may be an error page"
         ) from error
 
 
@@ -178,7 +178,7 @@ def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> 
 
 
 def _refuse_through(name: str, links: Collection[str], archive: Path) -> None:
-    """Refuse a member below a link: where it would land cannot be told from its name."""
+    """Refuse a member below a link: its name does not say where it would be written."""
     if any(name.startswith(f"{link}/") for link in links):
         raise LockError(
             f"{archive.name}: member {name!r} goes through a link", hint="the archive is not unpacked; do not trust it"
@@ -197,7 +197,7 @@ def _refuse_link(name: str, target: str, archive: Path) -> None:
 
 
 def wheel_files(path: Path) -> dict[str, Blob]:
-    """Content of a wheel without its RECORD. Raises LockError for members that leave the folder."""
+    """Return the content of a wheel without its RECORD. Raises LockError for members that leave the folder."""
     files = {}
     with zipfile.ZipFile(path) as zipped:
         for info in zipped.infolist():
@@ -209,7 +209,7 @@ def wheel_files(path: Path) -> dict[str, Blob]:
 
 
 def folder_files(folder: Path) -> dict[str, Blob]:
-    """Content of a folder without version control's own folders."""
+    """Return the content of a folder without version control's own folders."""
     files = {}
     for base, names, leaves in os.walk(folder):
         names[:] = [

@@ -1,4 +1,4 @@
-"""store: what is in it, whether it still is what it says, and what no project needs any more."""
+"""store: what is in it, whether it still is what it says, and what no project requires any more."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from kz_build.core.result import CheckResult, Status
 from kz_build.git import repository as git
 from kz_build.pins.project import Project
 from kz_build.sources import clones, integrity, store
-from kz_build.sources.prove import part_of
+from kz_build.sources.prove import archive_part
 
 CONTENT = ("git", "sha256", "unpacked")
 """Folders whose entries are proved, each with a seal."""
 REMADE = (
     "partial", "addresses", "validated", "verdicts", "radar", "github", "digests", "environments", "laid", "probes",
 )  # fmt: skip
-"""Folders of what commands make anew."""
+"""Folders of files that commands make again."""
 DAY = 86400.0
 PACKS = 50
 """More packs than this in one repository make git slow; its own gc has the same limit (gc.autoPackLimit)."""
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoreEntry:
     """One thing in the store. `size` in bytes; `used`: last fetched, built from or changed, in seconds since 1970;
     `needed_by`: lines and sources of the given projects' locks, `line/source`."""
 
@@ -39,25 +39,25 @@ class Entry:
     needed_by: tuple[str, ...]
 
 
-def entries(projects: Sequence[Project]) -> tuple[Entry, ...]:
-    """All that lies in the store of these projects, biggest first within its kind."""
+def entries(projects: Sequence[Project]) -> tuple[StoreEntry, ...]:
+    """Return everything in the store of these projects, biggest first within its kind."""
     root = projects[0].store
     needed = _needed(projects)
-    found = []
+    result = []
     for kind in sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith(".")):
         if kind in CONTENT:
-            paths = [path for path in (root / kind).iterdir() if not path.name.startswith(".")]  # not one in the making
-            made = [_entry(root, kind, path, needed) for path in paths]
-            found += sorted(made, key=lambda e: (-e.size, e.name))
+            paths = [path for path in (root / kind).iterdir() if not path.name.startswith(".")]  # an unfinished one
+            of_kind = [_entry(root, kind, path, needed) for path in paths]
+            result += sorted(of_kind, key=lambda e: (-e.size, e.name))
         elif kind != "locks":
-            found.append(Entry(kind, "", _size(root / kind), _changed(root / kind), ()))
-    return tuple(found)
+            result.append(StoreEntry(kind, "", _size(root / kind), _changed(root / kind), ()))
+    return tuple(result)
 
 
-def _entry(root: Path, kind: str, path: Path, needed: Mapping[Path, tuple[str, ...]]) -> Entry:
+def _entry(root: Path, kind: str, path: Path, needed: Mapping[Path, tuple[str, ...]]) -> StoreEntry:
     marks = [path, integrity.seal_file(root, path), path / "objects" / "pack"]
     used = max(_changed(mark) for mark in marks)
-    return Entry(kind, path.name, _size(path), used, needed.get(path, ()))
+    return StoreEntry(kind, path.name, _size(path), used, needed.get(path, ()))
 
 
 def _changed(path: Path) -> float:
@@ -74,14 +74,14 @@ def _size(path: Path) -> int:
 
 
 def _needed(projects: Sequence[Project]) -> dict[Path, tuple[str, ...]]:
-    """Path in the store -> who needs it."""
-    found: dict[Path, set[str]] = {git.contents_path(projects[0].store): {"wheels and folders as commits"}}
+    """Return path in the store -> what requires it."""
+    users: dict[Path, set[str]] = {git.contents_path(projects[0].store): {"wheels and folders as commits"}}
     for project in projects:
         for line in project.pins.lines:
             for name in project.pins.line(line):
                 for path in _paths(project, line, name):
-                    found.setdefault(path, set()).add(f"{line}/{name}")
-    return {path: tuple(sorted(who)) for path, who in found.items()}
+                    users.setdefault(path, set()).add(f"{line}/{name}")
+    return {path: tuple(sorted(who)) for path, who in users.items()}
 
 
 def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
@@ -96,11 +96,11 @@ def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
                 yield clones.clone(root, path, project.address(override["git"])).path
     elif sha256 := entry.get("sha256"):
         yield store.stored_file(root, sha256)
-        yield store.unpacked_folder(root, sha256, *part_of(source, project.pins.line(line)[name]))
+        yield store.unpacked_folder(root, sha256, *archive_part(source, project.pins.line(line)[name]))
 
 
 def verify(projects: Sequence[Project]) -> tuple[CheckResult, ...]:
-    """Every file, folder and repository read again, whatever its seal says."""
+    """Read every file, folder and repository again, whatever its seal says."""
     root = projects[0].store
     parts = {
         store.unpacked_folder(root, entry["sha256"], *part): part
@@ -108,12 +108,12 @@ def verify(projects: Sequence[Project]) -> tuple[CheckResult, ...]:
         for line in project.pins.lines
         for name, version in project.pins.line(line).items()
         if (entry := project.lock.entry(line, name)) and entry.get("sha256")
-        for part in [part_of(project.pins.source(name), version)]
+        for part in [archive_part(project.pins.source(name), version)]
     }
-    return tuple(_verified(root, e, parts) for e in entries(projects) if e.kind in CONTENT)
+    return tuple(_verify_entry(root, e, parts) for e in entries(projects) if e.kind in CONTENT)
 
 
-def _verified(root: Path, entry: Entry, parts: Mapping[Path, tuple[str, tuple[str, ...]]]) -> CheckResult:
+def _verify_entry(root: Path, entry: StoreEntry, parts: Mapping[Path, tuple[str, tuple[str, ...]]]) -> CheckResult:
     name, path = f"{entry.kind}/{entry.name}", root / entry.kind / entry.name
     part = parts.get(path, ("", ()) if re.fullmatch("[0-9a-f]{64}", entry.name) else None)
     try:
@@ -132,32 +132,34 @@ def _verified(root: Path, entry: Entry, parts: Mapping[Path, tuple[str, tuple[st
     return CheckResult(name, "store", Status.PASS, f"{entry.size:,} B", True)
 
 
-def unneeded(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
-    """What no lock of these projects needs and nobody has used for so many days."""
+def unneeded(projects: Sequence[Project], days: float) -> tuple[StoreEntry, ...]:
+    """Return what no lock of these projects requires and nobody has used for this many days."""
     before = time.time() - days * DAY
     root = projects[0].store
-    found = [e for e in entries(projects) if e.kind in CONTENT and not e.needed_by and e.used < before]
+    unneeded_entries = [e for e in entries(projects) if e.kind in CONTENT and not e.needed_by and e.used < before]
     for kind in REMADE:
         if (root / kind).is_dir():
-            old = [p for p in (root / kind).iterdir() if _changed(p) < before and not _leads(root, kind, p)]
-            found += [Entry(kind, p.name, _size(p), _changed(p), ()) for p in old]
-    return tuple(found)
+            old = [
+                p for p in (root / kind).iterdir() if _changed(p) < before and not _is_address_of_file(root, kind, p)
+            ]
+            unneeded_entries += [StoreEntry(kind, p.name, _size(p), _changed(p), ()) for p in old]
+    return tuple(unneeded_entries)
 
 
-def _leads(root: Path, kind: str, path: Path) -> bool:
-    """Whether this notes where a file came from that is still there."""
+def _is_address_of_file(root: Path, kind: str, path: Path) -> bool:
+    """Return whether this is the address of a file that is still there."""
     return kind == "addresses" and store.stored_file(root, path.read_text()).is_file()
 
 
-def collect(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
-    """Remove what `unneeded` names, and join the many packs of clones, while no other kz uses the store: StorageError where
-    one does."""
+def collect(projects: Sequence[Project], days: float) -> tuple[StoreEntry, ...]:
+    """Remove what `unneeded` returns, and join the many packs of clones, while no other kz uses the store. Raises
+    StorageError if one does."""
     root = projects[0].store
     with locks.alone(root):
         for leftover in (*root.glob(".gone-*"), *(p for kind in CONTENT for p in (root / kind).glob(".*"))):
-            files.remove(leftover)  # of a process that was killed: none is alive
-        found = unneeded(projects, days)
-        for entry in found:
+            files.remove(leftover)  # of a killed process: none is alive
+        unneeded_entries = unneeded(projects, days)
+        for entry in unneeded_entries:
             path = root / entry.kind / entry.name
             gone = root / f".gone-{entry.kind}-{entry.name}"
             path.rename(gone)
@@ -166,4 +168,4 @@ def collect(projects: Sequence[Project], days: float) -> tuple[Entry, ...]:
         for path in (root / "git").glob("*.git"):
             if (clone := git.Repository(path)).packs() > PACKS:
                 clone.repack()
-    return found
+    return unneeded_entries

@@ -6,41 +6,44 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from kz_build.sources.licence_types import Licence, Pinned
+from kz_build.sources.licence_types import Licence, PinnedLicence
 
 WIDTH = 78
 
 
-def head(found: Licence) -> str:
-    """Which licence it is and where it lies."""
+def head(licence: Licence) -> str:
+    """Say which licence it is and where it is."""
     return "\n".join(
         [
-            f"{found.source} {found.version} of line {found.line}",
-            f"  licence  {found.file}",
-            f"           sha256 {found.sha256}",
-            f"  wheel    {found.wheel}",
-            f"           {found.place}",
+            f"{licence.source} {licence.version} of line {licence.line}",
+            f"  licence  {licence.file}",
+            f"           sha256 {licence.sha256}",
+            f"  wheel    {licence.wheel}",
+            f"           {licence.place}",
         ]
     )
 
 
 def body(text: str) -> str:
-    """A licence's text: lines that are too long are folded, nothing else is changed."""
+    """Wrap the lines of a licence's text that are too long; nothing else is changed."""
     rows = [part for line in text.splitlines() for part in textwrap.wrap(line, WIDTH) or [""]]
     return "\n".join(rows)
 
 
-def said(found: Licence, place: Path) -> str:
-    """That it is accepted, and where that is written down."""
-    assert found.accepted
-    return f"accepted on {found.accepted.date} ({found.accepted.how}), in {place}"
+def accepted_text(licence: Licence, place: Path) -> str:
+    """Say that it is accepted, and where that is recorded."""
+    return (
+        f"accepted on {licence.accepted.date} ({licence.accepted.how}), in {place}"
+        if licence.accepted
+        else "not accepted"
+    )
 
 
-def listing(rows: Sequence[Pinned], place: Path) -> str:
-    """What there is to accept, and what was."""
+def listing(rows: Sequence[PinnedLicence], place: Path) -> str:
+    """List the licences to accept, and those accepted."""
     if not rows:
-        return "no source of this project has a licence that one has to accept"
-    said = [
+        return "no source of this project has a licence that must be accepted"
+    lines = [
         f"{one.source} {one.version} ({one.line}): "
         + (
             f"accepted on {one.accepted.date}, {one.accepted.how}"
@@ -49,4 +52,4 @@ def listing(rows: Sequence[Pinned], place: Path) -> str:
         )
         for one in rows
     ]
-    return "\n".join([*said, f"in {place}"])
+    return "\n".join([*lines, f"in {place}"])

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kz_build.core.result import CheckResult
+    from kz_build.sources.store_admin import StoreEntry
 
 
-def listing(found: Sequence[Any]) -> str:
-    """Kinds with their sizes, below each its entries and who needs them."""
+def listing(entries: Sequence[StoreEntry]) -> str:
+    """Show kinds with their sizes, below each its entries and what requires them."""
     rows = []
-    for kind in dict.fromkeys(e.kind for e in found):
-        of = [e for e in found if e.kind == kind]
+    for kind in dict.fromkeys(e.kind for e in entries):
+        of = [e for e in entries if e.kind == kind]
         rows.append(f"{_size(sum(e.size for e in of)):>9}  {kind}/" + (f"  {len(of)} entries" if of[0].name else ""))
         rows += [f"{_size(e.size):>9}    {_short(e.name):40} {_who(e.needed_by)}" for e in of if e.name]
-    rows.append(f"{_size(sum(e.size for e in found)):>9}  in all")
+    rows.append(f"{_size(sum(e.size for e in entries)):>9}  in all")
     return "\n".join(rows)
 
 
-def verified(found: Sequence[Any]) -> str:
-    """One row per entry, failures last."""
-    order = sorted(found, key=lambda c: c.failed)
+def verified(results: Sequence[CheckResult]) -> str:
+    """Show one row per entry, failures last."""
+    order = sorted(results, key=lambda c: c.failed)
     return "\n".join(f"{c.status.value:5} {_named(c.file):40} {c.evidence}" for c in order)
 
 
@@ -29,15 +33,15 @@ def _named(path: str) -> str:
     return f"{kind}/{_short(name)}"
 
 
-def collected(found: Sequence[Any], *, deleted: bool) -> str:
-    """What was removed, or would be."""
-    days = [(time.time() - e.used) / 86400 for e in found]
+def collected(entries: Sequence[StoreEntry], *, deleted: bool) -> str:
+    """Show what was removed, or would be."""
+    days = [(time.time() - e.used) / 86400 for e in entries]
     rows = [
         f"{_size(e.size):>9}  {_named(f'{e.kind}/{e.name}'):40} {age:.0f} days"
-        for e, age in zip(found, days, strict=True)
+        for e, age in zip(entries, days, strict=True)
     ]
-    done = "removed" if deleted else "would go (--delete removes them)"
-    return "\n".join([*rows, f"{_size(sum(e.size for e in found)):>9}  in {len(found)} entries {done}"])
+    done = "removed" if deleted else "would be removed (with --delete)"
+    return "\n".join([*rows, f"{_size(sum(e.size for e in entries)):>9}  in {len(entries)} entries {done}"])
 
 
 def _who(needed_by: Sequence[str]) -> str:
@@ -47,7 +51,7 @@ def _who(needed_by: Sequence[str]) -> str:
 
 
 def _short(name: str) -> str:
-    """A digest as one can still tell it from others."""
+    """Shorten a digest so that it can still be told from others."""
     return name[:16] + "…" + name[64:] if len(name) > 63 else name
 
 

@@ -186,7 +186,7 @@ def test_gc_takes_what_nobody_needs_or_used(fetched: Path, cache: Path, kz: Kz) 
         os.utime(seal, (0, 0))
     before = snapshot(cache)
     listed = kz("-C", fetched, "store", "gc", KZ_CACHE=str(cache))
-    assert listed.returncode == 0 and "3 entries would go" in listed.stdout, listed.stdout
+    assert listed.returncode == 0 and "3 entries would be removed" in listed.stdout, listed.stdout
     assert snapshot(cache).keys() - {"locks/store.lock"} == before.keys() - {"locks/store.lock"}
     done = kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache))
     assert done.returncode == 0 and "3 entries removed" in done.stdout, done.stdout + done.stderr

@@ -177,7 +177,9 @@ def test_another_version_of_qnn_is_recognised(made: Rehearsal) -> None:
     local.write_text("lines: {et-1.5: {qnn-host: 2.6.0}}\n")
     try:
         refused = made.kz("env", KV)
-        assert refused.returncode == 6 and "your word on the licence of qnn-host" in refused.stderr, refused.stderr
+        assert refused.returncode == 6 and "your acceptance of the licence of qnn-host" in refused.stderr, (
+            refused.stderr
+        )
         scratch = {"KZ_CONFIG": str(made.root / "config")}
         assert made.kz("accept", "qnn-host", "--yes", **scratch).returncode == 0
         done = made.kz("env", KV, **scratch)

@@ -146,7 +146,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_file() -> None:
     rows = said(text)[1:]
     lines = [int(row.split(":")[1]) for row in rows]
     assert len(rows) == 6 and lines == sorted(lines), rows
-    assert any(row.endswith("lines.l.wheel.size: stands here a second time") for row in rows)
+    assert any(row.endswith("lines.l.wheel.size: appears here a second time") for row in rows)
 
 
 @pytest.mark.parametrize(
