@@ -191,10 +191,10 @@ def link_tree(folder: Path, to: Path) -> None:
 
     def link(source: str, target: str) -> str:
         try:
-            os.link(source, target, follow_symlinks=False)
+            os.link(source, target)
         except OSError:
             with disk_errors(to):  # copytree goes on after an OSError, and loses its number
-                shutil.copy2(source, target, follow_symlinks=False)
+                shutil.copy2(source, target)
         return target
 
     with disk_errors(to):

@@ -97,14 +97,9 @@ def _refuse_endless(elf: Any, whole: mmap.mmap) -> None:
 
 
 def _refuse_truncated(elf: Any, size: int, path: Path) -> None:
-    header = elf.header
-    ends = [
-        header["e_phoff"] + header["e_phnum"] * header["e_phentsize"],
-        header["e_shoff"] + header["e_shnum"] * header["e_shentsize"],
-    ]
-    ends += [s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()]
+    ends = [s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()]
     ends += [s["sh_offset"] + s["sh_size"] for s in elf.iter_sections() if s["sh_type"] != "SHT_NOBITS"]
-    if max(ends) > size:
+    if max(ends, default=0) > size:
         raise AuditError(f"{path.name} is cut off: {size} of {max(ends)} bytes are there")
 
 

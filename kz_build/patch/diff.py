@@ -20,7 +20,6 @@ _FACT = re.compile(
     re.DOTALL,
 )
 _DIFFER = re.compile(rb"(?:Binary files|Files) .* differ", re.DOTALL)
-_END = (b"@@ ", b"diff --git ", b"GIT binary patch", b"-- \n", b"--\n")
 _EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
@@ -85,7 +84,7 @@ class DiffReader:
         header = self.peek().rstrip(b"\r\n")[len(b"diff --git ") :]
         facts: dict[bytes, bytes] = {}
         self.at += 1
-        while self.at < len(self.lines) and not self.peek().startswith(_END):
+        while True:
             line = self.peek().rstrip(b"\r\n" if self.gnu else b"\n")
             fact = _FACT.fullmatch(line)
             if fact and not self.gnu and (fact[1] in facts or not self.peek().endswith(b"\n")):

@@ -188,7 +188,7 @@ def _reason(change: FileChange, refused: Refused, there: Blob | None) -> tuple[V
     data = content(there)
     if data is None and not change.creates:
         return Verdict.MISSING, "the file is not there"
-    if data is None or change.creates or change.deletes or refused.reason != NOT_THERE:
+    if data is None or change.deletes or refused.reason != NOT_THERE:
         return Verdict.CONTENT, refused.reason
     lines = split_lines(data)
     hunks = [hunk for hunk in change.hunks if not _has_required_lines(hunk, lines)]

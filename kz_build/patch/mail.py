@@ -27,8 +27,8 @@ class _Reader(DiffReader):
         last = ""
         if self.peek().startswith(b"From "):
             self.at += 1
-        while self.at < len(self.lines) and self.peek().strip():
-            line = self.peek().rstrip(b"\r\n").decode("utf-8", "replace")
+        while self.peek().strip():
+            line = self.peek().decode("utf-8", "replace")
             if line[0] in " \t" and last:
                 headers[last] += " " + line.strip()
             elif ":" in line:

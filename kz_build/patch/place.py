@@ -70,9 +70,8 @@ def unique_places(lines: list[bytes], hunks: Sequence[Hunk], fits: Fits) -> list
         first.append(place)
         above = place + len(hunk.after) - hunk.trailing
     for hunk, places in zip(reversed(hunks), reversed(candidates), strict=True):
-        place = next((at for at in reversed(places) if at + len(hunk.after) - hunk.trailing <= below), None)
-        if place is None:
-            return None
+        # There is one: those of the first loop are in order too.
+        place = next(at for at in reversed(places) if at + len(hunk.after) - hunk.trailing <= below)
         last.insert(0, place)
         below = place + hunk.leading
     return first if first == last else None
@@ -106,7 +105,7 @@ def presence(lines: list[bytes], hunk: Hunk, at: int, offset: int, fits: Fits, *
     if not offset:
         return Presence.ABSENT, at
     places = sorted(fits(lines, hunk.reverse()), key=lambda place: abs(place - _line(hunk)))
-    mine = _in_function(lines, at, hunk.before, hunk.section) if places else None
+    mine = _in_function(lines, at, hunk.before, hunk.section)
     theirs = [place for place in places if _in_function(lines, place, hunk.after, hunk.section)]
     if mine is False and theirs:
         return Presence.PRESENT, theirs[0]
