@@ -165,7 +165,7 @@ class DiffReader:
 
     def _path(self, raw: bytes, line: int, strip: int | None = None) -> str:
         name = raw.rstrip(b"\t")
-        if self.gnu and not name.startswith(b'"'):
+        if self.gnu:
             name = name.split(b"\t")[0]
         if name.startswith(b'"'):
             if not _QUOTED.fullmatch(name):

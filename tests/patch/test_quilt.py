@@ -315,3 +315,9 @@ def test_the_message(header: bytes, message: str) -> None:
 @pytest.mark.parametrize(("name", "title"), [("a.b.patch", "a.b"), ("fix-it", "fix-it"), ("d/x.diff", "d/x")])
 def test_a_patch_that_says_nothing_is_called_by_its_name(name: str, title: str) -> None:
     assert parse(PLAIN, name=name).message == f"{title}\n"
+
+
+def test_a_quoted_name_may_have_a_time_behind_it() -> None:
+    sides = b'--- "a/\\303\\274"\t2020-01-02 03:04:05\n+++ "b/\\303\\274"\t2020-01-02 03:04:05\n'
+    for data in (sides + HUNK, b'diff --git "a/\\303\\274" "b/\\303\\274"\n' + sides + HUNK):
+        assert [change.path for change in parse(data).files] == ["\u00fc"]
