@@ -146,7 +146,10 @@ class Repository(NamedTuple):
         if existed and self.watch:
             from kz_build.core.progress import Event
 
-            name, how = f"{self.path.parent.name}/{self.path.name}", "made anew" if "objects" in damaged else "repaired"
+            name, how = (
+                f"{self.path.parent.name}/{self.path.name}",
+                "made again" if "objects" in damaged else "repaired",
+            )
             self.watch(Event("", text=f"{name} in the store was damaged ({', '.join(damaged)}) and has been {how}"))
 
     def _init(self, folder: Path) -> None:

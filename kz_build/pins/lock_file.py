@@ -50,21 +50,21 @@ def parse_lock(data: bytes, name: str) -> Lock:
         raise LockError(f"{name} is not JSON: {error}", hint=hint) from error
     if not isinstance(plain, dict) or plain.get("version") != VERSION or "lines" not in plain:
         raise LockError(f"{name} is not a lock of version {VERSION}", hint=hint)
-    found = list(faults(plain["lines"]))
-    if found or twice:
-        problems = _problems(text, name, found)
+    invalid = list(faults(plain["lines"]))
+    if invalid or twice:
+        problems = _problems(text, name, invalid)
         raise LockError("\n".join([f"{name} is wrong:", *(f"  {problem}" for problem in problems)]), hint=hint)
     return Lock(plain["lines"])
 
 
-def _problems(text: str, name: str, found: list[Fault]) -> list[Problem]:
+def _problems(text: str, name: str, invalid: list[Fault]) -> list[Problem]:
     lines: dict[Place, int] = {}
     problems = []
     for place, line in key_lines(text):
         if place in lines:
             problems.append(Problem(name, line, f"{shown_place(place)}: appears here a second time"))
         lines.setdefault(place, line)
-    for place, wrong in found:
+    for place, wrong in invalid:
         known = next((place[:at] for at in range(len(place), 0, -1) if place[:at] in lines), ())
         problems.append(Problem(name, lines.get(known, 0), f"{shown_place(place)}: {wrong}"))
     return sorted(problems, key=lambda problem: (problem.line, problem.text))

@@ -45,8 +45,10 @@ def check_installed(project: Project, request: Request) -> None:
     """Raise LockError for an installed SDK of another version, before anything is downloaded for the others."""
     for name in request.names:
         source = project.pins.source(name)
-        if (options := source.options.get("installed")) and (found := installed_sdk.installed_folder(options["env"])):
-            _installed(request, source, project.pins.line(request.line)[name], *found)
+        if (options := source.options.get("installed")) and (
+            installed := installed_sdk.installed_folder(options["env"])
+        ):
+            _installed(request, source, project.pins.line(request.line)[name], *installed)
 
 
 def check_known(project: Project, request: Request) -> None:
@@ -99,8 +101,8 @@ def _fetch_source(project: Project, request: Request, source: Source) -> Fetched
         return Fetched(
             source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine"
         )
-    if (options := source.options.get("installed")) and (found := installed_sdk.installed_folder(options["env"])):
-        return _installed(request, source, version, *found)
+    if (options := source.options.get("installed")) and (installed := installed_sdk.installed_folder(options["env"])):
+        return _installed(request, source, version, *installed)
     return _fetch_file(project, request, source, version)
 
 

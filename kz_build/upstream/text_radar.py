@@ -20,8 +20,8 @@ def text(radar: Radar) -> str:
     ]
     for one in radar.broken:
         rows += wrap(f"{one.patch.removesuffix('.patch')}: {cell(one.now)}", "  ")
-        said = f"already broken since {one.since.shown}" if one.since else f"never held on {radar.to}"
-        rows += wrap(said, " " * 6)
+        line = f"already broken since {one.since.shown}" if one.since else f"never held on {radar.to}"
+        rows += wrap(line, " " * 6)
     for number, threats in pulls.items():
         rows += wrap(f"#{number} {threats[0].title}", "  ", " " * 4)
         if landed := threats[0].landed:
@@ -31,7 +31,7 @@ def text(radar: Radar) -> str:
         for threat in threats:
             name = threat.patch.removesuffix(".patch")
             rows += wrap(f"{name}: {cell(threat.before)} -> {cell(threat.after)}", " " * 6)
-            rows += [row for said in explanation(threat.after) for row in wrap(said, " " * 10)]
+            rows += [row for line in explanation(threat.after) for row in wrap(line, " " * 10)]
     return "\n".join(rows)
 
 
