@@ -43,7 +43,7 @@ _WHY = (
 
 @dataclass(frozen=True)
 class Probed:
-    """What one layer came to: the build id that its context carries, and the library's sha256."""
+    """What one layer came to: the version of QNN that its context carries, and the library's sha256."""
 
     build: str
     soc: str

@@ -20,8 +20,9 @@ from kz_build.formats.android_manifest import DamagedError, Manifest, manifest_o
 from kz_build.formats.app_types import App, Library, Model
 from kz_build.formats.axml import read_axml
 from kz_build.formats.elf import read_elf
+from kz_build.formats.elf_types import MACHINES
+from kz_build.formats.qnn_blob import qnn_versions
 
-ABIS = ("arm64-v8a", "armeabi-v7a", "armeabi", "x86", "x86_64", "riscv64")
 MODELS = (".pte", ".onnx", ".ort", ".bin")
 _MOST_LIBRARY = 1 << 30
 _MOST_MODEL = 1 << 33
@@ -33,8 +34,6 @@ _LAYOUTS = {
 }
 _MANIFESTS = {"apk": "AndroidManifest.xml", "aar": "AndroidManifest.xml", "aab": "base/manifest/AndroidManifest.xml"}
 _ADSP = b"ADSP_LIBRARY_PATH"
-# v2.42.0.251225135753_193295: version, then the build's time (yymmddhhmmss) of which the pins take the day.
-_QNN = re.compile(rb"v(2\.\d{1,3}\.\d{1,3}\.2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))")
 _OVERLAP = 64
 
 
@@ -85,7 +84,7 @@ def read_folder(folder: Path) -> App:
             with _file(path) as file, zips.opened(place, file) as archive:
                 _read_zip(archive, path.suffix[1:], f"{place}!", facts)
         elif path.suffix == ".so":
-            abi = path.parent.name if path.parent.name in ABIS else ""
+            abi = path.parent.name if path.parent.name in MACHINES else ""
             sha256, versions = _scan(_pieces(path))
             facts.libraries.append(_library(Library(place, abi, sha256, None, qnn=versions), path))
         elif path.suffix in MODELS:
@@ -201,11 +200,7 @@ def _versions(pieces: Iterable[bytes]) -> tuple[str, ...]:
     before = b""
     for piece in pieces:
         data = before + piece
-        at = data.find(b"v2.")
-        while at >= 0:
-            if match := _QNN.match(data, at):
-                versions.add(match[1].decode())
-            at = data.find(b"v2.", at + 1)
+        versions.update(qnn_versions(data))
         before = data[-_OVERLAP:]
     return tuple(sorted(versions))
 

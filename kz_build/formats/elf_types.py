@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MACHINES = {
+    "arm64-v8a": (64, "EM_AARCH64"), "armeabi-v7a": (32, "EM_ARM"), "armeabi": (32, "EM_ARM"), "x86": (32, "EM_386"),
+    "x86_64": (64, "EM_X86_64"), "riscv64": (64, "EM_RISCV"),
+}  # fmt: skip
+"""Android's ABIs -> class and machine of their files."""
+HEXAGON = (32, "EM_QDSP6")
+
 
 @dataclass(frozen=True)
 class Elf:

@@ -10,11 +10,11 @@ from kz_build.core.errors import ConfigError
 from kz_build.formats.elf import registered_strings
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte
+from kz_build.formats.qnn_blob import qnn_versions
 
 # Names of types that the QNN runner's classes leave in a library: one per KV width up to v1.3, one for all from v1.4.
 _RUNNER_16, _RUNNER_ANY = "N7example6RunnerItEE", "N7example6RunnerE"
 _ASKS_WIDTH = "get_kv_io_bit_width"
-_QNN_VERSION = re.compile(rb"v(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}(?:_\d{1,12})?)(?![\d.])")
 _SKEL = re.compile(r"libQnnHtp(V\d+)Skel\.so")
 QNN_HTP = "libQnnHtp.so"
 
@@ -64,5 +64,4 @@ def qnn_version(path: Path) -> str:
     if not path.stat().st_size:
         return ""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        match = _QNN_VERSION.search(data)
-        return match[1].decode() if match else ""
+        return next(qnn_versions(data), "")

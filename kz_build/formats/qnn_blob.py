@@ -2,12 +2,14 @@
 
 The compile spec is a flatbuffer (serialization/qc_compiler_spec.fbs). A context binary follows a magic number, a
 signature and its size, in 256 bytes (runtime/backends/QnnCustomProtocol.h). The binary itself is Qualcomm's own
-and not read, but for the version of the SDK in it as plain text.
+and not read, but for the version of the SDK in it as plain text, as in Qualcomm's libraries.
 """
 
 from __future__ import annotations
 
+import mmap
 import re
+from collections.abc import Iterator
 
 from kz_build.formats.flatbuffer import BOOL, I32, U32, U64, Buffer, Damage, Table
 from kz_build.formats.pte_types import Context, QnnSpec
@@ -16,7 +18,8 @@ _MAGIC = 0x5678ABCD
 _PREFIX = 256
 # How far into a context kz looks for the version: it follows the tensors' descriptions, 8 KB for five layers.
 _SDK_WITHIN = 4 << 20
-_SDK = re.compile(rb"v(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{6,14}(?:_\d{1,12})?)(?![\d.])")
+# v2.42.0.251225135753_193295: version, then the build's time (yymmddhhmmss), of which the pins take the day.
+_VERSION = re.compile(rb"v(2\.\d{1,3}\.\d{1,3}\.2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))")
 _BACKENDS = ("", "GPU", "HTP", "DSP", "LPAI")
 _SOCS = {
     30: "SM8350", 36: "SM8450", 39: "SA8295", 42: "SM8475", 43: "SM8550", 45: "SXR1230P", 46: "SSG2115P", 52: "SA8255",
@@ -57,5 +60,10 @@ def context_of(blob: Buffer) -> Context | None:
     start = blob.start + _PREFIX
     if start + size > blob.end:
         raise Damage(f"a QNN context of {size:,} bytes does not fit into its {blob.end - start:,}")
-    match = _SDK.search(blob.data, start, start + min(size, _SDK_WITHIN))
-    return Context(size, match[1].decode() if match else "")
+    return Context(size, next(qnn_versions(blob.data, start, start + min(size, _SDK_WITHIN)), ""))
+
+
+def qnn_versions(data: mmap.mmap | bytes, start: int = 0, end: int | None = None) -> Iterator[str]:
+    """Yield the QNN versions that stand in a part of some bytes, to the day of the build, as pins name them."""
+    for match in _VERSION.finditer(data, start, len(data) if end is None else end):
+        yield match[1].decode()

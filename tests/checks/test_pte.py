@@ -59,7 +59,7 @@ SENTENCES = [
     ("shards", (TWO, {"shards": 1}), "2 QNN contexts per method, the contract says 1", (TWO, {"shards": 2})),
     ("other-models", (TWO, {}), "at risk: 2 QNN contexts share 4,096 bytes", (TWO_APART, {})),
     ("context-size", (HUGE, {}), "4,294,967,297 bytes, and HTP takes 4 GB", (HYBRID, {})),
-    ("qnn", (NEW, {"qnn": "2.42.0.251225"}), "2.49.40.260810104044 compiled it and the device has 2.42.0.251225", (NEW, {"qnn": "2.49.40.260810"})),
+    ("qnn", (NEW, {"qnn": "2.42.0.251225"}), "2.49.40.260810 compiled it and the device has 2.42.0.251225", (NEW, {"qnn": "2.49.40.260810"})),
     ("qnn", (NEW, {"library": LIB}), "and lib has 2.42.0.251225: a context loads only on the same or newer", (HYBRID, {"library": LIB})),
     ("qnn", (NEW, {"library": LIB, "qnn": "2.50.0.270101"}), "and lib has 2.42.0.251225", (HYBRID, {"library": LIB, "qnn": "2.50.0.270101"})),
     ("qnn", (SILENT, {"qnn": "2.42.0.251225"}), "does not say which QNN", (HYBRID, {"qnn": "2.42.0.251225"})),

@@ -22,6 +22,7 @@ from kz_build.core.errors import ConfigError, DeviceError
 from kz_build.core.json_text import text as as_json
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte import parse, read_pte
+from kz_build.formats.qnn_blob import qnn_versions
 from tests.conftest import ROOT, Kz
 from tests.formats.ptes import HEADER, Made, Method, Qnn, decoder, program, vulkan
 
@@ -65,7 +66,7 @@ def test_hybrid_kv_and_two_shards_are_told_apart() -> None:
     hybrid = parse(decoder("hybrid"), "h.pte")
     assert (hybrid.mode, hybrid.shards, hybrid.kv_bits, hybrid.context_length) == ("hybrid", 1, 8, 128)
     assert hybrid.ar_lengths == (("prefill_forward", 32), ("kv_forward", 1))
-    assert [(segment, context.sdk) for segment, context in hybrid.contexts] == [(0, "2.42.0.251225112233")]
+    assert [(segment, context.sdk) for segment, context in hybrid.contexts] == [(0, "2.42.0.251225")]
     kv = parse(decoder("kv", bits=16, length=512, constants={}), "k.pte")
     assert (kv.mode, kv.shards, kv.kv_bits, kv.context_length) == ("kv", 1, 16, 512)
     two = parse(decoder("hybrid", [Qnn(multi_contexts=True)] * 2), "2.pte")
@@ -83,6 +84,20 @@ def test_the_compile_spec_is_read() -> None:
 def test_a_context_without_a_version_says_so_and_a_look_ends_within_bounds() -> None:
     late = b"c" * (5 << 20) + b"v2.99.0.260101\0"
     assert [c.sdk for _, c in parse(decoder(qnn=[Qnn(sdk="", body=late)]), "x.pte").contexts] == [""]
+
+
+@pytest.mark.parametrize(
+    ("data", "versions"),
+    [
+        (b"v2.42.0.251225135753_193295\0", ["2.42.0.251225"]),
+        (b"v2.42.0.251225 v2.49.40.260810104044", ["2.42.0.251225", "2.49.40.260810"]),
+        (b"v2.42.0 v2.99.999999 v2.42.0.991399 v1.2.3.251225 v2.42.0.25122", []),
+    ],
+)
+def test_a_qnn_version_is_read_to_the_day_that_pins_name(data: bytes, versions: list[str]) -> None:
+    assert list(qnn_versions(data)) == versions
+    assert list(qnn_versions(b"v2.1.0.250101 " + data, 14)) == versions
+    assert list(qnn_versions(data, 0, 13)) == []
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,6 @@ def test_upstreams_own_decoder(line: str, kz: Kz, tmp_path: Path) -> None:
     assert (found.mode, found.kv_bits, found.context_length, found.shards) == ("hybrid", 8, 128, 1)
     assert found.ar_lengths == (("prefill_forward", 32), ("kv_forward", 1))
     ((segment, context),) = found.contexts  # both methods are in one
-    assert (segment, context.size, context.sdk) == (1, 1331200, "2.37.0.250724175447_124859")
+    assert (segment, context.size, context.sdk) == (1, 1331200, "2.37.0.250724")
     assert {(d.qnn.soc, d.qnn.arch, d.qnn.vtcm_mb) for d in found.delegates if d.qnn} == {("SM8650", "v75", 8)}
     assert found.constant("get_n_layers") == 5
