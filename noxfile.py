@@ -143,7 +143,7 @@ MUTATED = {
     ),
     "audit rules": (
         85,
-        "core/result formats/elf_types formats/java_source formats/library_types formats/elf checks/built",
+        "core/check formats/elf_types formats/java_source formats/library_types formats/elf checks/elf_rules checks/built",
     ),
     "lock and records": (
         85,
@@ -153,7 +153,7 @@ MUTATED = {
 """Each group's lowest score in percent, and its files."""
 MUTATION_TESTS = (
     "patch/patch patch/hunks patch/diff patch/binary patch/mail patch/quilt patch/place patch/trailers patch/stack patch/judge patch/blame patch/intent"
-    " checks/audit_rules formats/elf formats/java pins/lock pins/lock_text stack/locking stack/locking_stacks core/record core/stage_record core/files core/folders patch/presence"
+    " core/check checks/audit_rules formats/elf formats/java pins/lock pins/lock_text stack/locking stack/locking_stacks core/record core/stage_record core/files core/folders patch/presence"
 )
 """The tests of these files: ROOM/NAME for tests/ROOM/test_NAME.py. They start no process, for they run some thousand times."""
 MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.yaml examples/sample/pins.lock"

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.build.build import Built, java_sources
+from kz_build.checks.elf_rules import aligned, is_for, lacking, machine_of, names
+from kz_build.core.check import Check, Status, ask, failed, pass_if, passed
 from kz_build.core.errors import AuditError, LockError
-from kz_build.core.result import CheckResult, Status
 from kz_build.core.stage_record import StageRecord, changed, load, load_any
 from kz_build.formats import elf as reader
-from kz_build.formats.elf_types import Elf, JavaSide, NativeMethod
+from kz_build.formats.elf_types import HEXAGON, Elf, JavaSide, NativeMethod
 from kz_build.formats.java_source import java_side
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Fetched
 
-PAGE = 16384
 # What each profile is asked, in the order of the table.
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "ours": (
@@ -29,7 +29,6 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 CACHE_EPOCH = 2
 """Raise it when a check changes what it answers."""
-_MACHINES = {"arm64-v8a": "EM_AARCH64", "arm64": "EM_AARCH64", "x86_64": "EM_X86_64"}
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,7 @@ class _Subject:
         return self.file.path.name in {f"lib{name}.so" for name in self.rules.java.loads}
 
 
-_Answer = tuple[Status, str] | None
-
-
-def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple[CheckResult, ...]:
+def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple[Check, ...]:
     """Audit what a build left, or give the record of it where nothing has changed since."""
     plan = built.plan
     target = project.pins.target(plan.target, plan.line)
@@ -92,7 +88,7 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple
         if f.profile != "symbols"
     )
     found = audit_files(subjects, rules)
-    facts = {"checks": [vars(c) for c in found], "sizes": {n: f.size for n, f in built.record.outputs.items()}}
+    facts = {"checks": [c.as_json() for c in found], "sizes": {n: f.size for n, f in built.record.outputs.items()}}
     StageRecord(path, key, facts=facts).save()
     return found
 
@@ -104,7 +100,7 @@ def _key(built: Built, rules: Rules) -> str:
     return digest_of([CACHE_EPOCH, held, {n: [f.sha256, f.profile] for n, f in built.record.outputs.items()}])
 
 
-def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...]:
+def recorded(project: Project, line: str, target: str) -> tuple[Check, ...]:
     """The last audit of a target, as long as dist still holds the files it was about."""
     build, audited = (load_any(project.record(stage, line, target)) for stage in ("build", "audit"))
     hint = f"kz build --line {line} --target {target}"
@@ -115,86 +111,73 @@ def recorded(project: Project, line: str, target: str) -> tuple[CheckResult, ...
     return _results(audited)
 
 
-def _results(record: StageRecord) -> tuple[CheckResult, ...]:
-    rows = record.get("checks", list)
-    return tuple(CheckResult(r["file"], r["check"], Status(r["status"]), r["evidence"], r["required"]) for r in rows)
+def _results(record: StageRecord) -> tuple[Check, ...]:
+    return tuple(Check.from_json(row) for row in record.get("checks", list))
 
 
-def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[CheckResult, ...]:
+def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[Check, ...]:
     """Every check of every file's profile. A check that cannot be asked is an ERROR."""
-    results: list[CheckResult] = []
+    results: list[Check] = []
     read: dict[Path, Elf] = {}
     for file in subjects:
         try:
             read[file.path] = reader.read_elf(file.path, exports="jni" in PROFILES[file.profile])
         except AuditError as error:
-            results.append(CheckResult(file.path.name, "elf", Status.ERROR, str(error), True))
+            results.append(Check(file.path.name, "elf", Status.ERROR, str(error)))
     for file in subjects:
         if file.path in read:
             subject = _Subject(file, read[file.path], rules, _beside(read, read[file.path]))
-            for check in PROFILES[file.profile]:
-                if answer := _asked(check, subject):
-                    results.append(CheckResult(file.path.name, check, *answer, check in rules.required))
-    return (*results, *_unasked(subjects, rules, {r.check for r in results}))
+            questions = {name: _CHECKS[name] for name in PROFILES[file.profile]}
+            results += ask(subject, questions, file.path.name, rules.required)
+    return (*results, *_unasked(subjects, rules, {r.name for r in results}))
 
 
 def _beside(read: Mapping[Path, Elf], elf: Elf) -> frozenset[str]:
     """File names and SONAMEs that a file can load: a Hexagon library in the same folder is none for an arm64 one."""
-    fitting = {path.name: e.soname for path, e in read.items() if (e.bits, e.machine) == (elf.bits, elf.machine)}
-    return frozenset({*fitting, *fitting.values()} - {""})
+    return names({path.name: e for path, e in read.items() if is_for(e, (elf.bits, elf.machine))})
 
 
-def _asked(check: str, subject: _Subject) -> _Answer:
-    try:
-        return _CHECKS[check](subject)
-    except AuditError as error:
-        return Status.ERROR, str(error)
-
-
-def _unasked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[CheckResult]:
+def _unasked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[Check]:
     """What a table of files alone would pass over: a library that Java loads and nobody made, a required check of no file."""
-    names = {file.path.name for file in subjects}
-    lost = [f"lib{name}.so" for name in sorted(rules.java.loads) if f"lib{name}.so" not in names]
-    found = [CheckResult(name, "jni", Status.FAIL, "Java loads it, and no file has that name", True) for name in lost]
+    there = {file.path.name for file in subjects}
+    lost = [f"lib{name}.so" for name in sorted(rules.java.loads) if f"lib{name}.so" not in there]
+    found = [Check(name, "jni", Status.FAIL, "Java loads it, and no file has that name") for name in lost]
     return found + [
-        CheckResult("-", check, Status.ERROR, "required, but no file of this target is asked it", True)
+        Check("-", check, Status.ERROR, "required, but no file of this target is asked it")
         for check in sorted(rules.required - asked)
     ]
 
 
-def _verdict(good: bool, evidence: str) -> tuple[Status, str]:
-    return (Status.PASS if good else Status.FAIL), evidence
-
-
-def _elf(s: _Subject) -> _Answer:
-    bits, machine = (32, "EM_QDSP6") if s.file.profile == "hexagon" else (64, _MACHINES.get(s.rules.abi))
+def _elf(s: _Subject) -> Check:
+    machine = HEXAGON if s.file.profile == "hexagon" else machine_of(s.rules.abi)
     kinds = ("ET_DYN", "ET_EXEC") if s.file.profile == "program" else ("ET_DYN",)
-    return _verdict(
-        (s.elf.bits, s.elf.machine) == (bits, machine) and s.elf.kind in kinds,
+    return pass_if(
+        is_for(s.elf, machine) and s.elf.kind in kinds,
         f"ELF{s.elf.bits} {s.elf.machine} {s.elf.kind}",
     )
 
 
-def _pages(s: _Subject) -> _Answer:
-    aligned = bool(s.elf.alignments) and all(a >= PAGE and a % PAGE == 0 for a in s.elf.alignments)
+def _pages(s: _Subject) -> Check:
     said = ", ".join(sorted({f"{a // 1024} KB" if a >= 1024 else f"{a} B" for a in s.elf.alignments}))
     text = f"{len(s.elf.alignments)} PT_LOAD aligned to {said}"
-    return _verdict(aligned and s.elf.congruent, text if s.elf.congruent else text + ", addresses do not fit offsets")
+    return pass_if(
+        aligned(s.elf) and s.elf.congruent, text if s.elf.congruent else text + ", addresses do not fit offsets"
+    )
 
 
-def _android_note(s: _Subject) -> _Answer:
+def _android_note(s: _Subject) -> Check | None:
     if s.rules.platform != "android":
         return None
     if not s.elf.api:
-        return Status.FAIL, "no .note.android.ident: not made by an NDK"
+        return failed("no .note.android.ident: not made by an NDK")
     limit = s.rules.max_api
-    return _verdict(
+    return pass_if(
         not limit or s.elf.api <= limit,
         f"API {s.elf.api}" + (f" (at most {limit})" if limit else "") + f", NDK {s.elf.ndk}",
     )
 
 
-def _soname(s: _Subject) -> _Answer:
+def _soname(s: _Subject) -> Check:
     name = s.file.path.name
     note = (
         ""
@@ -203,23 +186,23 @@ def _soname(s: _Subject) -> _Answer:
         if s.loaded_by_java
         else f", not {name}"
     )
-    return _verdict(bool(s.elf.soname) and (s.elf.soname == name or s.loaded_by_java), (s.elf.soname or "none") + note)
+    return pass_if(bool(s.elf.soname) and (s.elf.soname == name or s.loaded_by_java), (s.elf.soname or "none") + note)
 
 
-def _needed(s: _Subject) -> _Answer:
-    lost = [n for n in s.elf.needed if n not in s.rules.needed and n not in s.beside]
-    return _verdict(
+def _needed(s: _Subject) -> Check:
+    lost = lacking(s.elf, s.rules.needed | s.beside)
+    return pass_if(
         not lost, f"neither of the system nor beside it: {' '.join(lost)}" if lost else " ".join(s.elf.needed) or "none"
     )
 
 
-def _jni(s: _Subject) -> _Answer:
+def _jni(s: _Subject) -> Check | None:
     if not s.loaded_by_java:
         return None
     java = sorted(e for e in s.elf.exports if e.startswith("Java_"))
     strays = [e for e in java if not any(_exported(m, {e}) for m in s.rules.java.methods)]
     text = f"JNI_OnLoad{'' if 'JNI_OnLoad' in s.elf.exports else ' missing'}, {len(java)} Java_ exports"
-    return _verdict(
+    return pass_if(
         "JNI_OnLoad" in s.elf.exports and not strays,
         text + (f", no Java method for {' '.join(strays)}" if strays else ""),
     )
@@ -230,7 +213,7 @@ def _exported(method: NativeMethod, exports: Set[str]) -> bool:
     return method.export in exports or any(e.startswith(method.export + "__") for e in exports)
 
 
-def _natives(s: _Subject) -> _Answer:
+def _natives(s: _Subject) -> Check | None:
     """Each native method is exported under its JNI name, or its class descriptor and its name stand in the library to be registered."""
     if not s.loaded_by_java:
         return None
@@ -246,37 +229,37 @@ def _natives(s: _Subject) -> _Answer:
     missing = " ".join(f"{m.java_class.rsplit('/', 1)[-1]}.{m.name}" for m in lost)
     classes = {m.java_class for m in wanted}
     if gone := sorted(s.rules.classes - classes):
-        return Status.FAIL, f"the Java sources declare no native method of {' '.join(gone)}"
+        return failed(f"the Java sources declare no native method of {' '.join(gone)}")
     if not wanted:
-        return Status.FAIL, "the Java sources declare no native method"
-    return _verdict(
+        return failed("the Java sources declare no native method")
+    return pass_if(
         not lost, f"not registered: {missing}" if lost else f"{len(wanted)} methods of {len(classes)} classes"
     )
 
 
-def _textrel(s: _Subject) -> _Answer:
-    return _verdict(not s.elf.textrel, "text relocations" if s.elf.textrel else "none")
+def _textrel(s: _Subject) -> Check:
+    return pass_if(not s.elf.textrel, "text relocations" if s.elf.textrel else "none")
 
 
-def _build_id(s: _Subject) -> _Answer:
-    return _verdict(bool(s.elf.build_id), s.elf.build_id or "none: crashes cannot be symbolised")
+def _build_id(s: _Subject) -> Check:
+    return pass_if(bool(s.elf.build_id), s.elf.build_id or "none: crashes cannot be symbolised")
 
 
-def _paths(s: _Subject) -> _Answer:
+def _paths(s: _Subject) -> Check:
     found = reader.strings_with(s.file.path, s.rules.build_paths)
     if not found:
-        return Status.PASS, "no path of the build machine"
+        return passed("no path of the build machine")
     count = f"{len(found)} or more" if len(found) >= reader.MOST_FINDINGS else str(len(found))
-    return Status.FAIL, f"{count}, first in {found[0][0]}: {found[0][1]}"
+    return failed(f"{count}, first in {found[0][0]}: {found[0][1]}")
 
 
-def _size(s: _Subject) -> _Answer:
+def _size(s: _Subject) -> Check:
     before = s.file.previous_size
     delta = f", {s.elf.size - before:+,} B ({(s.elf.size - before) / before:+.1%})" if before else ""
-    return Status.PASS, f"{s.elf.size:,} B{delta}"
+    return passed(f"{s.elf.size:,} B{delta}")
 
 
-_CHECKS: Mapping[str, Callable[[_Subject], _Answer]] = {
+_CHECKS: Mapping[str, Callable[[_Subject], Check | None]] = {
     "elf": _elf, "pages-16k": _pages, "android-note": _android_note, "soname": _soname, "needed": _needed, "jni": _jni,
     "natives": _natives, "textrel": _textrel, "build-id": _build_id, "paths": _paths, "size": _size,
 }  # fmt: skip

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kz_build.checks import pte_qnn
 from kz_build.checks.contract import Contract
-from kz_build.checks.pte_check import Answer, Asked, failed, listed, named, passed, undecided
-from kz_build.core.result import CheckResult
+from kz_build.checks.pte_check import Asked, listed, named
+from kz_build.core.check import Check, ask, failed, pass_if, passed, skipped
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, version_key
+from kz_build.pins.soc import arch_of
 
 # Methods of a model that takes more than text, and the one that its runner asks first (extension/llm/runner/constants.h).
 _BEYOND_TEXT = ("vision_encoder", "audio_encoder", "text_decoder")
 _EMBEDDING = "token_embedding"
 
 
-def hold(pte: Pte, contract: Contract | None, library: Library | None, soc: str) -> tuple[CheckResult, ...]:
+def hold(pte: Pte, contract: Contract | None, library: Library | None, soc: str) -> tuple[Check, ...]:
     """Ask everything that the contract, the library and the SoC give reason to ask. Raises ConfigError for an unknown SoC."""
     asked = Asked(pte, contract or Contract(), library, soc)
-    results = []
-    for name, question in QUESTIONS:
-        if answer := question(asked):
-            results.append(CheckResult(pte.name, name, answer.status, answer.evidence, answer.required))
-    return tuple(results)
+    for name in filter(None, (soc, asked.contract.soc)):
+        arch_of(name)
+    return ask(asked, QUESTIONS, pte.name)
 
 
-def _methods(asked: Asked) -> Answer | None:
+def _methods(asked: Asked) -> Check | None:
     if not asked.contract.methods:
         return None
     if missing := set(asked.contract.methods) - asked.pte.method_names:
@@ -35,7 +34,7 @@ def _methods(asked: Asked) -> Answer | None:
     return passed(f"it has {listed(asked.contract.methods)}")
 
 
-def _runner(asked: Asked) -> Answer | None:
+def _runner(asked: Asked) -> Check | None:
     runner, names = asked.contract.runner, asked.pte.method_names
     needs = {"kv": ("kv_forward",), "hybrid": ("kv_forward", "prefill_forward"), "llm": ("forward",)}.get(runner)
     if needs is None:
@@ -54,7 +53,7 @@ def _runner(asked: Asked) -> Answer | None:
     return failed(f"the {runner} runner calls {listed(missing)}, which the file does not have (No method named …)")
 
 
-def _token_embedding(asked: Asked) -> Answer | None:
+def _token_embedding(asked: Asked) -> Check | None:
     names = asked.pte.method_names
     beyond = [name for name in _BEYOND_TEXT if name in names]
     if not beyond and asked.contract.runner != "multimodal":
@@ -67,14 +66,14 @@ def _token_embedding(asked: Asked) -> Answer | None:
     return passed(f"it has {_EMBEDDING} beside {listed(beyond) or 'the rest'}")
 
 
-def _kv_bits(asked: Asked) -> Answer | None:
+def _kv_bits(asked: Asked) -> Check | None:
     bits, library = asked.pte.kv_bits, asked.library
     fixed = 16 if library and library.kv_width == "16" and asked.pte.mode else 0
     wanted = asked.contract.kv_bits or fixed
     if not wanted:
         return None
     if not bits:
-        return undecided(
+        return skipped(
             "neither get_kv_io_bit_width nor the types of kv_forward's inputs tell its KV width", required=True
         )
     for width, who in (
@@ -88,14 +87,14 @@ def _kv_bits(asked: Asked) -> Answer | None:
     return passed(f"its KV cache is {bits}-bit, as the runner takes it")
 
 
-def _context_length(asked: Asked) -> Answer | None:
+def _context_length(asked: Asked) -> Check | None:
     wanted, has = asked.contract.context_length, asked.pte.context_length
     if not wanted:
         return None
-    return (passed if has == wanted else failed)(f"it holds {has} tokens, the contract says {wanted}")
+    return pass_if(has == wanted, f"it holds {has} tokens, the contract says {wanted}")
 
 
-def _backends(asked: Asked) -> Answer | None:
+def _backends(asked: Asked) -> Check | None:
     has = {d.backend for d in asked.pte.delegates}
     wanted, library = set(asked.contract.backends), asked.library
     if wanted and has != wanted:
@@ -105,7 +104,7 @@ def _backends(asked: Asked) -> Answer | None:
     return passed(f"its delegates are of {listed(has)}") if has and (wanted or library) else None
 
 
-def _operators(asked: Asked) -> Answer | None:
+def _operators(asked: Asked) -> Check | None:
     needs, library = asked.pte.operators, asked.library
     if not library or not needs:
         return None
@@ -114,7 +113,7 @@ def _operators(asked: Asked) -> Answer | None:
     return passed(f"{named(asked)} carries its {len(needs)} operators")
 
 
-def _graph_operators(asked: Asked) -> Answer | None:
+def _graph_operators(asked: Asked) -> Check | None:
     needs = {name for d in asked.pte.delegates for name in d.operators}
     library = asked.library
     if not needs or not library or "VulkanBackend" not in library.backends:
@@ -127,50 +126,50 @@ def _graph_operators(asked: Asked) -> Answer | None:
     return passed(f"Vulkan in {named(asked)} carries the {len(needs)} operators of its graphs")
 
 
-def _executorch(asked: Asked) -> Answer | None:
+def _executorch(asked: Asked) -> Check | None:
     """Upstream's runtime/COMPATIBILITY.md: a file runs on its own minor version and the next; nothing is promised backwards."""
     made, there = asked.contract.executorch, asked.library.executorch if asked.library else ""
     if not made or not asked.library:
         return None
     if not there or not version_key(there) or not version_key(made):
-        return undecided(f"ExecuTorch {made} makes it, and nothing says of which version {named(asked)} is")
+        return skipped(f"ExecuTorch {made} makes it, and nothing says of which version {named(asked)} is")
     (major, minor), (major_there, minor_there) = version_key(made)[:2], version_key(there)[:2]
     if (major, minor) > (major_there, minor_there):
         return failed(
             f"ExecuTorch {made} makes it and {named(asked)} is {there}: upstream promises nothing for newer files"
         )
     if major == major_there and minor_there > minor + 1:
-        return undecided(
+        return skipped(
             f"ExecuTorch {made} makes it and {named(asked)} is {there}: upstream promises one minor version further"
         )
     return passed(f"ExecuTorch {made} makes it and {named(asked)} is {there}")
 
 
-def _external(asked: Asked) -> Answer | None:
+def _external(asked: Asked) -> Check | None:
     if not asked.pte.external:
         return None
-    return undecided(
+    return skipped(
         f"tensors whose data is in another file: {asked.pte.external}; a .ptd must go along and be named when it is loaded"
     )
 
 
-QUESTIONS: tuple[tuple[str, Callable[[Asked], Answer | None]], ...] = (
-    ("methods", _methods),
-    ("runner", _runner),
-    ("token-embedding", _token_embedding),
-    ("kv-bits", _kv_bits),
-    ("context-length", _context_length),
-    ("shared-buffer", pte_qnn.shared_buffer),
-    ("shards", pte_qnn.shards),
-    ("other-models", pte_qnn.other_models),
-    ("context-size", pte_qnn.context_size),
-    ("qnn", pte_qnn.qnn),
-    ("rehearsal", pte_qnn.rehearsal),
-    ("soc", pte_qnn.soc),
-    ("arch", pte_qnn.arch),
-    ("backends", _backends),
-    ("operators", _operators),
-    ("vulkan", _graph_operators),
-    ("executorch", _executorch),
-    ("external", _external),
-)
+QUESTIONS: Mapping[str, Callable[[Asked], Check | None]] = {
+    "methods": _methods,
+    "runner": _runner,
+    "token-embedding": _token_embedding,
+    "kv-bits": _kv_bits,
+    "context-length": _context_length,
+    "shared-buffer": pte_qnn.shared_buffer,
+    "shards": pte_qnn.shards,
+    "other-models": pte_qnn.other_models,
+    "context-size": pte_qnn.context_size,
+    "qnn": pte_qnn.qnn,
+    "rehearsal": pte_qnn.rehearsal,
+    "soc": pte_qnn.soc,
+    "arch": pte_qnn.arch,
+    "backends": _backends,
+    "operators": _operators,
+    "vulkan": _graph_operators,
+    "executorch": _executorch,
+    "external": _external,
+}

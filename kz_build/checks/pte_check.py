@@ -1,4 +1,4 @@
-"""A question about a .pte and its answer: what the file is held against, and how that is said."""
+"""What a .pte is held against, and how its names are said."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kz_build.checks.contract import Contract
-from kz_build.core.result import Status
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, QnnSpec
 
@@ -26,30 +25,6 @@ class Asked:
     def specs(self) -> tuple[QnnSpec, ...]:
         """The distinct compile specs of its QNN delegates."""
         return tuple(dict.fromkeys(d.qnn for d in self.pte.delegates if d.qnn))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a question gives; None in its place where there is no reason to ask."""
-
-    status: Status
-    evidence: str
-    required: bool = True
-
-
-def passed(evidence: str) -> Answer:
-    """It will do."""
-    return Answer(Status.PASS, evidence)
-
-
-def failed(evidence: str) -> Answer:
-    """It will not do."""
-    return Answer(Status.FAIL, evidence)
-
-
-def undecided(evidence: str, *, required: bool = False) -> Answer:
-    """The file alone does not decide it; the run fails where the contract asks for it."""
-    return Answer(Status.SKIP, evidence, required)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from kz_build.core.result import CheckResult
+from kz_build.core.check import Check
 from kz_build.formats.pte_types import Delegate, Method, Plain, Pte, QnnSpec, Value
 
 _MOST_ROWS = 12
@@ -49,11 +49,11 @@ def plain(pte: Pte) -> dict[str, object]:
     }
 
 
-def checks(found: Sequence[CheckResult]) -> str:
+def checks(found: Sequence[Check]) -> str:
     """One sentence per finding, failures last, where the eye ends up."""
-    width = max((len(c.check) for c in found), default=0)
+    width = max((len(c.name) for c in found), default=0)
     order = sorted(found, key=lambda c: c.failed)
-    return "\n".join(f"{c.status.value:5} {c.check:{width}}  {_shown(c.evidence, 400)}" for c in order)
+    return "\n".join(f"{c.status.value:5} {c.name:{width}}  {_shown(c.evidence, 400)}" for c in order)
 
 
 def _summary(pte: Pte) -> str:

@@ -56,7 +56,7 @@ def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
 
     recipe = plan.recipe
     ready = preflight(project, plan)
-    if any(check.status == "FAIL" for check in ready.checks):
+    if any(check.failed for check in ready.checks):
         return None, ready
     for check in ready.checks:
         if check.status == "WARN":
@@ -68,7 +68,7 @@ def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
     found = None if again else running.done(plan, key)
     if found is None:
         ready = replace(ready, checks=(*ready.checks, *entry(recipe, environment)))
-        if any(check.status == "FAIL" for check in ready.checks):
+        if any(check.failed for check in ready.checks):
             return None, ready
         with Course() as course:
             found = running.export_recipe(project, plan, environment, commands, course.moment, again_from=again)
@@ -86,7 +86,7 @@ def _answers(arguments: argparse.Namespace, found: Any) -> int:
     from kz_build.export.text import preflight as text
 
     show(arguments, found, text(found))
-    failed = [check.name for check in found.checks if check.status == "FAIL"]
+    failed = [check.name for check in found.checks if check.failed]
     if failed:
         raise NotReadyError(f"this machine is not ready for {found.recipe}: {', '.join(failed)}")
     return 0

@@ -27,5 +27,5 @@ def pte(arguments: argparse.Namespace) -> int:
     told = {"file": file, "summary": view.plain(file), "checks": found}
     show(arguments, told, f"{view.text(file)}\n\n{view.checks(found)}")
     if failed := [c for c in found if c.failed]:
-        raise DeviceError(f"{file.name} will not do there: {', '.join(c.check for c in failed)}")
+        raise DeviceError(f"{file.name} will not do there: {', '.join(c.name for c in failed)}")
     return 0

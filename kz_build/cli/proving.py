@@ -11,7 +11,7 @@ from kz_build.cli.common import log_folder, relative, show
 from kz_build.cli.common import project as project_of
 
 if TYPE_CHECKING:
-    from kz_build.core.result import CheckResult
+    from kz_build.core.check import Check
 
 
 def attest(arguments: argparse.Namespace) -> int:
@@ -23,7 +23,7 @@ def attest(arguments: argparse.Namespace) -> int:
     show(arguments, found, checks(found))
     failed = [c for c in found if c.failed]
     if failed:
-        named = ", ".join(sorted({c.file for c in failed} - {"-"})) or "the papers"
+        named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "the papers"
         raise AuditError(f"{arguments.folder} is not what its papers say: {named}", hint="do not ship it")
     return 0
 
@@ -98,11 +98,11 @@ def store(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _verified(arguments: argparse.Namespace, found: tuple[CheckResult, ...]) -> None:
+def _verified(arguments: argparse.Namespace, found: tuple[Check, ...]) -> None:
     from kz_build.core.errors import LockError
     from kz_build.sources.text_store import verified
 
     show(arguments, found, verified(found))
-    bad = [c.file for c in found if c.failed]
+    bad = [c.subject for c in found if c.failed]
     if bad:
         raise LockError(f"{len(bad)} of {len(found)} entries of the store are not what they say: {', '.join(bad)}")

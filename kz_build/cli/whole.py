@@ -20,7 +20,7 @@ from kz_build.pipeline.run_all import Lack, Row, Step, record, walk
 
 
 def all(arguments: argparse.Namespace) -> int:
-    from kz_build.core.result import Status
+    from kz_build.core.check import Status
     from kz_build.core.terminal import Live
     from kz_build.pipeline import text as view
     from kz_build.pipeline.report import write
@@ -140,7 +140,7 @@ class Whole:
         from kz_build.export.preflight import preflight
 
         found = preflight(self.project, plan(self.project, self.arguments.recipe))
-        failed = [check for check in found.checks if check.status == "FAIL"]
+        failed = [check for check in found.checks if check.failed]
         if failed:
             raise MissingError(
                 tuple(Missing(c.name, c.evidence, "\n         ".join(c.fix) or "another machine") for c in failed)
@@ -227,7 +227,7 @@ class Whole:
     def audit(self) -> str:
         self.chain.audit(self.sign)
         if failed := self.chain.failed:
-            what = ", ".join(f"{c.file} {c.check}" for c in failed)
+            what = ", ".join(f"{c.subject} {c.name}" for c in failed)
             raise AuditError(
                 f"{len(failed)} of {len(self.chain.checks)} checks failed: {what}", hint="kz audit says more"
             )
@@ -248,7 +248,7 @@ class Whole:
 
         found, ready = exported(self.project, plan(self.project, self.arguments.recipe))
         if found is None:
-            lost = [f"{c.name}: {c.evidence}" for c in ready.checks if c.status == "FAIL"]
+            lost = [f"{c.name}: {c.evidence}" for c in ready.checks if c.failed]
             raise NotReadyError(
                 f"not ready for {self.arguments.recipe}: {'; '.join(lost)}",
                 hint="kz export --preflight says what mends it",

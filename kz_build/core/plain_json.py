@@ -10,7 +10,9 @@ from typing import Any
 
 
 def plain(value: object) -> Any:
-    """Dataclasses, paths and enums as plain values."""
+    """Dataclasses, paths and enums as plain values; what has an `as_json`, such as a check, by that."""
+    if as_json := getattr(value, "as_json", None):
+        return plain(as_json())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a NamedTuple

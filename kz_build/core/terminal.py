@@ -7,15 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from kz_build.core.check import Check
 from kz_build.core.progress import Event
-from kz_build.core.result import CheckResult
 
 
-def checks(found: Sequence[CheckResult]) -> str:
+def checks(found: Sequence[Check]) -> str:
     """The audit as a table, failures last, where the eye ends up."""
-    width = max((len(c.file) for c in found), default=0)
+    width = max((len(c.subject) for c in found), default=0)
     order = sorted(found, key=lambda c: c.failed)
-    return "\n".join(f"{c.status.value:5} {c.file:{width}} {c.check:12} {c.evidence}" for c in order)
+    return "\n".join(f"{c.status.value:5} {c.subject:{width}} {c.name:12} {c.evidence}" for c in order)
 
 
 def artifacts(found: dict[str, Any], folder: str) -> str:

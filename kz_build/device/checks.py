@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import Any, NamedTuple
 
-from kz_build.core.result import CheckResult, Status
+from kz_build.checks.elf_rules import aligned, android_abi, is_for, lacking, machine_of
+from kz_build.core.check import Check, failed, passed, skipped, unanswered
 from kz_build.device.adb import Device
 from kz_build.device.metrics import OBSERVER, PROBE, Sample, lines_of, sample
 from kz_build.device.properties import DeviceInfo
 from kz_build.device.push_set import PushSet, skel_archs
 from kz_build.device.trial import PROGRAM, Trial
-from kz_build.formats.elf_types import Elf
+from kz_build.formats.elf_types import HEXAGON, Elf
 from kz_build.formats.library import qnn_version
 
-_DSP = "EM_QDSP6"
-_ABIS = {"arm64-v8a": ("arm64-v8a", "EM_AARCH64"), "arm64": ("arm64-v8a", "EM_AARCH64")}
 LIBRARIES = ("/system/lib64", "/apex/com.android.runtime/lib64/bionic", "/odm/lib64", "/vendor/lib64")
 """Where the linker of a shell's program looks on Android (the default namespace of linkerconfig)."""
 EMULATED_LIBRARIES = ("/usr/aarch64-linux-gnu/lib",)
@@ -110,66 +109,49 @@ def _why_not(answers: Sequence[Mapping[str, Any]], said: str, found: Sample | No
     return ""
 
 
-Answer = tuple[Status, str]
-Question = Callable[[Tried], Answer | None]
-
-
-def ask(tried: Tried) -> tuple[CheckResult, ...]:
-    """Every question that there is reason to ask; one that cannot be asked is an ERROR, and the others go on."""
-    from kz_build.core.errors import KzError
-
-    found = []
-    for name, question in QUESTIONS:
-        try:
-            answer = question(tried)
-        except KzError as error:
-            answer = (Status.ERROR, str(error))
-        if answer:
-            # A model that was named must run; the rest may have no reason to be asked.
-            required = answer[0] is not Status.SKIP or (name == "runner" and tried.trial.wanted)
-            found.append(CheckResult(tried.device.serial, name, answer[0], answer[1], required))
-    return tuple(found)
-
-
-def _abi(tried: Tried) -> Answer:
+def _abi(tried: Tried) -> Check:
     """The device's processor and Android against the files'."""
-    wanted, machine = _ABIS[tried.trial.abi]
+    wanted = android_abi(tried.trial.abi)
     if not tried.info.abi:
-        return Status.ERROR, "the device does not say its ABI"
+        return unanswered("the device does not say its ABI")
     if tried.info.abi != wanted:
-        return Status.FAIL, f"the device is {tried.info.abi}, {tried.trial.target} is built for {wanted}"
+        return failed(f"the device is {tried.info.abi}, {tried.trial.target} is built for {wanted}")
     if tried.damaged:
-        return Status.FAIL, "; ".join(tried.damaged)
-    others = [f"{name} ({elf.machine})" for name, elf in tried.elves.items() if elf.machine not in (machine, _DSP)]
+        return failed("; ".join(tried.damaged))
+    machines = (machine_of(wanted), HEXAGON)
+    others = [
+        f"{name} ({elf.machine})" for name, elf in tried.elves.items() if not any(is_for(elf, m) for m in machines)
+    ]
     if others:
-        return Status.FAIL, f"not for {wanted}: {', '.join(others)}"
+        return failed(f"not for {wanted}: {', '.join(others)}")
     sdk = tried.info.sdk or 0
     if newer := [f"{name} ({elf.api})" for name, elf in tried.elves.items() if sdk and elf.api > sdk]:
-        return Status.FAIL, f"the device has API {sdk}, and these are built for newer: {', '.join(newer)}"
+        return failed(f"the device has API {sdk}, and these are built for newer: {', '.join(newer)}")
     api = max((elf.api for elf in tried.elves.values()), default=0)
-    return Status.PASS, f"{wanted}, {len(tried.elves)} files" + (f", API {api} on {sdk}" if api else "")
+    return passed(f"{wanted}, {len(tried.elves)} files" + (f", API {api} on {sdk}" if api else ""))
 
 
-def _pages(tried: Tried) -> Answer:
+def _pages(tried: Tried) -> Check:
     """Every PT_LOAD is aligned to the device's pages."""
     page = tried.info.page_size
     if not page:
-        return Status.ERROR, "the device does not say its page size"
-    least = {name: min(elf.alignments) for name, elf in tried.elves.items() if elf.alignments and elf.machine != _DSP}
-    if small := [f"{name} ({align:,})" for name, align in least.items() if align < page]:
-        return Status.FAIL, f"the device has pages of {page:,} bytes, and these are aligned to less: {', '.join(small)}"
-    return Status.PASS, f"{page:,}-byte pages, files aligned to {min(least.values()):,} or more"
+        return unanswered("the device does not say its page size")
+    elves = {name: elf for name, elf in tried.elves.items() if elf.alignments and not is_for(elf, HEXAGON)}
+    if small := [f"{name} ({min(elf.alignments):,})" for name, elf in elves.items() if not aligned(elf, page)]:
+        return failed(f"the device has pages of {page:,} bytes, and these are aligned to less: {', '.join(small)}")
+    return passed(
+        f"{page:,}-byte pages, files aligned to {min(min(elf.alignments) for elf in elves.values()):,} or more"
+    )
 
 
-def _needed(tried: Tried) -> Answer:
+def _needed(tried: Tried) -> Check:
     """Every NEEDED is pushed or there."""
     wanted: dict[str, list[str]] = {}
     # What was opened before is found by its SONAME, whatever the file is called.
     own = tried.files.names | {tried.elves[name].soname for name in tried.trial.loads if name in tried.elves}
     for name, elf in tried.elves.items():
-        for need in elf.needed if elf.machine != _DSP else ():
-            if need not in own:
-                wanted.setdefault(need, []).append(name)
+        for need in lacking(elf, own) if not is_for(elf, HEXAGON) else ():
+            wanted.setdefault(need, []).append(name)
     folders = LIBRARIES + (EMULATED_LIBRARIES if tried.info.emulated else ())
     words = " ".join(quote(f"{folder}/{name}") for name in sorted(wanted) for folder in folders)
     said = (
@@ -177,50 +159,49 @@ def _needed(tried: Tried) -> Answer:
     )
     there = {path.rpartition("/")[2] for path in said.split()}
     if lost := [f"{name} (of {', '.join(wanted[name])})" for name in sorted(set(wanted) - there)]:
-        return Status.FAIL, f"neither pushed nor on the device: {'; '.join(lost)}"
+        return failed(f"neither pushed nor on the device: {'; '.join(lost)}")
     count = sum(len(elf.needed) for elf in tried.elves.values())
-    return Status.PASS, f"{count} in all; of the system: {', '.join(sorted(there)) or 'none'}"
+    return passed(f"{count} in all; of the system: {', '.join(sorted(there)) or 'none'}")
 
 
-def _process(tried: Tried) -> Answer:
+def _process(tried: Tried) -> Check:
     """What kind of process everything here ran in."""
     answers, _, said = tried.probe(["who"])
     if not answers or not {"context", "ancestors", "uid"} <= set(answers[0]):
-        return Status.ERROR, f"{PROGRAM} does not run there: {said[-300:] or 'it said nothing'}"
+        return unanswered(f"{PROGRAM} does not run there: {said[-300:] or 'it said nothing'}")
     context, line = str(answers[0]["context"]), " <- ".join([PROGRAM, *map(str, answers[0]["ancestors"])])
     tried.process = "app" if re.search(r"zygote", line) or "_app:" in context else "shell"
     kind = "an app's process" if tried.process == "app" else "a program under adbd's shell, not forked by Zygote"
-    return Status.PASS, f"{kind}: {line}" + (f", {context}" if context else "") + f", user {answers[0]['uid']}"
+    return passed(f"{kind}: {line}" + (f", {context}" if context else "") + f", user {answers[0]['uid']}")
 
 
-def _no_su(tried: Tried) -> Answer:
+def _no_su(tried: Tried) -> Check:
     """Nothing here needed root."""
     said = tried.device.shell("id -u; command -v su; true").stdout.decode("utf-8", "replace").split()
     if said[:1] == ["0"]:
-        return Status.FAIL, "adbd runs as root: what works so proves nothing; adb unroot"
+        return failed("adbd runs as root: what works so proves nothing; adb unroot")
     if not said:
-        return Status.ERROR, "the device does not say who a shell is"
-    return Status.PASS, f"user {said[0]}; " + (
-        f"{said[1]} is there and was not used" if said[1:] else "the device has no su"
-    )
+        return unanswered("the device does not say who a shell is")
+    su = f"{said[1]} is there and was not used" if said[1:] else "the device has no su"
+    return passed(f"user {said[0]}; {su}")
 
 
-def _dlopen(tried: Tried) -> Answer:
+def _dlopen(tried: Tried) -> Check:
     """The libraries open, in one process, as Java opens them."""
     if not tried.trial.loads:
-        return Status.SKIP, "the recipe brings its own runner"
+        return skipped("the recipe brings its own runner")
     answers, _, said = tried.probe(["load", *(f"./{name}" for name in tried.trial.loads)])
     answers = [one for one in answers if "library" in one and ("ms" in one or "error" in one)]
     if broken := [one for one in answers if "error" in one]:
-        return Status.FAIL, "; ".join(f"{one['library']}: {one['error']}" for one in broken)
+        return failed("; ".join(f"{one['library']}: {one['error']}" for one in broken))
     opened = [f"{str(one['library'])[2:]} in {one['ms']:.1f} ms" for one in answers]
     if len(opened) < len(tried.trial.loads):
         lost = tried.trial.loads[len(opened)]
-        return Status.FAIL, f"the process ended while it opened {lost}: {said[-300:] or 'it said nothing'}"
-    return Status.PASS, ", ".join(opened)
+        return failed(f"the process ended while it opened {lost}: {said[-300:] or 'it said nothing'}")
+    return passed(", ".join(opened))
 
 
-def _qnn(tried: Tried) -> Answer | None:
+def _qnn(tried: Tried) -> Check | None:
     """Qualcomm's libraries, stub and skel are of this arch and of one version."""
     if not tried.trial.qnn:
         return None
@@ -231,41 +212,39 @@ def _qnn(tried: Tried) -> Answer | None:
             versions.setdefault(version, []).append(name)
     arch = tried.info.arch.upper()
     if len(versions) > 1:
-        return Status.FAIL, "several versions: " + "; ".join(
-            f"{v}: {', '.join(n)}" for v, n in sorted(versions.items())
-        )
+        said = "; ".join(f"{v}: {', '.join(n)}" for v, n in sorted(versions.items()))
+        return failed(f"several versions: {said}")
     if not versions:
-        return Status.ERROR, "none of Qualcomm's libraries says which version it is"
+        return unanswered("none of Qualcomm's libraries says which version it is")
     if arch not in skel_archs(tuple(own)):
-        return Status.FAIL, f"stub and skel are for {', '.join(sorted(skel_archs(tuple(own))))}, the device is {arch}"
-    return Status.PASS, f"{next(iter(versions))}, {len(own)} libraries, stub and skel of {arch}"
+        return failed(f"stub and skel are for {', '.join(sorted(skel_archs(tuple(own))))}, the device is {arch}")
+    return passed(f"{next(iter(versions))}, {len(own)} libraries, stub and skel of {arch}")
 
 
-def _runner(tried: Tried) -> Answer:
+def _runner(tried: Tried) -> Check:
     """The line's runner loads the model and generates."""
     if not tried.trial.argv:
-        return Status.SKIP, tried.trial.no_run
+        return skipped(tried.trial.no_run, required=tried.trial.wanted)
     ran = tried.run()
-    if ran.why:
-        return Status.FAIL, ran.why
-    assert ran.sample
+    if ran.why or not ran.sample:
+        return failed(ran.why)
     shown = " ".join(ran.text.split())
     text = f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
     if not text:
-        return Status.FAIL, f"{ran.sample.generated_tokens} tokens, and no text"
-    return Status.PASS, f"{ran.sample.generated_tokens} tokens after {ran.sample.prompt_tokens} of the prompt: {text}"
+        return failed(f"{ran.sample.generated_tokens} tokens, and no text")
+    return passed(f"{ran.sample.generated_tokens} tokens after {ran.sample.prompt_tokens} of the prompt: {text}")
 
 
-QUESTIONS: tuple[tuple[str, Question], ...] = (
-    ("abi", _abi),
-    ("page-size", _pages),
-    ("needed", _needed),
-    ("no-su", _no_su),
-    ("process", _process),
-    ("qnn-runtime", _qnn),
-    ("dlopen", _dlopen),
-    ("runner", _runner),
-)
+QUESTIONS: Mapping[str, Callable[[Tried], Check | None]] = {
+    "abi": _abi,
+    "page-size": _pages,
+    "needed": _needed,
+    "no-su": _no_su,
+    "process": _process,
+    "qnn-runtime": _qnn,
+    "dlopen": _dlopen,
+    "runner": _runner,
+}
 
 
 def elves(files: PushSet) -> tuple[dict[str, Elf], tuple[str, ...]]:

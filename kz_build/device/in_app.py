@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError, Missing, MissingError
 from kz_build.core.files import sha256_file
 from kz_build.core.progress import Watch, quiet
-from kz_build.core.result import CheckResult, Status
 from kz_build.device import in_app_types as ask
 from kz_build.device.adb import Device
 from kz_build.device.checks import Tried
@@ -79,7 +79,7 @@ def app_of(path: Path) -> App:
 
 def skipped(report: Report, reason: str) -> Report:
     """A report that says why nothing was tried in an app."""
-    row = CheckResult(report.serial, "in-app", Status.SKIP, reason, False)
+    row = Check(report.serial, "in-app", Status.SKIP, reason, False)
     return replace(report, checks=(*report.checks, row))
 
 
@@ -136,7 +136,7 @@ def _files(trial: Trial) -> tuple[Given, Given]:
     return model, tokenizer
 
 
-_Asked = tuple[tuple[CheckResult, ...], str, tuple[Seen, ...]]
+_Asked = tuple[tuple[Check, ...], str, tuple[Seen, ...]]
 
 
 def _asked(
@@ -145,8 +145,8 @@ def _asked(
     """(checks, kind of process, what the app saw in each run that counts)."""
     emulated, device = tried.info.emulated, tried.device
 
-    def row(what: str, status: Status, evidence: str) -> CheckResult:
-        return CheckResult(device.serial, what, status, evidence, asking.required or status is not Status.SKIP)
+    def row(what: str, status: Status, evidence: str) -> Check:
+        return Check(device.serial, what, status, evidence, asking.required or status is not Status.SKIP)
 
     if device.shell("command -v am && command -v pm && command -v run-as").code:
         why = "an EMULATED device has no Zygote and runs no app" if emulated else "this device has no am, pm or run-as"
@@ -175,11 +175,11 @@ def _asked(
     return tuple(checks), kind, tuple(saw)
 
 
-def _installed(project: Project, device: Device, app: App) -> CheckResult:
+def _installed(project: Project, device: Device, app: App) -> Check:
     """Bring the app to the device and install it, unless the very one is."""
 
-    def row(good: bool, evidence: str) -> CheckResult:
-        return CheckResult(device.serial, "install", Status.PASS if good else Status.FAIL, evidence, True)
+    def row(good: bool, evidence: str) -> Check:
+        return Check(device.serial, "install", Status.PASS if good else Status.FAIL, evidence)
 
     there = device.shell(f'p=$(pm path {PACKAGE} | head -n 1); [ -n "$p" ] && sha256sum "${{p#package:}}"')
     if there.stdout.decode("utf-8", "replace").startswith(app.sha256):
@@ -223,16 +223,16 @@ def _once(tried: Tried, way: Way, asked: Asked) -> tuple[Seen | None, str, str]:
         time.sleep(POLL_SECONDS)
 
 
-_Row = Callable[[str, Status, str], CheckResult]
+_Row = Callable[[str, Status, str], Check]
 
 
-def _process(row: _Row, kind: str, found: Seen | None) -> CheckResult:
+def _process(row: _Row, kind: str, found: Seen | None) -> Check:
     context = f", {found.context}" if found and found.context else ""
     status = {ask.ZYGOTE: Status.PASS, ask.EMULATED: Status.SKIP}.get(kind, Status.FAIL)
     return row("process", status, kind if status is Status.SKIP else f"{kind}{context}")
 
 
-def _answers(row: _Row, found: Seen | None, why: str) -> tuple[CheckResult, ...]:
+def _answers(row: _Row, found: Seen | None, why: str) -> tuple[Check, ...]:
     if found is None:
         return (row("load", Status.FAIL, why),)
     if found.load_status != 0 or found.sample.load_s is None:

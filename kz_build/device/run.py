@@ -11,15 +11,15 @@ from typing import Any
 from kz_build import __version__
 from kz_build.checks import pte as contract
 from kz_build.core import files
+from kz_build.core.check import Check, Status, ask
 from kz_build.core.errors import KzError, LockError, MissingError
 from kz_build.core.hash_cache import remembered_sha256
 from kz_build.core.plain_json import plain
 from kz_build.core.progress import Watch, quiet
-from kz_build.core.result import CheckResult, Status
 from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.device.adb import Device
 from kz_build.device.baseline_files import baseline
-from kz_build.device.checks import Tried, ask, elves
+from kz_build.device.checks import QUESTIONS, Tried, elves
 from kz_build.device.info import info
 from kz_build.device.metrics import METRICS, Comparison, Spread, compared, spreads
 from kz_build.device.properties import DeviceInfo, known_soc
@@ -62,8 +62,8 @@ def run(
         measured = _measured(project, tried, report, runs, warmup, tolerance, note)
         report = replace(report, run=measured)
     elif not trial.argv:
-        rest = tuple(one for one in report.checks if one.check != "runner")
-        report = replace(report, checks=(*rest, CheckResult(device.serial, "runner", Status.SKIP, trial.no_run, True)))
+        rest = tuple(one for one in report.checks if one.name != "runner")
+        report = replace(report, checks=(*rest, Check(device.serial, "runner", Status.SKIP, trial.no_run)))
     record(project, tried, report)
     return report
 
@@ -77,7 +77,7 @@ def _checked(project: Project, device: Device, trial: Trial, watch: Watch) -> tu
     pushed = push(project.store, device, named(wanted.files), folder, clean=True, watch=watch)
     tried = Tried(device, found, trial, wanted, folder, *elves(wanted))
     since = device.shell("date '+%m-%d %H:%M:%S.000'").stdout.decode().strip()
-    checks = ask(tried)
+    checks = ask(tried, QUESTIONS, device.serial)
     checks += _file_checks(tried)
     log = log_path(project, tried)
     checks += (log_check(tried, since, log),)
@@ -97,7 +97,7 @@ def _checked(project: Project, device: Device, trial: Trial, watch: Watch) -> tu
     )
 
 
-def _file_checks(tried: Tried) -> tuple[CheckResult, ...]:
+def _file_checks(tried: Tried) -> tuple[Check, ...]:
     """What the .pte asks of library and device (docs/pte.md)."""
     trial = tried.trial
     if not trial.pte:
@@ -108,7 +108,7 @@ def _file_checks(tried: Tried) -> tuple[CheckResult, ...]:
     archs = frozenset(arch.lower() for arch in skel_archs(tuple(own)))
     library = replace(library, qnn=qnn_version(htp) if htp else library.qnn, skels=archs or library.skels)
     found = contract.hold(trial.pte, trial.contract, library, known_soc(tried.info.soc))
-    return tuple(replace(one, file=tried.device.serial, check=f"pte {one.check}") for one in found)
+    return tuple(replace(one, subject=tried.device.serial, name=f"pte {one.name}") for one in found)
 
 
 def log_path(project: Project, tried: Tried) -> Path:
@@ -121,12 +121,12 @@ def _folder(project: Project, tried: Tried) -> Path:
     return folder / "in-app" if tried.process == "app" else folder
 
 
-def log_check(tried: Tried, since: str, path: Path) -> CheckResult:
+def log_check(tried: Tried, since: str, path: Path) -> Check:
     """What the programs and the device's log said meanwhile, kept and looked through for known troubles."""
     from kz_build.diagnose.diagnose import diagnose
 
-    def answer(status: Status, evidence: str) -> CheckResult:
-        return CheckResult(tried.device.serial, "log", status, evidence, True)
+    def answer(status: Status, evidence: str) -> Check:
+        return Check(tried.device.serial, "log", status, evidence)
 
     try:
         done = tried.device.shell(f"logcat -d -v threadtime -T '{since}'", timeout=60)

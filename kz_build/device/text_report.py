@@ -23,9 +23,9 @@ def report(found: Report) -> str:
         f"  {sent.folder}",
         f"  {len(sent.sent)} files sent ({sent.bytes / 1e6:,.1f} MB), {sent.kept} were there",
     ]
-    width = max(len(check.check) for check in found.checks)
+    width = max(len(check.name) for check in found.checks)
     for check in sorted(found.checks, key=lambda c: c.failed):
-        rows.append(_wrapped(f"{check.status.value:5} {check.check:{width}} ", check.evidence))
+        rows.append(_wrapped(f"{check.status.value:5} {check.name:{width}} ", check.evidence))
     if found.run:
         rows += _measured(found.run)
     rows.append(f"  log: {found.log}")

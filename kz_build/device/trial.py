@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kz_build.checks.contract import Contract
-from kz_build.core.result import CheckResult
+from kz_build.core.check import Check
 from kz_build.device.metrics import Comparison, Sample, Spread
 from kz_build.device.push_plan import Pushed
 from kz_build.device.push_set import Given
@@ -99,7 +99,7 @@ class Report:
     subject: str
     process: str
     pushed: Pushed
-    checks: tuple[CheckResult, ...]
+    checks: tuple[Check, ...]
     log: str
     run: Measured | None = None
     in_app: Report | None = None
@@ -110,4 +110,4 @@ class Report:
         """What fails it: names of checks, and figures that became worse."""
         worse = {f"{c.metric} against {c.against}" for c in (self.run.compared if self.run else ()) if c.worse}
         inside = tuple(f"in-app {name}" for name in self.in_app.failed) if self.in_app else ()
-        return (*(c.check for c in self.checks if c.failed), *sorted(worse), *inside)
+        return (*(c.name for c in self.checks if c.failed), *sorted(worse), *inside)

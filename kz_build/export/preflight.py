@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from kz_build.core import host
+from kz_build.core.check import Answer, Check, ask, failed, passed, skipped, warned
 from kz_build.core.errors import ConfigError, LockError, MissingError
 from kz_build.core.files import sha256_file
 from kz_build.core.process import find, run
 from kz_build.export import environment as env
-from kz_build.export import preflight_rules as ask
+from kz_build.export import preflight_rules as rules
 from kz_build.export import sdks
 from kz_build.export.environment import Environment
 from kz_build.export.environment_spec import ADAPTOR_TARGET, chosen
 from kz_build.export.plan import ExportPlan, folder, weights_folder
-from kz_build.export.preflight_rules import Check, Preflight
+from kz_build.export.preflight_rules import Preflight
 from kz_build.export.recipe import Recipe, Stage, Weights
 from kz_build.export.run import fill
 from kz_build.export.run_stage import filled, work_folder
 from kz_build.pins.project import Project
 
+_HERE, _ENTRY = "this machine", "ports of entry"
+
 
 def preflight(project: Project, plan: ExportPlan) -> Preflight:
     """Ask every question of a recipe; nothing is changed."""
-    recipe = plan.recipe
-    checks = [
-        _memory(project, recipe),
-        *_disks(project, recipe),
-        *sdks.machine_checks(recipe),
-        *([ask.python(recipe.needs.python, host.pythons())] if recipe.needs.python else []),
-        *sdks.checks(project, recipe),
-        *_tools(project, recipe),
-        *_weights(project, recipe),
-        *_requirements(project, recipe),
-    ]
-    return Preflight(recipe.name, tuple(checks))
+    questions = {name: partial(question, project) for name, question in _QUESTIONS.items()}
+    return Preflight(plan.recipe.name, ask(plan.recipe, questions, _HERE))
 
 
 def entries(project: Project, recipe: Recipe) -> tuple[Check, ...]:
@@ -45,7 +39,8 @@ def entries(project: Project, recipe: Recipe) -> tuple[Check, ...]:
         return ()
     environment = env.made(project, recipe)
     if environment is None:
-        return (Check("ports of entry", "SKIP", "its environment is not made yet", (f"kz env {recipe.name}",)),)
+        fix = (f"kz env {recipe.name}",)
+        return (skipped("its environment is not made yet", name=_ENTRY, fix=fix),)
     return entry(recipe, environment)
 
 
@@ -63,14 +58,12 @@ def entry(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
         known = [name.strip() for name in choices[1].split(",")] if choices else []
         if done.code != 0 or not known:
             last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it says nothing"]
-            found.append(Check("ports of entry", "FAIL", f"llama.py --help ended with {done.code}: {last[0][:200]}"))
+            found.append(failed(f"llama.py --help ended with {done.code}: {last[0][:200]}", name=_ENTRY))
         elif wanted not in known:
             fix = (f"kz verify --line {recipe.line}   # is the stack with the decoder in it?",)
-            found.append(Check("ports of entry", "FAIL", f"llama.py does not know the decoder {wanted}", fix))
+            found.append(failed(f"llama.py does not know the decoder {wanted}", name=_ENTRY, fix=fix))
         else:
-            found.append(
-                Check("ports of entry", "PASS", f"llama.py starts and knows {wanted} among {len(known)} decoders")
-            )
+            found.append(passed(f"llama.py starts and knows {wanted} among {len(known)} decoders", name=_ENTRY))
     return tuple(found)
 
 
@@ -82,72 +75,75 @@ def _llama(recipe: Recipe) -> list[Stage]:
 def _memory(project: Project, recipe: Recipe) -> Check:
     have = host.memory()
     place = host.disk(project.root)
-    return ask.memory(recipe.needs.memory, have.ram, have.swap, place.mount, place.free)
+    return rules.memory(recipe.needs.memory, have.ram, have.swap, place.mount, place.free)
 
 
-def _disks(project: Project, recipe: Recipe) -> Iterator[Check]:
+def _disks(project: Project, recipe: Recipe) -> list[Check]:
     places = {
         "{out}": (folder(project, recipe), "-C DIR"),
         "{weights}": (weights_folder(project), "KZ_CACHE"),
     }
+    found = []
     for name, need in recipe.needs.disk.items():
         path, variable = places.get(name, (Path(name), "TMPDIR"))
-        yield ask.disk(name, need, *host.disk(path), variable)
+        found.append(rules.disk(name, need, *host.disk(path), variable))
+    return found
 
 
-def _tools(project: Project, recipe: Recipe) -> Iterator[Check]:
+def _machine(_: Project, recipe: Recipe) -> tuple[Check, ...]:
+    return sdks.machine_checks(recipe)
+
+
+def _python(_: Project, recipe: Recipe) -> Check | None:
+    return rules.python(recipe.needs.python, host.pythons()) if recipe.needs.python else None
+
+
+def _tools(project: Project, recipe: Recipe) -> list[Check]:
     own = project.dist_folder(recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
+    found = []
     for name, brings in recipe.needs.tools.items():
+        title = f"tool {name}"
         if "/" in name or "." in name:
-            yield Check(f"tool {name}", "SKIP", "lies in upstream's tree", (brings,))
+            found.append(skipped("lies in upstream's tree", name=title, fix=(brings,)))
         elif program := find(name) or (str(own / name) if (own / name).is_file() else ""):
-            yield Check(f"tool {name}", "PASS", program)
+            found.append(passed(program, name=title))
         else:
-            yield Check(f"tool {name}", "FAIL", "not on PATH", (brings,))
+            found.append(failed("not on PATH", name=title, fix=(brings,)))
+    return found
 
 
-def _weights(project: Project, recipe: Recipe) -> Iterator[Check]:
-    for name, of in recipe.weights.items():
-        if not of.repository:
-            yield Check(f"weights {name}", "PASS", "kz makes it")
-            continue
-        place, fetch = _place(project, recipe, name, of)
-        missing = [file for file in of.digests if not (place / file).is_file()]
-        if missing:
-            said = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
-            yield Check(f"weights {name}", "FAIL", said, (fetch,))
-            continue
-        wrong = [f for f, digest in of.digests.items() if digest and sha256_file(place / f) != digest]
-        unknown = sum(digest is None for digest in of.digests.values())
-        if wrong:
-            yield Check(
-                f"weights {name}", "FAIL", f"{', '.join(wrong)}: not the bytes of the recipe", (f"rm -r {place}", fetch)
-            )
-        elif unknown:
-            yield Check(
-                f"weights {name}", "WARN", f"there; {unknown} of {len(of.digests)} digests are null in the recipe"
-            )
-        else:
-            yield Check(f"weights {name}", "PASS", f"{len(of.digests)} files, bytes as in the recipe")
+def _weights(project: Project, recipe: Recipe) -> list[Check]:
+    return [_weight(project, recipe, name, of) for name, of in recipe.weights.items()]
 
 
-def _requirements(project: Project, recipe: Recipe) -> Iterator[Check]:
+def _weight(project: Project, recipe: Recipe, name: str, of: Weights) -> Check:
+    title = f"weights {name}"
+    if not of.repository:
+        return passed("kz makes it", name=title)
+    place, fetch = _place(project, recipe, name, of)
+    if missing := [file for file in of.digests if not (place / file).is_file()]:
+        said = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
+        return failed(said, name=title, fix=(fetch,))
+    if wrong := [f for f, digest in of.digests.items() if digest and sha256_file(place / f) != digest]:
+        return failed(f"{', '.join(wrong)}: not the bytes of the recipe", name=title, fix=(f"rm -r {place}", fetch))
+    if unknown := sum(digest is None for digest in of.digests.values()):
+        return warned(f"there; {unknown} of {len(of.digests)} digests are null in the recipe", name=title)
+    return passed(f"{len(of.digests)} files, bytes as in the recipe", name=title)
+
+
+def _requirements(project: Project, recipe: Recipe) -> Check | None:
     """Is its environment there, or can it be made?"""
     if not recipe.requirements:
-        return
+        return None
     if environment := env.made(project, recipe):
-        yield Check("environment", "PASS", f"there: {environment.folder.name} in the store")
-        return
+        return passed(f"there: {environment.folder.name} in the store")
     try:
         found = chosen(project, recipe)
     except (ConfigError, LockError) as error:
-        yield Check("environment", "FAIL", str(error), tuple(filter(None, (error.hint,))))
+        return failed(str(error), fix=tuple(filter(None, (error.hint,))))
     except MissingError:
-        return  # no Python that fits: the check of that says it
-    else:
-        yield Check(
-            "environment", "PASS", f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt"
-        )
+        return None  # no Python that fits: the check of that says it
+    return passed(f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt")
 
 
 def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:
@@ -163,3 +159,15 @@ def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Pa
     there = sorted(path.name for path in snapshots.iterdir()) if snapshots.is_dir() else []
     snapshot = of.revision or (there[-1] if there else "REVISION")
     return snapshots / snapshot, f"HF_HOME={weights} hf download {of.repository}{revision}"
+
+
+_QUESTIONS: Mapping[str, Callable[[Project, Recipe], Answer]] = {
+    "memory": _memory,
+    "disk": _disks,
+    "machine": _machine,
+    "python": _python,
+    "sdk": sdks.checks,
+    "tool": _tools,
+    "weights": _weights,
+    "environment": _requirements,
+}

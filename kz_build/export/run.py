@@ -14,9 +14,9 @@ from typing import Any
 from kz_build.build import engine
 from kz_build.checks.pte import hold
 from kz_build.core import files, locks
+from kz_build.core.check import KEYS, Check
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import ConfigError, DeviceError, LockError
-from kz_build.core.result import CheckResult, Status
 from kz_build.core.stage_record import Output, StageRecord, beside, changed, load, load_any
 from kz_build.export import run_stage, weights
 from kz_build.export.environment import Environment
@@ -41,7 +41,7 @@ class Exported:
     size: int
     seconds: float
     phases: tuple[Phase, ...]
-    checks: tuple[CheckResult, ...]
+    checks: tuple[Check, ...]
     decode: Mapping[str, Any]
     fresh: bool
 
@@ -176,8 +176,8 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
     return dict(found)
 
 
-def _judge(recipe: Recipe, result: Path, checks: tuple[CheckResult, ...], decode: Mapping[str, Any]) -> None:
-    wrong = [f"{c.check}: {c.evidence}" for c in checks if c.failed]
+def _judge(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Mapping[str, Any]) -> None:
+    wrong = [f"{c.name}: {c.evidence}" for c in checks if c.failed]
     for number, step in enumerate(decode.get("steps", ()), 1):
         if step["cosine"] <= recipe.cosine or not step["same"]:
             token = "the same token" if step["same"] else "another token"
@@ -198,7 +198,7 @@ def _publish(
     key: str,
     result: Path,
     records: Mapping[str, Any],
-    checks: tuple[CheckResult, ...],
+    checks: tuple[Check, ...],
     decode: Mapping[str, Any],
 ) -> Exported:
     """Move the file to dist; the old record goes first, for it must never vouch for another file, the new one comes last."""
@@ -210,9 +210,7 @@ def _publish(
         "line": plan.recipe.line,
         "seconds": round(sum(record["seconds"] for record in records.values()), 1),
         "stages": records,
-        "checks": [
-            {"check": c.check, "status": c.status.value, "evidence": c.evidence, "required": c.required} for c in checks
-        ],
+        "checks": [c.as_json(KEYS[1:]) for c in checks],
         "decode": decode,
     }
     with files.disk_errors(to):
@@ -242,10 +240,7 @@ def _earlier(output: Path) -> dict[str, dict[str, float]]:
 
 def _exported(plan: ExportPlan, record: StageRecord, *, fresh: bool) -> Exported:
     phases = tuple(Phase(**phase) for stage in record.get("stages", dict).values() for phase in stage["phases"])
-    checks = tuple(
-        CheckResult(Path(plan.output).name, c["check"], Status(c["status"]), c["evidence"], c["required"])
-        for c in record.get("checks", list)
-    )
+    checks = tuple(Check.from_json(row, Path(plan.output).name) for row in record.get("checks", list))
     return Exported(
         plan.recipe.name,
         Path(plan.output),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kz_build.core import host
+from kz_build.core.check import Check, failed, passed
 from kz_build.core.errors import Missing, MissingError
 from kz_build.export import preflight_rules
-from kz_build.export.preflight_rules import Check
 from kz_build.export.recipe import Recipe
 from kz_build.pins.project import Project
 from kz_build.sources import installed_sdk
@@ -25,7 +25,7 @@ def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
     """What keeps a recipe's SDKs from being used here: this machine's C library and what they are linked with, a licence that
     its user has not accepted, an SDK that he does not have. Nothing is downloaded to find out."""
     checks = (*machine_checks(recipe), *(_installed(project, recipe, name)[1] for name in _of_users(project, recipe)))
-    lacking = [Missing(one.name, one.evidence, one.fix[0]) for one in checks if one.status == "FAIL"]
+    lacking = [Missing(one.name, one.evidence, one.fix[0]) for one in checks if one.failed]
     if names := of_wheels(project, recipe):
         request = Request(recipe.line, names)
         lacking += [*not_accepted(project, request), *missing_sources(project, request)]
@@ -45,9 +45,11 @@ def checks(project: Project, recipe: Recipe) -> tuple[Check, ...]:
     for name in of_wheels(project, recipe):
         version = f"{project.pins.line(recipe.line)[name]} of PyPI"
         lacking = not_accepted(project, Request(recipe.line, (name,)))
-        fix = tuple(one.brings for one in lacking)
-        said = f"{version}; {lacking[0].what}: {lacking[0].why}" if lacking else f"{version}; its licence is accepted"
-        found.append(Check(f"sdk {name}", "FAIL" if lacking else "PASS", said, fix))
+        if lacking:
+            said, fix = f"{version}; {lacking[0].what}: {lacking[0].why}", tuple(one.brings for one in lacking)
+            found.append(failed(said, name=f"sdk {name}", fix=fix))
+        else:
+            found.append(passed(f"{version}; its licence is accepted", name=f"sdk {name}"))
     return tuple(found)
 
 
@@ -82,16 +84,16 @@ def _of_users(project: Project, recipe: Recipe) -> tuple[str, ...]:
 
 def _installed(project: Project, recipe: Recipe, name: str) -> tuple[Path | None, Check]:
     """(folder, answer) of an SDK that some variable names."""
-    wanted = recipe.needs.sdk[name]
+    wanted, title = recipe.needs.sdk[name], f"sdk {name}"
     if wanted != "pinned":
         brings = f"# the recipe says: {wanted}; kz does not bring it and knows no variable that names its folder"
-        return None, Check(f"sdk {name}", "FAIL", f"not pinned here; needed: {wanted}", (brings,))
+        return None, failed(f"not pinned here; needed: {wanted}", name=title, fix=(brings,))
     version = project.pins.line(recipe.line)[name]
     options = project.pins.source(name).options.get("installed") or {"env": [], "identity": ""}
     fix = tuple(f"export {variable}=/path/to/{version}" for variable in options["env"][:1])
     place = installed_sdk.installed_folder(options["env"])
     if place is None:
-        return None, Check(f"sdk {name}", "FAIL", f"{version} needed; {' and '.join(options['env'])} unset", fix)
+        return None, failed(f"{version} needed; {' and '.join(options['env'])} unset", name=title, fix=fix)
     says = installed_sdk.revision(place[1], options["identity"])
     said = f"{place[0]}={place[1]} says it is {says or 'nothing: no ' + options['identity']}; {version} needed"
-    return place[1], Check(f"sdk {name}", "PASS" if says == version else "FAIL", said, () if says == version else fix)
+    return place[1], passed(said, name=title) if says == version else failed(said, name=title, fix=fix)

@@ -75,11 +75,11 @@ def plan(found: Any) -> str:
 
 def preflight(found: Any) -> str:
     """Checks of a machine, failures last, each with what mends it."""
-    order = sorted(found.checks, key=lambda check: ("PASS", "SKIP", "WARN", "FAIL").index(check.status))
+    order = sorted(found.checks, key=lambda check: ("PASS", "SKIP", "WARN", "FAIL", "ERROR").index(check.status))
     width = max(len(check.name) for check in order)
     rows = []
     for check in order:
-        rows.append(f"{check.status:4}  {check.name:{width}}  {check.evidence}")
+        rows.append(f"{check.status.value:4}  {check.name:{width}}  {check.evidence}")
         rows += [f"      {' ' * width}  -> {line}" for line in check.fix]
     return "\n".join(rows)
 
@@ -93,7 +93,7 @@ def exported(found: Any, path: str) -> str:
     for phase in found.phases:
         swap = f" + {phase.swap / 10**9:.1f} swap" if phase.swap else ""
         rows.append(f"  {phase.name:{width}}  {clock(phase.seconds):>7}  {phase.ram / 10**9:5.1f} GB{swap}")
-    rows += [f"  {check.status.value:4}  {check.check}: {check.evidence}" for check in found.checks]
+    rows += [f"  {check.status.value:4}  {check.name}: {check.evidence}" for check in found.checks]
     if steps := found.decode.get("steps"):
         least = min(step["cosine"] for step in steps)
         rows.append(f"  PASS  decode: {len(steps)} steps as eager torch, same tokens, cosine at least {least:.5f}")

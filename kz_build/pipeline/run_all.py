@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kz_build.core.check import Status
 from kz_build.core.errors import KzError, Missing
-from kz_build.core.result import Status
 from kz_build.core.stage_record import StageRecord
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project

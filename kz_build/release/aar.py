@@ -15,9 +15,9 @@ from kz_build.build.wheel_files import packed
 from kz_build.build.wheel_types import local_version
 from kz_build.checks.built import Audited, Rules, audit_files, recorded
 from kz_build.core import files
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError, LockError
 from kz_build.core.progress import Watch
-from kz_build.core.result import CheckResult, Status
 from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.formats import zip as zips
 from kz_build.formats.android_manifest import DamagedError
@@ -171,13 +171,13 @@ def _checks(
     brought: Mapping[str, str],
     source: Fetched,
     plain: Fetched,
-) -> Iterator[CheckResult]:
+) -> Iterator[Check]:
     """Whether the classes and the libraries of the new AAR belong together."""
     java = wanted["audit"]["java"]
     try:
         classes = java_side(_classes(content))
     except (DamagedError, AuditError) as error:
-        yield CheckResult("classes.jar", "classes", Status.ERROR, str(error), True)
+        yield Check("classes.jar", "classes", Status.ERROR, str(error), True)
         return
     yield _same_java(classes, java_of_sources(java_sources((source,), java)))
     yield _unpatched(source, plain, java)
@@ -188,7 +188,7 @@ def _checks(
     subjects = tuple(
         Audited(path, built.profiles[name]) for name, path in sorted(built.paths.items()) if name in inside
     )
-    yield from (c for c in audit_files(subjects, rules) if c.check in _ASKED)
+    yield from (c for c in audit_files(subjects, rules) if c.name in _ASKED)
 
 
 def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
@@ -200,7 +200,7 @@ def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
                         yield jar.read(entry, zips.MOST)
 
 
-def _same_java(classes: JavaSide, sources: JavaSide) -> CheckResult:
+def _same_java(classes: JavaSide, sources: JavaSide) -> Check:
     """The published classes declare the native methods that the pinned sources declare."""
     ours, theirs = set(sources.methods), set(classes.methods)
     rows = [
@@ -209,10 +209,10 @@ def _same_java(classes: JavaSide, sources: JavaSide) -> CheckResult:
         if lost
     ]
     evidence = "; ".join(rows) or f"{len(theirs)} native methods, those of the pinned sources"
-    return CheckResult("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
+    return Check("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
 
 
-def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> CheckResult:
+def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> Check:
     """No patch of the stack changes a Java file: the published classes would not have it."""
     before, after = (java_sources((s,), java) for s in (plain, source))
     changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))
@@ -221,7 +221,7 @@ def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> Chec
         if changed
         else "no patch changes it"
     )
-    return CheckResult("classes.jar", "java", Status.FAIL if changed else Status.PASS, evidence, True)
+    return Check("classes.jar", "java", Status.FAIL if changed else Status.PASS, evidence, True)
 
 
 def _name(project: Project, line: str, aar: Fetched) -> str:
@@ -238,7 +238,7 @@ def _record(project: Project, made: Package, aar: Fetched) -> None:
         return
     facts = {k: v for k, v in vars(made).items() if k not in ("checks", "overrides", "sha256")}
     facts["path"] = Path(made.path).relative_to(project.root).as_posix()
-    facts["checks"] = [{**c.__dict__, "status": c.status.value} for c in made.checks]
+    facts["checks"] = [c.as_json() for c in made.checks]
     inputs = {"aar": aar.identity, "canonical": not made.overrides, "overrides": made.overrides}
     key = digest_of([made.sha256, aar.identity])
     StageRecord(record, key, inputs, {"": Output(made.sha256)}, facts).save()

@@ -9,8 +9,8 @@ from typing import Any
 
 from kz_build import __version__
 from kz_build.core import files, locks
+from kz_build.core.check import Check
 from kz_build.core.errors import LockError
-from kz_build.core.result import CheckResult
 from kz_build.pins.lock_file import as_text
 from kz_build.pins.project import Project
 from kz_build.release import statement as papers
@@ -40,7 +40,7 @@ class Package:
     dependencies: tuple[str, ...]
     hexagon: bool
     overrides: tuple[Mapping[str, str], ...]
-    checks: tuple[CheckResult, ...]
+    checks: tuple[Check, ...]
 
 
 Snippet = Callable[[Package, str], str]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.files import sha256_file
-from kz_build.core.result import CheckResult, Status
 from kz_build.formats.zip import digests_of
 from kz_build.release import minisign
 from kz_build.release import statement as papers
@@ -47,7 +47,7 @@ class _Folder:
 _ABOUT = {"provenance": papers.PROVENANCE, "sbom": papers.SBOM, "fits": papers.SBOM, "notices": papers.SBOM}
 
 
-def verify(path: Path, key: str = "") -> tuple[CheckResult, ...]:
+def verify(path: Path, key: str = "") -> tuple[Check, ...]:
     """Every answer about a folder. `key`: a public key of minisign or its file; a signature of it is then required."""
     if not path.is_dir():
         raise ConfigError(f"{path} is no folder", hint="name the folder that SHA256SUMS lies in")
@@ -58,22 +58,23 @@ def verify(path: Path, key: str = "") -> tuple[CheckResult, ...]:
         inner = _read(path / papers.LIBRARIES)
         found += _answers(folder, {"libraries": lambda outer: _libraries(outer, inner)})
         found += [
-            replace(c, file=c.file if c.file == "-" else f"{papers.LIBRARIES}/{c.file}") for c in _answers(inner, _BILL)
+            replace(c, subject=c.subject if c.subject == "-" else f"{papers.LIBRARIES}/{c.subject}")
+            for c in _answers(inner, _BILL)
         ]
     else:
         found += _answers(folder, _BILL)
     return (*found, *_signature(path, key))
 
 
-def _answers(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[CheckResult]:
+def _answers(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[Check]:
     for name, check in checks.items():
         try:
             rows = list(check(folder))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             rows = [(_ABOUT.get(name, papers.PROVENANCE), f"is not as kz writes it: {type(error).__name__} {error}")]
-        yield from (CheckResult(file, name, Status.FAIL, said, True) for file, said in rows)
+        yield from (Check(file, name, Status.FAIL, said, True) for file, said in rows)
         if not rows:
-            yield CheckResult("-", name, Status.PASS, _passed(name, folder), True)
+            yield Check("-", name, Status.PASS, _passed(name, folder), True)
 
 
 def _read(path: Path) -> _Folder:
@@ -110,13 +111,13 @@ def _json(path: Path) -> Any:
         return None
 
 
-def _sums(path: Path) -> Iterator[CheckResult]:
+def _sums(path: Path) -> Iterator[Check]:
     try:
         papers.parse_sums((path / papers.SUMS).read_text())
     except FileNotFoundError:
-        yield CheckResult(papers.SUMS, "files", Status.FAIL, "is not there", True)
+        yield Check(papers.SUMS, "files", Status.FAIL, "is not there", True)
     except ValueError as error:
-        yield CheckResult(papers.SUMS, "files", Status.FAIL, str(error), True)
+        yield Check(papers.SUMS, "files", Status.FAIL, str(error), True)
 
 
 def _files(folder: _Folder) -> _Rows:
@@ -267,17 +268,17 @@ def _passed(check: str, folder: _Folder) -> str:
 _BILL: Mapping[str, Callable[[_Folder], _Rows]] = {"sbom": _sbom, "fits": _fits, "notices": _notices}
 
 
-def _signature(path: Path, key: str) -> Iterator[CheckResult]:
+def _signature(path: Path, key: str) -> Iterator[Check]:
     name = papers.SIGNATURE
     signed, own = (path / name).is_file(), path / papers.PUBLIC_KEY
     if not signed and (key or own.exists()):
-        yield CheckResult(name, "signature", Status.FAIL, "is not there, and should be", True)
+        yield Check(name, "signature", Status.FAIL, "is not there, and should be", True)
     elif not signed:
-        yield CheckResult("-", "signature", Status.SKIP, "not signed: whoever can change all files can change these", False)  # fmt: skip
+        yield Check("-", "signature", Status.SKIP, "not signed: whoever can change all files can change these", False)  # fmt: skip
     elif not key and not own.is_file():
-        yield CheckResult(name, "signature", Status.ERROR, f"no {own.name} beside it; name the key: --key PUB", True)
+        yield Check(name, "signature", Status.ERROR, f"no {own.name} beside it; name the key: --key PUB", True)
     else:
         good, said = minisign.verify(path / papers.SUMS, path / name, key or str(own))
         status = Status.ERROR if good is None else Status.PASS if good else Status.FAIL
         more = "" if key or not good else f" (by the {own.name} that lies beside it; who signed, only --key can tell)"
-        yield CheckResult(name, "signature", status, said + more, True)
+        yield Check(name, "signature", status, said + more, True)

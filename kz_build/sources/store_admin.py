@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.core import files, locks
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import LockError
-from kz_build.core.result import CheckResult, Status
 from kz_build.git import repository as git
 from kz_build.pins.project import Project
 from kz_build.sources import clones, integrity, store
@@ -99,7 +99,7 @@ def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
         yield store.unpacked_folder(root, sha256, *archive_part(source, project.pins.line(line)[name]))
 
 
-def verify(projects: Sequence[Project]) -> tuple[CheckResult, ...]:
+def verify(projects: Sequence[Project]) -> tuple[Check, ...]:
     """Read every file, folder and repository again, whatever its seal says."""
     root = projects[0].store
     parts = {
@@ -113,7 +113,7 @@ def verify(projects: Sequence[Project]) -> tuple[CheckResult, ...]:
     return tuple(_verify_entry(root, e, parts) for e in entries(projects) if e.kind in CONTENT)
 
 
-def _verify_entry(root: Path, entry: StoreEntry, parts: Mapping[Path, tuple[str, tuple[str, ...]]]) -> CheckResult:
+def _verify_entry(root: Path, entry: StoreEntry, parts: Mapping[Path, tuple[str, tuple[str, ...]]]) -> Check:
     name, path = f"{entry.kind}/{entry.name}", root / entry.kind / entry.name
     part = parts.get(path, ("", ()) if re.fullmatch("[0-9a-f]{64}", entry.name) else None)
     try:
@@ -122,14 +122,14 @@ def _verify_entry(root: Path, entry: StoreEntry, parts: Mapping[Path, tuple[str,
         elif entry.kind == "git":
             integrity.prove_repository(root, path, again=True)
         elif part is None:
-            return CheckResult(name, "store", Status.SKIP, "no project named says which part of its archive it is", False)  # fmt: skip
+            return Check(name, "store", Status.SKIP, "no project named says which part of its archive it is", False)  # fmt: skip
         elif not store.stored_file(root, entry.name[:64]).is_file():
-            return CheckResult(name, "store", Status.SKIP, "its archive is not in the store", False)
+            return Check(name, "store", Status.SKIP, "its archive is not in the store", False)
         else:
             integrity.prove_unpacked(root, path, *part, again=True)
     except LockError as error:
-        return CheckResult(name, "store", Status.FAIL, str(error), True)
-    return CheckResult(name, "store", Status.PASS, f"{entry.size:,} B", True)
+        return Check(name, "store", Status.FAIL, str(error), True)
+    return Check(name, "store", Status.PASS, f"{entry.size:,} B", True)
 
 
 def unneeded(projects: Sequence[Project], days: float) -> tuple[StoreEntry, ...]:

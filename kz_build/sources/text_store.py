@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kz_build.core.result import CheckResult
+    from kz_build.core.check import Check
     from kz_build.sources.store_admin import StoreEntry
 
 
@@ -22,10 +22,10 @@ def listing(entries: Sequence[StoreEntry]) -> str:
     return "\n".join(rows)
 
 
-def verified(results: Sequence[CheckResult]) -> str:
+def verified(results: Sequence[Check]) -> str:
     """Show one row per entry, failures last."""
     order = sorted(results, key=lambda c: c.failed)
-    return "\n".join(f"{c.status.value:5} {_named(c.file):40} {c.evidence}" for c in order)
+    return "\n".join(f"{c.status.value:5} {_named(c.subject):40} {c.evidence}" for c in order)
 
 
 def _named(path: str) -> str:

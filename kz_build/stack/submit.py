@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.core import locks
+from kz_build.core.check import Check, Status
 from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.core.files import remove, write_atomic
 from kz_build.core.process import find, run
-from kz_build.core.result import CheckResult, Status
 from kz_build.git import fast_import, refs, worktree
 from kz_build.git.worktree import Worktree
 from kz_build.patch.apply import Applied
@@ -44,7 +44,7 @@ class Ready:
     worktree: Path
     text: Path
     url: str
-    checks: tuple[CheckResult, ...]
+    checks: tuple[Check, ...]
     range_diff: str
     notes: tuple[str, ...]
 
@@ -149,17 +149,17 @@ def _finish(project: Project, pinned: PinnedStack, opened: session_folder.Sessio
     )
 
 
-def _lint(tree: Worktree, base: str, files: tuple[str, ...]) -> tuple[CheckResult, ...]:
+def _lint(tree: Worktree, base: str, files: tuple[str, ...]) -> tuple[Check, ...]:
     """Run git's own check of whitespace, and upstream's linters if they are installed."""
     spaces = tree.git("diff", "--check", "--end-of-options", base, "HEAD")
     output = spaces.stdout.decode("utf-8", "replace").strip()
-    checks = [CheckResult("", "whitespace", Status.FAIL if spaces.code else Status.PASS, output, False)]
+    checks = [Check("", "whitespace", Status.FAIL if spaces.code else Status.PASS, output, False)]
     if not (tree.path / ".lintrunner.toml").is_file():
-        return (*checks, CheckResult("", "lintrunner", Status.SKIP, "upstream has no .lintrunner.toml", False))
+        return (*checks, Check("", "lintrunner", Status.SKIP, "upstream has no .lintrunner.toml", False))
     program = find("lintrunner")
     if not program:
         reason = "lintrunner is not installed: pip install lintrunner, then lintrunner init in the worktree"
-        return (*checks, CheckResult("", "lintrunner", Status.SKIP, reason, False))
+        return (*checks, Check("", "lintrunner", Status.SKIP, reason, False))
     result = run([program, "--output=oneline", *files], env=networked(), cwd=tree.path)
     output = (result.stdout + result.stderr).decode("utf-8", "replace").strip()
-    return (*checks, CheckResult("", "lintrunner", Status.FAIL if result.code else Status.PASS, output, False))
+    return (*checks, Check("", "lintrunner", Status.FAIL if result.code else Status.PASS, output, False))

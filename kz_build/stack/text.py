@@ -24,7 +24,7 @@ def ready(result: Ready) -> str:
     rows += ["range-diff, ours to upstream's:", *(f"  {row}".rstrip() for row in result.range_diff.splitlines())]
     for check in result.checks:
         evidence = check.evidence.splitlines()
-        rows.append(f"  {check.status.value} {check.check}" + (f": {evidence[0]}" if len(evidence) == 1 else ""))
+        rows.append(f"  {check.status.value} {check.name}" + (f": {evidence[0]}" if len(evidence) == 1 else ""))
         rows += [f"      {row}" for row in evidence] if len(evidence) > 1 else []
     rows += [
         f"worktree: {result.worktree}",

@@ -17,8 +17,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kz_build.checks.built import Audited, Rules, audit_files
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError
-from kz_build.core.result import CheckResult, Status
 from kz_build.formats.elf import read_elf
 from kz_build.formats.elf_types import JavaSide, NativeMethod
 from kz_build.formats.java_source import java_side
@@ -39,8 +39,8 @@ def rules(**changed: object) -> Rules:
     return Rules(**{**values, **changed})  # type: ignore[arg-type]
 
 
-def answers(path: Path, profile: str = "ours", **changed: object) -> dict[str, CheckResult]:
-    return {r.check: r for r in audit_files((Audited(path, profile),), rules(**changed))}
+def answers(path: Path, profile: str = "ours", **changed: object) -> dict[str, Check]:
+    return {r.name: r for r in audit_files((Audited(path, profile),), rules(**changed))}
 
 
 def fetched(folder: Path, name: str, sha256: str, *argv: str) -> Path:
@@ -231,10 +231,10 @@ def test_a_hexagon_library_beside_it_is_none_that_an_arm64_one_can_load(good: Pa
     dsp = hexagon(tmp_path / "libpython3.13.so")
     known = rules(needed=SYSTEM)
     found = audit_files((Audited(good, "ours"), Audited(dsp, "hexagon")), known)
-    assert next(r.status for r in found if r.check == "needed") is Status.FAIL
+    assert next(r.status for r in found if r.name == "needed") is Status.FAIL
     shutil.copy(good, tmp_path / "libpython3.13.so")
     found = audit_files((Audited(good, "ours"), Audited(dsp, "vendor")), known)
-    assert next(r.status for r in found if r.check == "needed") is Status.PASS
+    assert next(r.status for r in found if r.name == "needed") is Status.PASS
 
 
 JAVA = b"""package org.example.app;
@@ -322,16 +322,16 @@ def test_a_class_that_must_be_registered_and_that_java_no_longer_has(good: Path,
 
 def test_the_library_that_java_loads_must_be_there_under_that_name(good: Path) -> None:
     found = audit_files((Audited(good, "ours"),), rules(java=JavaSide((), frozenset({"executorch"}))))
-    lost = next(r for r in found if r.file == "libexecutorch.so")
+    lost = next(r for r in found if r.subject == "libexecutorch.so")
     assert lost.failed and "no file has that name" in lost.evidence
 
 
 def test_a_required_check_that_no_file_is_asked_fails(good: Path) -> None:
     found = audit_files((Audited(good, "vendor"),), rules(required=frozenset({"elf", "build-id"})))
-    assert [(r.check, r.status) for r in found if r.file == "-"] == [("build-id", Status.ERROR)]
+    assert [(r.name, r.status) for r in found if r.subject == "-"] == [("build-id", Status.ERROR)]
 
 
 def test_the_size_has_its_delta(good: Path) -> None:
     size = os.path.getsize(good)
     found = audit_files((Audited(good, "ours", size - 100),), rules())
-    assert "+100 B" in next(r.evidence for r in found if r.check == "size")
+    assert "+100 B" in next(r.evidence for r in found if r.name == "size")

@@ -14,8 +14,8 @@ from kz_build.build.build import Built
 from kz_build.build.steps import Layout, Plan
 from kz_build.checks import built as stage
 from kz_build.checks.built import Audited, Rules, audit, audit_files, recorded
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import LockError
-from kz_build.core.result import CheckResult, Status
 from kz_build.core.stage_record import Output, StageRecord
 from kz_build.formats.elf_types import JavaSide, NativeMethod
 from kz_build.pins.lock_file import Lock
@@ -65,8 +65,8 @@ def results(
     """What each rule answers about one file."""
     (folder / name).write_bytes(data)
     found = audit_files((Audited(folder / name, profile),), rules(**changed))
-    assert {r.file for r in found} == {name}
-    return {r.check: (r.status, r.evidence) for r in found}
+    assert {r.subject for r in found} == {name}
+    return {r.name: (r.status, r.evidence) for r in found}
 
 
 def test_a_good_library_passes_every_rule_of_its_profile(folder: Path) -> None:
@@ -163,7 +163,7 @@ LOADS_X = JavaSide((), frozenset({"x"}))
 def test_soname(folder: Path, soname: str, java: JavaSide, status: Status, evidence: str) -> None:
     (folder / "libx.so").write_bytes(elf(soname=soname))
     found = audit_files((Audited(folder / "libx.so", "ours"),), rules(java=java))
-    assert next((r.status, r.evidence) for r in found if r.check == "soname") == (status, evidence)
+    assert next((r.status, r.evidence) for r in found if r.name == "soname") == (status, evidence)
 
 
 def test_needed_is_of_the_system_or_beside_it_for_the_same_machine(folder: Path) -> None:
@@ -173,7 +173,7 @@ def test_needed_is_of_the_system_or_beside_it_for_the_same_machine(folder: Path)
             (folder / f"{name}.so").write_bytes(data)
         files = (Audited(folder / f"{n}.so", "vendor") for n in ("libx", *others))
         found = audit_files(tuple(files), rules(required=frozenset({"needed"})))
-        return next((r.status, r.evidence) for r in found if (r.file, r.check) == ("libx.so", "needed"))
+        return next((r.status, r.evidence) for r in found if (r.subject, r.name) == ("libx.so", "needed"))
 
     assert beside() == (FAIL, "neither of the system nor beside it: libdep.so libalias.so")
     assert beside(libdep=elf()) == (FAIL, "neither of the system nor beside it: libalias.so")
@@ -277,7 +277,7 @@ def test_size(folder: Path, before: int | None, delta: str) -> None:
     path = folder / "libx.so"
     path.write_bytes(elf().ljust(650, b"\0"))
     found = audit_files((Audited(path, "hexagon", before),), rules())
-    assert (found[-1].check, found[-1].status, found[-1].evidence) == ("size", PASS, f"650 B{delta}")
+    assert (found[-1].name, found[-1].status, found[-1].evidence) == ("size", PASS, f"650 B{delta}")
 
 
 def test_a_file_that_cannot_be_read_is_one_required_error(folder: Path) -> None:
@@ -285,8 +285,8 @@ def test_a_file_that_cannot_be_read_is_one_required_error(folder: Path) -> None:
     (folder / "libx.so").write_bytes(good())
     files = tuple(Audited(folder / name, "vendor") for name in ("libbad.so", "libx.so"))
     found = audit_files(files, rules())
-    assert found[0] == CheckResult("libbad.so", "elf", ERROR, "libbad.so is not an ELF file (4 bytes)", True)
-    assert {(r.file, r.status) for r in found[1:]} == {("libx.so", PASS)}
+    assert found[0] == Check("libbad.so", "elf", ERROR, "libbad.so is not an ELF file (4 bytes)", True)
+    assert {(r.subject, r.status) for r in found[1:]} == {("libx.so", PASS)}
 
 
 def test_a_check_that_cannot_be_asked_is_an_error(folder: Path) -> None:
@@ -299,11 +299,11 @@ def test_required_checks_are_marked_and_must_be_asked_of_some_file(folder: Path)
     (folder / "libx.so").write_bytes(elf())
     one = (Audited(folder / "libx.so", "hexagon"),)
     found = audit_files(one, rules(required=frozenset({"size", "natives", "build-id"})))
-    assert [(r.check, r.required) for r in found[:2]] == [("elf", False), ("size", True)]
+    assert [(r.name, r.required) for r in found[:2]] == [("elf", False), ("size", True)]
     lost = "required, but no file of this target is asked it"
     assert found[2:] == (
-        CheckResult("-", "build-id", ERROR, lost, True),
-        CheckResult("-", "natives", ERROR, lost, True),
+        Check("-", "build-id", ERROR, lost, True),
+        Check("-", "natives", ERROR, lost, True),
     )
 
 
@@ -313,26 +313,12 @@ def test_a_library_that_java_loads_must_be_among_the_files(folder: Path) -> None
     found = audit_files((Audited(folder / "libx.so", "ours"),), rules(java=java, required=frozenset({"jni"})))
     said = "Java loads it, and no file has that name"
     assert found[-2:] == (
-        CheckResult("liby.so", "jni", FAIL, said, True),
-        CheckResult("libz.so", "jni", FAIL, said, True),
+        Check("liby.so", "jni", FAIL, said, True),
+        Check("libz.so", "jni", FAIL, said, True),
     )
     # These rows answer the required check too.
     found = audit_files((), rules(java=JavaSide((), frozenset({"y"})), required=frozenset({"jni"})))
-    assert [(r.file, r.check) for r in found] == [("liby.so", "jni"), ("-", "jni")]
-
-
-@pytest.mark.parametrize(
-    ("status", "required", "failed"),
-    [
-        (Status.PASS, True, False),
-        (Status.FAIL, False, True),
-        (Status.ERROR, False, True),
-        (Status.SKIP, False, False),
-        (Status.SKIP, True, True),
-    ],
-)
-def test_which_answers_fail_a_run(status: Status, required: bool, failed: bool) -> None:
-    assert CheckResult("f", "c", status, "", required).failed is failed
+    assert [(r.subject, r.name) for r in found] == [("liby.so", "jni"), ("-", "jni")]
 
 
 def project(root: Path, **changed: Any) -> Project:
@@ -363,8 +349,8 @@ def built(root: Path, **libraries: bytes) -> Built:
     return Built(plan, record, True)
 
 
-def answer(found: Sequence[CheckResult], check: str) -> tuple[Status, str, bool]:
-    (row,) = (r for r in found if r.check == check)
+def answer(found: Sequence[Check], check: str) -> tuple[Status, str, bool]:
+    (row,) = (r for r in found if r.name == check)
     return row.status, row.evidence, row.required
 
 
@@ -376,7 +362,7 @@ def test_the_audit_of_a_build_follows_the_pins(folder: Path, monkeypatch: pytest
         sections=[Section(".comment", b"\0".join([*paths, b"/home/me", b"/elsewhere"]))],
     )  # fmt: skip
     found = audit(project(folder), built(folder, libx=data), ())
-    assert {r.file for r in found} == {"libx.so"}
+    assert {r.subject for r in found} == {"libx.so"}
     assert answer(found, "needed") == (PASS, "libc.so", True)
     assert answer(found, "elf") == (PASS, "ELF64 EM_AARCH64 ET_DYN", False)
     assert answer(found, "android-note")[:2] == (FAIL, "API 27 (at most 26), NDK r28c 13676358")
@@ -419,7 +405,7 @@ def test_an_audit_is_kept_until_something_that_it_is_about_changes(folder: Path)
     kept["checks"][0]["evidence"] = "from the record"
     record.write_text(json.dumps(kept))
     again = audit(ours, build, ())
-    assert again[0] == CheckResult("libx.so", "elf", PASS, "from the record", False)
+    assert again[0] == Check("libx.so", "elf", PASS, "from the record", False)
     assert again[1:] == first[1:]
     for other, same_build in (
         (project(folder, max_api=30), build),
@@ -441,7 +427,7 @@ def test_the_java_sources_are_part_of_what_an_audit_is_about(folder: Path, monke
     java["A.java"] = b'package a; class B { native void went(); } loadLibrary("x")'
     assert answer(audit(ours, build, fetched), "natives")[:2] == (FAIL, "not registered: B.went")
     java["A.java"] = b"package a; class B { native void went(); }"
-    assert "natives" not in {r.check for r in audit(ours, build, fetched)}
+    assert "natives" not in {r.name for r in audit(ours, build, fetched)}
     gone = project(folder, java={"source": "s", "paths": [], "classes": ["a/Z"]})
     java["A.java"] = b'package a; class B { native void go(); } loadLibrary("x")'
     said = "the Java sources declare no native method of a/Z"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.checks.apk import check_apk
-from kz_build.core.result import CheckResult, Status
+from kz_build.core.check import Check, Status
 from kz_build.formats.android_manifest import manifest_of, read_text
 from kz_build.formats.axml import read_axml
 from tests.conftest import Kz
@@ -26,7 +26,7 @@ pytestmark = [
 APPIUM = ("io.appium.settings", "8.0.10", "apks/settings_apk-debug.apk")
 
 
-def failures(found: tuple[CheckResult, ...]) -> list[CheckResult]:
+def failures(found: tuple[Check, ...]) -> list[Check]:
     return [c for c in found if c.failed]
 
 
@@ -105,8 +105,8 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_does_not_fit(name: str, linker: Linker, tmp_path: Path) -> None:
     change, check, said = BROKEN[name]
-    found = [c for c in check_apk((apk(change(good()), linker, tmp_path / "app.apk"),), None) if c.check == check]
-    assert [c for c in failures(tuple(found)) if said in f"{c.file} {c.evidence}"], found
+    found = [c for c in check_apk((apk(change(good()), linker, tmp_path / "app.apk"),), None) if c.name == check]
+    assert [c for c in failures(tuple(found)) if said in f"{c.subject} {c.evidence}"], found
 
 
 FITS: dict[str, Change] = {
@@ -138,7 +138,7 @@ def test_what_must_not_be_blamed(name: str, linker: Linker, tmp_path: Path) -> N
 
 def test_advice_is_no_failure(linker: Linker, tmp_path: Path) -> None:
     found = check_apk((apk(replace(good(), files={"classes.dex": b"dex"}), linker, tmp_path / "app.apk"),), None)
-    advice = next(c for c in found if c.check == "adsp-path")
+    advice = next(c for c in found if c.name == "adsp-path")
     assert advice.status is Status.SKIP and "ADSP_LIBRARY_PATH" in advice.evidence and "no dex file" in advice.evidence
     assert not failures(found)
 
@@ -166,12 +166,12 @@ def aab(spec: Spec, linker: Linker, path: Path) -> Path:
 
 
 def test_an_app_bundle_with_modules(linker: Linker, tmp_path: Path) -> None:
-    found = {c.check: c for c in check_apk((aab(good(), linker, tmp_path / "app.aab"),), None)}
+    found = {c.name: c for c in check_apk((aab(good(), linker, tmp_path / "app.aab"),), None)}
     assert not failures(tuple(found.values()))
     assert found["zip-align"].status is Status.SKIP and "bundletool" in found["zip-align"].evidence
     assert {c for c in found if found[c].status is Status.SKIP} == {"zip-align"}
     silent = check_apk((aab(replace(good(), extract=None, uses=""), linker, tmp_path / "2.aab"),), None)
-    assert {c.check for c in failures(silent)} == {"extracted", "cdsprpc", "needed"}
+    assert {c.name for c in failures(silent)} == {"extracted", "cdsprpc", "needed"}
 
 
 def bundle(spec: Spec, linker: Linker, folder: Path, *, other: bool = False) -> Path:
@@ -195,18 +195,18 @@ def bundle(spec: Spec, linker: Linker, folder: Path, *, other: bool = False) -> 
 
 def test_a_folder_of_parts(linker: Linker, tmp_path: Path) -> None:
     folder = bundle(good(), linker, tmp_path / "parts")
-    found = {c.check: c for c in check_apk((), folder)}
+    found = {c.name: c for c in check_apk((), folder)}
     assert not failures(tuple(found.values()))
     assert {c for c in found if found[c].status is Status.SKIP} == {"manifest", "zip-align", "extracted", "adsp-path"}
     assert "libcdsprpc.so is declared" in found["cdsprpc"].evidence  # by an AAR: Gradle merges it
     (folder / "AndroidManifest.xml").write_text(written(replace(good(), extract=None)))
-    assert {c.check for c in failures(check_apk((), folder))} == {"extracted"}
+    assert {c.name for c in failures(check_apk((), folder))} == {"extracted"}
 
 
 def test_two_aars_with_the_same_library_and_other_bytes(linker: Linker, tmp_path: Path) -> None:
     found = check_apk((), bundle(good(), linker, tmp_path / "parts", other=True))
-    rows = [c for c in failures(found) if c.check == "duplicates"]
-    assert [c.file for c in rows] == ["libqnn_executorch_backend.so"]
+    rows = [c for c in failures(found) if c.name == "duplicates"]
+    assert [c.subject for c in rows] == ["libqnn_executorch_backend.so"]
     assert "executorch.aar!jni/arm64-v8a/" in rows[0].evidence and "qnn-runtime.aar!" in rows[0].evidence
 
 
@@ -239,4 +239,4 @@ def test_manifests_of_apps_that_people_run(downloads: Path, tmp_path: Path) -> N
     with zipfile.ZipFile(path) as zipped:
         found = manifest_of(read_axml(zipped.read("AndroidManifest.xml")))
     assert (found.package, found.target_sdk, found.extract) == ("io.appium.settings", 35, False)
-    assert {c.check for c in failures(check_apk((path,), None))} == {"abi"}
+    assert {c.name for c in failures(check_apk((path,), None))} == {"abi"}

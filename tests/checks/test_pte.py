@@ -8,8 +8,8 @@ import pytest
 
 from kz_build.checks.contract import Contract
 from kz_build.checks.pte import QUESTIONS, hold
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import ConfigError
-from kz_build.core.result import CheckResult, Status
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte import parse
 from kz_build.formats.pte_types import Pte, newer
@@ -84,14 +84,14 @@ SENTENCES = [
 OPEN = {"other-models", "external", "executorch", "qnn"}
 
 
-def call(name: str, case: tuple[Pte, dict[str, object]]) -> CheckResult | None:
+def call(name: str, case: tuple[Pte, dict[str, object]]) -> Check | None:
     pte, given = case
     said = dict(given)
     library, soc = said.pop("library", None), said.pop("soc", "")
     if "contract_soc" in said:
         said["soc"] = said.pop("contract_soc")
     found = hold(pte, Contract(**said), library, soc)  # type: ignore[arg-type]
-    return next((c for c in found if c.check == name), None)
+    return next((c for c in found if c.name == name), None)
 
 
 @pytest.mark.parametrize(("name", "bad", "words", "good"), SENTENCES, ids=[f"{s[0]}-{s[2][:25]}" for s in SENTENCES])
@@ -104,7 +104,7 @@ def test_each_sentence_comes_when_it_must_and_only_then(name: str, bad: object, 
 
 
 def test_every_question_has_its_sentences() -> None:
-    assert {name for name, _ in QUESTIONS} == {name for name, *_ in SENTENCES}
+    assert set(QUESTIONS) == {name for name, *_ in SENTENCES}
 
 
 def test_risks_alone_fail_nothing() -> None:

@@ -218,7 +218,7 @@ def of_qnn() -> Pte:
 
 
 def rows(found: Report) -> dict[str, tuple[str, str]]:
-    return {c.check: (c.status.value, c.evidence) for c in found.checks}
+    return {c.name: (c.status.value, c.evidence) for c in found.checks}
 
 
 def test_an_app_is_installed_once_started_and_its_result_read(run: Run, player: Player) -> None:

@@ -78,6 +78,18 @@ def test_preflight_says_all_at_once_with_what_mends_it(kz: Kz, copy: Path, tmp_p
     assert not (tmp_path / "kz-swap").exists()
 
 
+def test_a_question_that_cannot_be_answered_does_not_hide_the_others(kz: Kz, tmp_path: Path) -> None:
+    own = {"KZ_CONFIG": str(tmp_path / "config"), "KZ_CACHE": str(tmp_path / "cache")}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "accepted.json").write_text("{}")
+    done = kz("export", "tiny-llama-qnn-hybrid", "--preflight", "--json", **own)
+    found = {c.pop("name"): c for c in json.loads(done.stdout)["checks"]}
+    assert found["sdk"]["status"] == "ERROR" and "record of accepted licences" in found["sdk"]["evidence"]
+    assert found["sdk"]["fix"] == ["remove it, and accept again: kz accept SOURCE"]
+    assert {"memory", "disk {out}", "python", "environment"} <= set(found)
+    assert done.returncode == 6 and "is not ready for tiny-llama-qnn-hybrid: " in done.stderr and "sdk" in done.stderr
+
+
 def test_an_sdk_and_weights_that_are_there(kz: Kz, copy: Path, tmp_path: Path) -> None:
     sdk, store = tmp_path / "qnn", tmp_path / "cache"
     sdk.mkdir()

@@ -196,7 +196,7 @@ def test_a_large_model_takes_no_memory(tmp_path: Path) -> None:
 def test_a_manifest_that_is_none(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "app.apk"
     path.write_bytes(zipped({**SMALL, "AndroidManifest.xml": data}))
-    row = next(c for c in check_apk((path,), None) if c.check == "manifest")
+    row = next(c for c in check_apk((path,), None) if c.name == "manifest")
     assert row.failed and (said in row.evidence or not data)
 
 
