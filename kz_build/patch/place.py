@@ -185,9 +185,8 @@ def mapped_back(place: Place, target: bytes, current: bytes) -> Place:
             return line
         if line >= len(new) - tail:
             return line - len(new) + len(old)
-        kind, i1, i2, j1, _ = next(op for op in changed.get_opcodes() if op[3] <= line - head < op[4])
-        at = i1 + line - head - j1
-        return min(head + (at if kind == "equal" else min(at, max(i2 - 1, i1))), len(old) - 1)
+        _, i1, i2, j1, _ = next(op for op in changed.get_opcodes() if op[3] <= line - head < op[4])
+        return min(head + min(i1 + line - head - j1, max(i2 - 1, i1)), len(old) - 1)
 
     first, last = back(place.first - 1) + 1, back(place.last - 1) + 1
     return place._replace(first=first, last=max(first, last))
