@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -472,3 +473,19 @@ def test_the_last_audit_is_given_while_dist_is_what_it_was_about(folder: Path) -
     for path in (record, folder / "out" / "build" / "l" / "t" / "manifest.json"):
         path.write_text("{")
         assert refused() == ("t of l was not built", command)
+
+
+def test_a_library_that_needs_one_without_a_name(folder: Path) -> None:
+    assert results(folder, elf(needed=("",)), "vendor")["needed"][0] is FAIL
+
+
+def test_a_native_method_is_named_without_its_package(folder: Path) -> None:
+    assert natives(folder, ("org/pytorch/D.go",))["natives"] == (FAIL, "not registered: D.go")
+
+
+def test_symbols_that_nobody_asks_for_may_be_damaged(folder: Path) -> None:
+    counted = struct.pack("<4I", 1, 1, 0, 0)  # the table of their hashes, which says how many there are
+    assert elf().count(counted) == 1
+    damaged = elf().replace(counted, struct.pack("<4I", 1, 1 << 20, 0, 0))
+    assert results(folder, damaged)["elf"][0] is ERROR
+    assert results(folder, damaged, "vendor")["elf"][0] is PASS

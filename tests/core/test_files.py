@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,30 @@ def test_the_digest_of_a_file_of_any_size(tmp_path: Path, size: int) -> None:
     data = bytes(range(251)) * (size // 251 + 1)
     (tmp_path / "f").write_bytes(data[:size])
     assert files.sha256_file(tmp_path / "f") == hashlib.sha256(data[:size]).hexdigest()
+
+
+def test_a_file_that_is_being_written_is_hidden_and_its_first_error_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        assert all(path.name.startswith(".f.") for path in tmp_path.iterdir())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def gone(*_: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(os, "unlink", gone)
+    with pytest.raises(StorageError, match=f"the disk of {tmp_path / 'f'} is full"):
+        files.write_atomic(tmp_path / "f", b"new")
+
+
+def test_the_digest_of_a_file_larger_than_the_memory_it_takes(tmp_path: Path) -> None:
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(1 << 24)
+    tracemalloc.start()
+    try:
+        files.sha256_file(tmp_path / "f")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    finally:
+        tracemalloc.stop()

@@ -340,3 +340,52 @@ def test_a_disk_that_is_full_while_a_tree_is_copied_is_named(tmp_path: Path, mon
     monkeypatch.setattr(shutil, "copy2", full)
     with pytest.raises(StorageError, match=f"the disk of {tmp_path / 'to'} is full"):
         files.link_tree(tmp_path / "from", tmp_path / "to")
+
+
+def test_two_names_are_exchanged_wherever_the_kernel_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no reader ever finds neither folder; asked of the kernel first, by names below this folder."""
+    import ctypes
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        (tmp_path / name / f"was {name}").mkdir(parents=True)
+    if ctypes.CDLL(None).renameat2(-100, b"one", -100, b"two", 2):
+        pytest.skip("this file system cannot exchange names")
+    assert files._exchanged_at_once(Path("one"), Path("two"))
+    assert (tmp_path / "one" / "was one").is_dir() and (tmp_path / "two" / "was two").is_dir()
+
+
+def test_the_folder_that_a_link_leads_to_keeps_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "disk" / ".real.new").mkdir(parents=True)
+    (tmp_path / "disk" / "real").mkdir()
+    (tmp_path / "t").symlink_to("disk/real")
+    fill(tmp_path / "t", "text")
+    assert (tmp_path / "disk" / ".real.new").is_dir() and (tmp_path / "disk" / "real").is_dir()
+
+
+def test_a_folder_without_folders_is_opened_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shut = tmp_path / "folder" / "shut"
+    shut.mkdir(parents=True)
+    (shut / "file").touch()
+    shut.chmod(0)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(shut))
+    real, modes = shutil.rmtree, list[int]()
+
+    def rmtree(path: Path) -> None:
+        modes.append(stat.S_IMODE(shut.stat().st_mode))
+        real(path)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    files.remove(tmp_path / "folder")
+    assert modes == [0o755] and not (tmp_path / "folder").exists()
+
+
+def test_a_disk_that_takes_no_folder_of_a_tree_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(tmp_path / "from", "text")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "makedirs", full)
+    with pytest.raises(StorageError, match=f"the disk of {tmp_path / 'to'} is full"):
+        files.link_tree(tmp_path / "from", tmp_path / "to")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from kz_build.core import transaction
-from kz_build.core.errors import ConfigError
+from kz_build.core.errors import ConfigError, StorageError
 from kz_build.core.files import write_atomic
 from tests.conftest import snapshot
 
@@ -169,3 +170,13 @@ def test_each_name_is_on_the_disk_before_the_record_goes(root: Path, monkeypatch
     synced.clear()
     transaction.change_all(root, {"deep/b": None})
     assert synced == [(root.name, True)] and not (root / "deep").exists()
+
+
+def test_a_disk_that_is_full_when_names_are_kept_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        if Path(os.readlink(f"/proc/self/fd/{handle}")).is_dir():
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StorageError, match=f"the disk of {root} is full"):
+        transaction.change_all(root, {"a": b"1"})

@@ -293,3 +293,21 @@ def test_strings_that_stand_whole_in_loaded_data(library: Path, content: bytes, 
 def test_the_symbol_of_a_native_method(java_class: str, name: str, export: str) -> None:
     method = NativeMethod(java_class, name)
     assert (method.export, method.descriptor) == (export, f"L{java_class};")
+
+
+def test_the_last_dynamic_entry_of_32_bits_may_have_any_value(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MOST_PARTS", 6)
+    assert reader.read_elf(made(library, elf(bits=32, dynamic=[(0, 7)]))).needed == ()
+
+
+def test_a_second_dynamic_segment_is_counted_too(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MOST_PARTS", 10)
+    data = elf(alignments=(0x4000,), notes=b"\1" * 16 * 5 + bytes(16))
+    two = patched(data, 64 + 2 * 56, "<I", 2)  # the notes' segment
+    assert error(made(library, two)).endswith("more than 10 dynamic entries")
+
+
+def test_sections_of_one_name_with_a_blank_in_it(library: Path) -> None:
+    made(library, elf(sections=[Section(".a b", b"one"), Section(".a b", b"two"), Section(".a", b"three")]))
+    found = reader.sections(library)
+    assert (found[".a b"], found[".a b #2"], found[".a"]) == (b"one", b"two", b"three")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 import zlib
 
 import pytest
@@ -248,3 +249,15 @@ def test_the_error_says_how_to_make_the_patch() -> None:
     with pytest.raises(ConfigError) as caught:
         read(HEADER)
     assert caught.value.hint == "make patch files with `git format-patch --full-index --binary`"
+
+
+def test_data_that_unpacks_to_far_more_than_it_names_is_not_unpacked_whole() -> None:
+    packed = zlib.compress(bytes(1 << 24))
+    packed += bytes(-len(packed) % 26)
+    rows = b"".join(line(packed[at : at + 26], "Z") for at in range(0, len(packed), 26))
+    tracemalloc.start()
+    try:
+        assert fault(lambda: read(HEADER + b"literal 4\n" + rows + b"\n"))[1] == SIZE
+        assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    finally:
+        tracemalloc.stop()

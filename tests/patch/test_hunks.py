@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import permutations
+
 import pytest
 
 from kz_build.patch import change as patch
@@ -237,3 +240,18 @@ def test_a_patch_knows_its_name_and_what_it_reads_and_is_taken_back_last_file_fi
     assert (whole.slug, whole.subject, set(whole.reads)) == ("fix-2", "Fix it", {"f", "x", "y"})
     assert [f.path for f in whole.reverse().files] == ["x", "f"]
     assert whole.reverse().reverse() == whole and whole.reverse().message == whole.message
+
+
+@pytest.mark.parametrize("order", [*permutations(range(4))])
+def test_where_git_put_hunks_in_the_lines_as_they_were(order: Sequence[int]) -> None:
+    """In any order: some grow and some shrink, and two stand side by side."""
+    every = (
+        hunk(9, "ijk", "iJJJk"),
+        hunk(2, "bcd", "bCCCCCCd"),
+        hunk(5, "efg", "eg"),
+        hunk(12, "lmn", "lMn"),
+    )
+    hunks = [every[number] for number in order]
+    result = patch.apply_hunks("f", text("abcdefghijklmnop"), hunks)
+    assert not isinstance(result, HunkFailure)
+    assert patch.placed(hunks, result[1]) == [(8, 1, 4, 11)[number] for number in order]

@@ -379,3 +379,20 @@ def test_verdicts_from_best_to_worst() -> None:
         ("CLEAN", 0, True), ("OFFSET", 0, True), ("UPSTREAMED", 0, True), ("MERGED", 1, False),
         ("CONTEXT", 2, False), ("CONTENT", 3, False), ("MISSING", 4, False),
     ]  # fmt: skip
+
+
+def test_each_patch_is_shown_its_own_lines_in_the_targets_own_file() -> None:
+    both = stack(patch(edit("f"), name="0001-x.patch"), patch(edit("g"), name="0002-y.patch"))
+    assert [j.there for j in judged(both, {"f": ABC_AFTER, "g": ABC_AFTER})] == [("f:1-3",), ("g:1-3",)]
+    top = patch(one(b"@@ -1,2 +1,3 @@\n+t\n p\n q\n", *NAMES), name="0001-x.patch")
+    both = stack(top, patch(one(b"@@ -5,3 +5,3 @@\n a\n-b\n+B\n c\n", *NAMES), name="0002-y.patch"))
+    seen: dict[tuple[object, ...], Any] = {}
+    for there, place in (("pqxxaBc", "f:5-7"), ("tpqxxaBc", "f:6-8")):
+        tree = {"f": lines(there)}
+        found = judge(both, lambda path, tree=tree: reader(tree, path), {}, no_merge, seen)  # type: ignore[misc]
+        assert found[1].there == (place,)
+
+
+def test_the_one_line_that_a_long_hunk_of_lines_alike_changes() -> None:
+    many = tuple([b"  {0, 0},\n"] * 250)
+    assert required_lines(Hunk(1, 1, (b"old\n", *many), (b"new\n", *many), 0, 250, 1)) == [(b"old\n",)]

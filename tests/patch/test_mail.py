@@ -123,3 +123,8 @@ def test_a_fault_in_the_diff_has_its_line_in_the_mail() -> None:
 )
 def test_encoded_headers(value: str, wanted: str) -> None:
     assert decoded(value) == wanted
+
+
+def test_only_ascii_white_space_goes_from_the_end_of_a_message() -> None:
+    wide = BODY.replace(b"Pending\n", "Pending\u3000 \n\n".encode())
+    assert parse(FROM + DATE + SUBJECT + wide).message.endswith(" Pending\u3000\n")

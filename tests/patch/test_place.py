@@ -264,3 +264,37 @@ def test_a_patch_is_never_upstreamed_by_what_another_function_has(data: st.DataO
         assert not (isinstance(outcome, Refused) and outcome.upstreamed)
     if named and fate == "stays" and ours in theirs and not isinstance(outcome, Applied):
         assert outcome.upstreamed and outcome.there[0].first == there.index(f"int {ours}(int a)") + 3
+
+
+def test_a_part_that_is_there_is_named_with_its_line_in_the_patch() -> None:
+    taken = [*function("f", guard=True), *function("g")]
+    body = diff(F_AND_G, taken).replace(b"--- a/f", b"old mode 100644\nnew mode 100755\n--- a/f", 1)
+    outcome = on(parse_patch("0001-x.patch", HEAD + body), ["// new", *taken])
+    assert isinstance(outcome, Refused) and not outcome.upstreamed
+    assert (outcome.path, outcome.reason) == ("f", "upstream has this part of the patch already")
+    assert outcome.there == (Place("f", 4, 10),) and outcome.applies, "git would put it into the other function"
+    assert (HEAD + body).split(b"\n")[outcome.patch_line - 1].startswith(b"@@ -")
+
+
+def test_a_change_of_mode_beside_the_file_that_a_patch_was_made_for() -> None:
+    before = Blob(FILE, text([*E, *ADDED, *function("g")]))
+    index = f"index {before.id}..{'1' * 40} 100644\n--- a/f".encode()
+    again = TWICE.replace(b"--- a/f", index).replace(b"-4,6 +4,11", b"-9,6 +9,11")
+    mode = b"diff --git a/n b/n\nold mode 100644\nnew mode 100755\n"
+    outcome = attempt(parse_patch("p", HEAD + again + mode), {"f": before, "n": Blob(FILE, b"")}.get)
+    assert isinstance(outcome, Applied) and outcome.files["f"] == Blob(FILE, text([*E, *ADDED, *ADDED, *function("g")]))
+
+
+def test_a_patch_that_is_taken_back_is_there_by_the_same_rules() -> None:
+    guarded, other = function("f", guard=True), function("f", body=[BODY[0], "  other(a);", *BODY[2:]])
+    back = parse_foreign(SeriesEntry("p", reverse=True), "p", diff([*guarded, *function("g")], F_AND_G))
+    outcome = on(back, [*other, *function("g", guard=True)])
+    assert isinstance(outcome, Refused) and not outcome.upstreamed, "another function has it"
+    # It names the file that it was made from, and that is what it leaves when it is taken back.
+    there = [*E, *ADDED, *function("g")]
+    index = f"index {Blob(FILE, text(there)).id}..{'1' * 40} 100644\n--- a/f".encode()
+    removal = TWICE.replace(b"\n+", b"\n-").replace(b"\n-++ b/f", b"\n+++ b/f").replace(b"-4,6 +4,11", b"-4,11 +4,6")
+    back = parse_foreign(SeriesEntry("p", reverse=True), "p", removal.replace(b"--- a/f", index))
+    assert applies(back, there), "GNU patch would insert it again"
+    outcome = on(back, there)
+    assert isinstance(outcome, Refused) and outcome.upstreamed

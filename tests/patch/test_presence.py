@@ -13,7 +13,7 @@ from kz_build.patch.place import Place, Presence, mapped_back, nearest, places_t
 from tests.patch.gitapply import reader
 from tests.patch.test_diff import NAMES, one
 from tests.patch.test_hunks import hunk, text
-from tests.patch.test_stack import ABC, ABC_AFTER, Tree, X, edit, file
+from tests.patch.test_stack import ABC, ABC_AFTER, Tree, X, edit, file, move
 from tests.patch.test_stack import patch as made
 
 
@@ -295,3 +295,88 @@ def test_a_new_file_of_a_patch_is_named_whole_where_an_earlier_patch_made_it() -
     first, second = outcomes({}, create, create)
     assert isinstance(first, Applied) and isinstance(second, Refused)
     assert list(map(str, second.there)) == ["n:1-1"]
+
+
+@pytest.mark.parametrize(
+    ("section", "above", "inside"),
+    [
+        # cut within a name
+        (CUT[:-1] + "e", [CUT[:-1] + "erate(int a) {"], True),
+        # a function without a type before it, and names that begin with a sign
+        ("f(int a)", ["f(int a)", "{", "}", "g(int a)", "{"], False),
+        ("int f(int a)", ["int f(int a)", "{", "}", "_g(int a)", "{"], False),
+        ("int f(int a)", ["int f(int a)", "{", "}", "$g(int a)", "{"], False),
+        # keys of YAML, headings of Markdown
+        ("jobs:", ["jobs:"], True),
+        ("jobs:", ["jobs:", "steps:"], False),
+        ("# Install", ["# Install", "", "Text"], True),
+        ("# Install", ["# Install", "## Linux"], False),
+    ],
+)
+def test_what_names_a_place_in_other_languages(section: str, above: list[str], inside: bool) -> None:
+    assert within(section, *above) is inside
+
+
+BLOCK = [b"  a\n", b"  b\n", b"  c\n"]
+IN_F = Hunk(80, 80, (b"  a\n", b"  c\n"), tuple(BLOCK), 1, 1, 1, b"int f()")
+
+
+def test_lines_that_no_function_holds_are_not_in_the_one_that_a_header_names() -> None:
+    assert unique_places(BLOCK, (IN_F,), fits) is None
+    assert unique_places([*BLOCK, b"int f()\n"], (IN_F,), fits) is None, "it begins below them"
+    little = Hunk(80, 80, (b" a\n", b" c\n"), (b" a\n", b" b\n", b" c\n"), 1, 1, 1, b"int f()")
+    assert unique_places([b"int g()\n", *little.after], (little,), fits) is None, "what is indented begins no function"
+
+
+def test_a_label_at_the_line_s_start_is_no_function() -> None:
+    ours = Hunk(80, 80, (b"  a\n", b"out:\n"), (b"  a\n", b"  b\n", b"out:\n"), 1, 1, 1, b"int f()")
+    assert unique_places([b"int f()\n", b"int g()\n", *ours.after], (ours,), fits) is None
+    assert unique_places([b"int g()\n", b"int f()\n", *ours.after], (ours,), fits) == [2]
+
+
+def test_a_last_line_without_context_is_in_its_function() -> None:
+    ours = Hunk(80, 80, (b"  x\n",), (b"  y\n",), 0, 0, 1, b"int f()")
+    assert unique_places([b"int f()\n", b"  y\n"], (ours,), fits) == [1]
+
+
+def test_the_own_line_of_a_hunk_without_a_name() -> None:
+    ours = Hunk(2, 2, IN_F.before, IN_F.after, 1, 1, 1)
+    assert unique_places([b"\n", *BLOCK, b"\n", *BLOCK], (ours,), fits) == [1]
+    assert unique_places(lines("dEfdEf"), (hunk(1, "def", "dEf"),), gnu_place.fits) == [0], "the first of a file"
+
+
+def test_a_place_among_lines_that_were_moved_and_repeated() -> None:
+    assert mapped_back(Place("f", 1, 3), text("ccaa"), text("aaca")) == Place("f", 1, 1)
+    assert mapped_back(Place("f", 1, 2), text("a"), text("aa")) == Place("f", 1, 1)
+
+
+def test_two_changes_of_one_line_are_named_where_the_last_one_is_there() -> None:
+    both = one(b"@@ -1 +1 @@\n-a\n+b\n", *NAMES) + one(b"@@ -1 +1 @@\n-b\n+c\n", *NAMES)
+    (outcome,) = outcomes({"f": file(b"c\n")}, both)
+    assert isinstance(outcome, Refused) and not outcome.upstreamed
+    assert list(map(str, outcome.there)) == ["f:1-1"]
+
+
+def test_a_patch_of_git_is_looked_for_by_git_s_rule() -> None:
+    """GNU patch would look for this one, which has less context below, at the file's end alone."""
+    (outcome,) = outcomes({"f": file(b"x\na\nb\nB\nc\ny\n")}, one(b"@@ -9,3 +9,4 @@\n a\n b\n+B\n c\n", *NAMES))
+    assert isinstance(outcome, Refused) and outcome.upstreamed and list(map(str, outcome.there)) == ["f:2-5"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "diff"),
+    [
+        ({"new": ABC}, move("old", "new", "copy")),
+        ({"f": file(b"a\nb\nc\n")}, one(b"@@ -5 +4,0 @@\n-x\n", *NAMES)),
+    ],
+)
+def test_a_copy_or_a_removal_without_context_is_never_upstreamed(tree: Tree, diff: bytes) -> None:
+    (outcome,) = outcomes(tree, diff)
+    assert isinstance(outcome, Refused) and not outcome.upstreamed and outcome.there == ()
+
+
+def test_what_is_kept_and_does_nothing_is_refused_by_its_name() -> None:
+    (outcome,) = outcomes({"f": file(b"x\n", "100755")}, one(b"", b"old mode 100644", b"new mode 100755"), keep=(0,))
+    assert isinstance(outcome, Refused) and outcome.patch.name == "0001-x.patch"
+    (outcome,) = outcomes({}, b"", keep=(0,))
+    assert isinstance(outcome, Refused) and (outcome.path, outcome.reason) == ("", "it changes nothing there")

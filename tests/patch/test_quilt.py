@@ -321,3 +321,8 @@ def test_a_quoted_name_may_have_a_time_behind_it() -> None:
     sides = b'--- "a/\\303\\274"\t2020-01-02 03:04:05\n+++ "b/\\303\\274"\t2020-01-02 03:04:05\n'
     for data in (sides + HUNK, b'diff --git "a/\\303\\274" "b/\\303\\274"\n' + sides + HUNK):
         assert [change.path for change in parse(data).files] == ["\u00fc"]
+
+
+def test_nothing_may_have_more_than_a_time_behind_it() -> None:
+    (change,) = parse(b"--- /dev/null\t(nonexistent)\t(revision 0)\n+++ b/f\n@@ -0,0 +1 @@\n+x\n").files
+    assert change.creates and change.path == "f"

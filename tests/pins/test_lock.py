@@ -205,3 +205,19 @@ def test_a_source_that_became_another_kind(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "pins.lock").write_text(json.dumps(lock))
     with pytest.raises(LockError, match="has minirt as archive, pins.yaml as git"):
         load_project(tmp_path).locked("sample-0.1", "minirt")
+
+
+def test_a_key_that_stands_twice_is_a_fault_by_itself() -> None:
+    text = written(GOOD).replace('"size": 1', '"size": 2,\n    "size": 1')
+    line = text.splitlines().index('    "size": 1,') + 1
+    assert said(text)[1:] == [f"  pins.lock:{line}: lines.l.wheel.size: appears here a second time"]
+
+
+def test_what_is_said_of_a_wrong_lock_helps() -> None:
+    with pytest.raises(LockError) as caught:
+        parse_lock(written({"up": {**GOOD["git"], "kind": "svn"}}).encode(), "pins.lock")
+    assert str(caught.value).endswith("lines.l.up.kind: must be one of: git, wheel, archive, image (it is 'svn')")
+    assert (
+        caught.value.hint
+        == "nothing of it was used: restore it from version control, or remove it and make a new one: kz lock --write"
+    )

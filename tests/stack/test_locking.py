@@ -334,3 +334,9 @@ def test_the_submodules_of_another_commit_without_asking_upstream(world: World) 
     assert found({}, exclude=["third/a/"]) == {"third/b": unknown["third/b"]}
     assert found({}, submodules=[]) == {}
     assert world.asked == []
+
+
+def test_a_branch_that_moved_to_a_commit_that_cannot_be_fetched(world: World) -> None:
+    world.gone = {("fetch", "https://h/up")}
+    world.old = {"up": {**UP, "commit": oid("before"), "tree": oid("tree before")}}
+    assert world.with_note("up") == (world.old["up"], f"up v1: no route; {KEPT}")
