@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
+import importlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from kz_build.checks.contract import Contract
-from kz_build.cli.device import SUBVERBS
-from kz_build.cli.parser import VERBS
+from kz_build.cli.commands.device import SUBVERBS
+from kz_build.cli.parser import VERBS, VerbParser
 from kz_build.core.errors import EXIT_CODES, KzError
 from kz_build.export import recipe_schema
 from kz_build.pins import schema
@@ -46,13 +46,16 @@ def anchors(page: Path) -> set[str]:
 
 
 def options(fill: Callable[[Any], None]) -> set[str]:
-    parser = argparse.ArgumentParser()
+    parser = VerbParser()
     fill(parser)
     return {word for action in parser._actions for word in action.option_strings if word.startswith("--")}
 
 
-OPTIONS = {name: options(fill) for name, _, fill, _, _ in VERBS}
-OPTIONS |= {f"device {name}": options(fill) for name, fill, _, _ in SUBVERBS}
+OPTIONS = {
+    name: options(importlib.import_module(f"kz_build.cli.commands.{name.replace('-', '_')}").options)
+    for name, _ in VERBS
+}
+OPTIONS |= {f"device {name}": options(fill) for name, fill, *_ in SUBVERBS}
 
 
 def commands(page: Path) -> Iterator[tuple[str, set[str]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import os
 import sys
 import traceback
@@ -30,9 +29,8 @@ def run(argv: list[str]) -> int:
     try:
         arguments = parser().parse_args(argv)
         arguments.words = words_without(argv, "-C", "--engine")
-        module, verb = arguments.verb.split(".")
         with stoppable():
-            code = getattr(importlib.import_module(f"kz_build.cli.{module}"), verb)(arguments) or 0
+            code = arguments.run(arguments) or 0
         if sys.stdout:
             sys.stdout.flush()
         return code

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kz_build.core.errors import DeviceError, MissingError
 
-def project(arguments: argparse.Namespace) -> Any:
+
+def open_project(arguments: argparse.Namespace) -> Any:
     """The project that `-C` names, its store held against `kz store gc`."""
     from kz_build.core.locks import hold
     from kz_build.pins.load import load_project
@@ -51,7 +53,7 @@ def changing(arguments: argparse.Namespace) -> Iterator[Any]:
     root = arguments.root.resolve()
     name = f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"
     with locked(cache_root(), name, lambda _: print("kz: waiting: another kz changes this project", file=sys.stderr)):
-        yield project(arguments)
+        yield open_project(arguments)
 
 
 def within(arguments: argparse.Namespace, project: Any, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
@@ -86,3 +88,163 @@ def show(arguments: argparse.Namespace, value: object, text: str) -> None:
 def relative(path: Path) -> Path:
     """A path as one would type it here."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+MOST_MINUTES = 10_000
+"""A week; what waits takes no number at will."""
+_PINNED = "the one pins.yaml names"
+
+
+def json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def line_option(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
+    json_option(parser)
+    parser.add_argument("--line", metavar="L", help=f"release line (default: {default})")
+
+
+def lines_options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    parser.add_argument("--all-lines", action="store_true", help="every line of pins.yaml")
+
+
+def engine_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", choices=("host", "docker"), default="host", help="docker: in the image that builds, with its git"
+    )
+
+
+def fetch_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fetch", action="store_true", help="ask upstream for new commits and tags first")
+
+
+def target_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
+    line_option(parser, default)
+    parser.add_argument("--target", metavar="T", help="which target (default: the first of pins.yaml)")
+
+
+def soc_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime goes along, e.g. SM8750")
+
+
+def sources_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
+    target_options(parser, default)
+    parser.add_argument(
+        "--allow-unpinned",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="take an installed SDK of another version; the report says so",
+    )
+
+
+def jobs(text: str) -> int:
+    """How many at once; 0 for as many as there are cores. Raises ValueError, which argparse tells."""
+    if (found := int(text)) < 0:
+        raise ValueError
+    return found
+
+
+def minutes(text: str) -> float:
+    """A time limit; 0 for none. Raises ValueError, which argparse tells."""
+    if not 0 <= (found := float(text)) <= MOST_MINUTES:
+        raise ValueError
+    return found
+
+
+def build_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
+    sources_options(parser, default)
+    soc_option(parser)
+    sign_option(parser)
+    parser.add_argument("--jobs", type=jobs, default=0, metavar="N", help="parallel compilations (default: one a core)")
+    parser.add_argument(
+        "--timeout", type=minutes, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "host", "docker"),
+        default="auto",
+        help="where it is built (default: docker where a daemon answers and knows the base, else this machine)",
+    )
+
+
+def sign_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
+    )
+
+
+def step_options(parser: argparse.ArgumentParser, **said: str) -> Any:
+    """What goes on with a session, as git's own sequencer says it."""
+    which = parser.add_mutually_exclusive_group()
+    for name, text in said.items():
+        which.add_argument(f"--{name}", dest="step", action="store_const", const=name, help=text)
+    return which
+
+
+GOES_ON = {"continue": "go on: it is resolved", "abort": "throw it all away", "status": "where it stands"}
+DROPS = {**GOES_ON, "skip": "drop this patch and go on"}
+
+
+def stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
+    """Do what --continue, --skip, --abort or --status ask for; whether one of them was given."""
+    from kz_build.stack import rebase as stage
+    from kz_build.stack import text as carrying
+
+    if not arguments.step:
+        return False
+    line, source = arguments.line or "", arguments.source
+    if arguments.step == "status":
+        show_sessions(arguments, project, verb)
+    elif arguments.step == "abort":
+        dropped = stage.abort(project, verb, line, source)
+        show(
+            arguments, dropped, f"{verb} of {dropped.source} on {dropped.line} is thrown away; the project is as it was"
+        )
+    else:
+        done = stage.resume(project, verb, line, source, skip=arguments.step == "skip")
+        show(arguments, done, carrying.written_stack(done))
+    return True
+
+
+def show_sessions(arguments: argparse.Namespace, project: Any, verb: str) -> None:
+    from kz_build.stack.session_folder import open_sessions
+    from kz_build.stack.text import session_list
+
+    found = [(o.session, o.folder) for o in open_sessions(project, verb)]
+    show(arguments, found, session_list(found))
+
+
+def device_options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument(
+        "--serial",
+        metavar="S",
+        action="append",
+        default=[],
+        help="this device (repeatable); HOST:PORT is connected first",
+    )
+    parser.add_argument("--all", dest="every", action="store_true", help="every device that adb sees, at once")
+
+
+def for_each_device(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
+    """Ask every device that is meant, and show what each said; the first failure gives the exit code."""
+    from kz_build.core.env import variable
+    from kz_build.device.adb import running
+    from kz_build.device.info import Failed, chosen, each
+
+    server = running()
+    serials = chosen(server, arguments.serial, every=arguments.every, named=variable("ANDROID_SERIAL"))
+    found = each(server, serials, ask)
+    failed = [one for one in found if isinstance(one, Failed)]
+    show(arguments, found, "\n".join(text(one) for one in found if not isinstance(one, Failed)))
+    if failed:
+        said = DeviceError("\n".join(one.error for one in failed), hint=failed[0].hint)
+        if all(one.exit_code == MissingError.exit_code for one in failed):
+            said.exit_code, said.name = MissingError.exit_code, MissingError.name
+        raise said
+    bad = [f"{one.serial}: {', '.join(lacks)}" for one in found if (lacks := getattr(one, "failed", ()))]
+    if bad:
+        raise DeviceError("; ".join(bad))
+    return 0

@@ -6,50 +6,17 @@ import argparse
 import builtins
 import contextlib
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 from kz_build.cli.chain import Chain
-from kz_build.cli.common import project as project_of
-from kz_build.cli.common import relative, show
 from kz_build.core.errors import AuditError, ConfigError, DeviceError, Missing, MissingError, NotReadyError
-from kz_build.pipeline.run_all import Lack, Row, Step, record, walk
+from kz_build.pipeline.run_all import Lack, Step
 
 
-def all(arguments: argparse.Namespace) -> int:
-    from kz_build.core.check import Status
-    from kz_build.core.terminal import Live
-    from kz_build.pipeline import text as view
-    from kz_build.pipeline.report import write
-    from kz_build.release.write import signing_key
-
-    project = project_of(arguments)
-    arguments.line = arguments.line or _line_of(project, arguments)
-    with contextlib.ExitStack() as stack, Live() as live:
-        chain = Chain(project, arguments, live, arguments.engine)
-        whole = Whole(chain, arguments, signing_key(arguments.sign))
-        whole.look(stack)
-        if skipped := [one for one in whole.lacks if not one.required]:
-            live.note(view.lacks(skipped))
-        if stopping := [item for one in whole.lacks if one.required for item in one.missing]:
-            raise MissingError(tuple(stopping), hint="nothing was begun")
-        rows, failure = walk(whole.steps(), live.head)
-        started = time.monotonic()
-        record(project, chain.line, chain.target, rows, whole.lacks)
-        place = str(write(project, chain.line).relative_to(project.root))
-        rows = (*rows, Row("report", Status.PASS, round(time.monotonic() - started, 1), place))
-    title = f"{chain.target} of {chain.line}, in {relative(project.root)}"
-    told = [*whole.told, view.table(title, rows)]
-    show(arguments, {"stages": rows, "lacks": whole.lacks, "device": whole.reports}, "\n\n".join(told))
-    if failure:
-        raise failure
-    return 0
-
-
-def _line_of(project: Any, arguments: argparse.Namespace) -> str:
+def line_of(project: Any, arguments: argparse.Namespace) -> str:
     """The recipe's line where that builds the target, else the default: a recipe may be of a line that is Python alone."""
     if not arguments.recipe:
         return str(project.pins.default)
@@ -234,7 +201,7 @@ class Whole:
         return self._manifest("audit")
 
     def package(self) -> str:
-        from kz_build.cli.packaging import packed
+        from kz_build.cli.commands.package import packed
 
         made, _ = packed(self.project, self.chain.line, self.chain.target, self.chain.live, self.sign)
         if failed := [c for c in made.checks if c.failed]:
@@ -242,7 +209,7 @@ class Whole:
         return self._manifest("package")
 
     def export(self) -> str:
-        from kz_build.cli.exporting import exported
+        from kz_build.cli.commands.export import exported
         from kz_build.export import text as view
         from kz_build.export.plan import plan
 

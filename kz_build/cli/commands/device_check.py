@@ -1,41 +1,42 @@
-"""`kz device check` and `run`: what was built, tried on devices."""
+"""kz device check and run: what was built, tried on devices."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kz_build.cli.device import on_each
-from kz_build.cli.options import MOST_MINUTES
-from kz_build.core.errors import ConfigError
+from kz_build.cli.common import MOST_MINUTES, device_options, for_each_device, log_folder, open_project
+from kz_build.core.errors import ConfigError, MissingError
 
 
-def options(made: Any) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
     """What is tried, and how."""
-    made.add_argument("--line", metavar="L", default="", help="release line (default: the recipe's, or pins.yaml's)")
-    made.add_argument("--target", metavar="T", default="", help="what was built (default: the first of pins.yaml)")
-    made.add_argument("--recipe", metavar="R", default="", help="the model of this recipe, by its contract")
-    made.add_argument("--pte", metavar="FILE", type=Path, help="this model instead")
-    made.add_argument("--tokenizer", metavar="FILE", type=Path, help="its tokenizer (default: the recipe's)")
-    made.add_argument("--chat", metavar="NAME", default="", help="its chat template: llama3, llava, qwen3")
-    made.add_argument("--prompt", metavar="TEXT", default="", help="what it is asked (default: pins.yaml's)")
-    made.add_argument("--tokens", metavar="N", type=int, default=128, help="prompt and answer at most (default: 128)")
-    made.add_argument(
+    device_options(parser)
+    parser.add_argument("--line", metavar="L", default="", help="release line (default: the recipe's, or pins.yaml's)")
+    parser.add_argument("--target", metavar="T", default="", help="what was built (default: the first of pins.yaml)")
+    parser.add_argument("--recipe", metavar="R", default="", help="the model of this recipe, by its contract")
+    parser.add_argument("--pte", metavar="FILE", type=Path, help="this model instead")
+    parser.add_argument("--tokenizer", metavar="FILE", type=Path, help="its tokenizer (default: the recipe's)")
+    parser.add_argument("--chat", metavar="NAME", default="", help="its chat template: llama3, llava, qwen3")
+    parser.add_argument("--prompt", metavar="TEXT", default="", help="what it is asked (default: pins.yaml's)")
+    parser.add_argument("--tokens", metavar="N", type=int, default=128, help="prompt and answer at most (default: 128)")
+    parser.add_argument(
         "--qnn", metavar="PATH", type=Path, help="Qualcomm's SDK, or its runtime AAR (default: the build's)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--from", dest="folders", metavar="NAME=DIR", action="append", default=[], help="a folder a recipe names"
     )
-    made.add_argument(
+    parser.add_argument(
         "--timeout", metavar="MIN", type=float, default=10, help="end a run that takes longer (default: 10)"
     )
-    made.add_argument(
+    parser.add_argument(
         "--in-app", action="store_true", help="in an app of the device, too: a process that Zygote forked"
     )
-    made.add_argument("--apk", metavar="FILE", type=Path, help="that app (default: kz builds it, with Android's SDK)")
-    made.add_argument(
+    parser.add_argument("--apk", metavar="FILE", type=Path, help="that app (default: kz builds it, with Android's SDK)")
+    parser.add_argument(
         "--require",
         choices=("in-app",),
         action="append",
@@ -44,11 +45,12 @@ def options(made: Any) -> None:
     )
 
 
-def timed(made: Any) -> None:
+def run_options(parser: argparse.ArgumentParser) -> None:
     """How often, and how much worse is a failure."""
-    made.add_argument("--runs", metavar="N", type=int, default=5, help="runs that count (default: 5)")
-    made.add_argument("--warmup", metavar="N", type=int, default=1, help="runs before them (default: 1)")
-    made.add_argument(
+    options(parser)
+    parser.add_argument("--runs", metavar="N", type=int, default=5, help="runs that count (default: 5)")
+    parser.add_argument("--warmup", metavar="N", type=int, default=1, help="runs before them (default: 1)")
+    parser.add_argument(
         "--tolerance",
         metavar="PERCENT",
         type=float,
@@ -56,7 +58,7 @@ def timed(made: Any) -> None:
     )
 
 
-def device_check(arguments: argparse.Namespace) -> int:
+def check(arguments: argparse.Namespace) -> int:
     from kz_build.device.run import check
 
     return _tried(
@@ -64,7 +66,7 @@ def device_check(arguments: argparse.Namespace) -> int:
     )
 
 
-def device_run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     from kz_build.device.run import run
 
     if arguments.runs < 1 or arguments.warmup < 0:
@@ -85,13 +87,12 @@ def _say(text: str) -> None:
 
 def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> int:
     """Try the same on every device that is meant; `often` is how often an app is asked, where one is."""
-    from kz_build.cli.common import project as project_of
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
     from kz_build.device.plan import trial
     from kz_build.device.text_report import report
 
-    project = project_of(arguments)
+    project = open_project(arguments)
     made = trial(project, _wish(arguments))
     alone = len(arguments.serial) < 2 and not arguments.every
     with Live() as live:
@@ -100,14 +101,12 @@ def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> i
         if arguments.in_app or arguments.apk or arguments.require:
             often = {**often, "required": bool(arguments.require)}
             ask = _and_in_app(ask, _app(arguments, project, made, live), project, made, watch, often)
-        return on_each(arguments, ask, report)
+        return for_each_device(arguments, ask, report)
 
 
 def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> Any:
     """The app that is asked, or why there is none."""
-    from kz_build.cli.common import log_folder
     from kz_build.core.command_log import Commands
-    from kz_build.core.errors import MissingError
     from kz_build.device.benchmark_app import app
     from kz_build.device.in_app import app_of
 
@@ -122,7 +121,6 @@ def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> 
 
 
 def _and_in_app(ask: Any, app: Any, project: Any, trial: Any, watch: Any, often: dict[str, Any]) -> Any:
-    from dataclasses import replace
 
     from kz_build.device.in_app import Asking, in_app, skipped
 

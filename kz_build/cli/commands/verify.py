@@ -1,4 +1,4 @@
-"""Verbs about patches."""
+"""kz verify: judge every patch on its pin or other revisions of upstream, without a checkout."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ import argparse
 import sys
 from pathlib import Path
 
-from kz_build.cli.common import project as project_of
-from kz_build.cli.common import show, watching, within
+from kz_build.cli.common import engine_option, fetch_option, lines_options, open_project, show, watching, within
+from kz_build.core.errors import ConflictError
+
+EXAMPLE = "--tags 'v1.[34].?' --onto main"
 
 
-def verify(arguments: argparse.Namespace) -> int:
+def options(parser: argparse.ArgumentParser) -> None:
+    lines_options(parser)
+    parser.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
+    parser.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
+    fetch_option(parser)
+    engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.env import append_to, variable
-    from kz_build.core.errors import ConflictError
     from kz_build.upstream import text_verdicts
     from kz_build.upstream.verify import verify
 
-    project = project_of(arguments)
+    project = open_project(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     if arguments.engine == "docker":
         tags = (
@@ -39,30 +48,4 @@ def verify(arguments: argparse.Namespace) -> int:
             text_verdicts.conclusion(found),
             hint="kz history says who broke them; kz rebase --onto REV carries them over",
         )
-    return 0
-
-
-def history(arguments: argparse.Namespace) -> int:
-    from kz_build.upstream.history import history, why
-    from kz_build.upstream.text_history import plain, text
-
-    project = project_of(arguments)
-    line = arguments.line or project.pins.default
-    with watching() as watch:
-        found = history(project, line, arguments.to, fetch=arguments.fetch, watch=watch)
-        diffs = [why(project, one, watch) if arguments.why else {} for one in found]
-    told = list(zip(found, diffs, strict=True))
-    show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
-    return 0
-
-
-def radar(arguments: argparse.Namespace) -> int:
-    from kz_build.upstream.radar import PullSelection, radar
-    from kz_build.upstream.text_radar import plain, text
-
-    project = project_of(arguments)
-    wanted = PullSelection(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
-    with watching() as watch:
-        found = radar(project, arguments.line or project.pins.default, wanted, arguments.to, watch)
-    show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))
     return 0

@@ -1,13 +1,25 @@
-"""Verbs about model files."""
+"""kz pte: what a .pte holds, and whether it will load there."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from kz_build.cli.common import show
+from kz_build.cli.common import json_option, show
+from kz_build.core.errors import DeviceError
+
+EXAMPLE = "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750"
 
 
-def pte(arguments: argparse.Namespace) -> int:
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--contract", metavar="RECIPE", type=Path, help="hold it against the contract of this recipe")
+    parser.add_argument("--lib", metavar="LIB.so|DIST", type=Path, help="the library that shall load it, or its folder")
+    parser.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
+
+
+def run(arguments: argparse.Namespace) -> int:
     from kz_build.checks import text_pte as view
     from kz_build.formats.pte import read_pte
 
@@ -17,7 +29,6 @@ def pte(arguments: argparse.Namespace) -> int:
         return 0
     from kz_build.checks.contract_files import read_contract
     from kz_build.checks.pte import hold
-    from kz_build.core.errors import DeviceError
     from kz_build.formats.library import read_library
     from kz_build.pins.load import executorch_of
 

@@ -1,4 +1,4 @@
-"""The verb by which a user accepts a licence."""
+"""kz accept: read a source's licence, and accept it for yourself, once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ import argparse
 import sys
 from pathlib import Path
 
-from kz_build.cli.common import project as project_of
-from kz_build.cli.common import show
+from kz_build.cli.common import line_option, open_project, show
 from kz_build.core.errors import ConfigError, NotReadyError
 
+EXAMPLE = "qnn-host"
 
-def accept(arguments: argparse.Namespace) -> int:
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser, "the one pins.yaml names, else the first that has the source")
+    parser.add_argument(
+        "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
+    )
+    parser.add_argument(
+        "--yes", action="store_true", help="you know the licence and accept it: nothing is asked (for a CI of your own)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.terminal import Live
     from kz_build.sources import accept as stage
     from kz_build.sources import text_licence as view
 
-    project = project_of(arguments)
+    project = open_project(arguments)
     rows, place = stage.pinned_licences(project)
     if not arguments.source:
         show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))

@@ -1,4 +1,4 @@
-"""Verbs around the export of a model."""
+"""kz export: export a model: what keeps it from running first, and its contract before it is kept."""
 
 from __future__ import annotations
 
@@ -7,15 +7,30 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from kz_build.cli.common import project, relative, show
+from kz_build.cli.common import json_option, log_folder, open_project, relative, show
 from kz_build.core.errors import ConfigError, NotReadyError
 
+EXAMPLE = "tiny-qwen3-xnnpack"
 
-def export(arguments: argparse.Namespace) -> int:
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="its name: a file of recipes/ without .yaml")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--list", action="store_true", help="every recipe of the project")
+    which.add_argument("--show", action="store_true", help="all of one recipe")
+    which.add_argument("--dry-run", action="store_true", help="print the commands, the environment and what it needs")
+    which.add_argument(
+        "--preflight", action="store_true", help="is this machine ready? Everything that is not, at once"
+    )
+    which.add_argument("--again", metavar="STAGE", default="", help="run this stage and those after it once more")
+
+
+def run(arguments: argparse.Namespace) -> int:
     from kz_build.export import plan as stage
     from kz_build.export import text as view
 
-    found = project(arguments)
+    found = open_project(arguments)
     if arguments.list:
         recipes = stage.every(found)
         show(arguments, recipes, view.listing(recipes))
@@ -30,11 +45,11 @@ def export(arguments: argparse.Namespace) -> int:
     elif arguments.dry_run:
         show(arguments, plan, view.plan(plan))
     else:
-        return _run(arguments, found, plan)
+        return _export(arguments, found, plan)
     return 0
 
 
-def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
+def _export(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
     from kz_build.export import text as view
 
     found, ready = exported(project, plan, arguments.again)
@@ -46,7 +61,6 @@ def _run(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
 
 def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
     """(what a recipe made, None where the machine is not ready for it; the answers of its preflight)."""
-    from kz_build.cli.common import log_folder
     from kz_build.core.command_log import Commands
     from kz_build.core.terminal import Live
     from kz_build.export import environment as env
@@ -89,32 +103,4 @@ def _answers(arguments: argparse.Namespace, found: Any) -> int:
     failed = [check.name for check in found.checks if check.failed]
     if failed:
         raise NotReadyError(f"this machine is not ready for {found.recipe}: {', '.join(failed)}")
-    return 0
-
-
-def env(arguments: argparse.Namespace) -> int:
-    from kz_build.cli.common import log_folder
-    from kz_build.core.command_log import Commands
-    from kz_build.core.terminal import Live
-    from kz_build.export import text_environment as view
-    from kz_build.export.environment import prepare
-    from kz_build.export.load import named
-
-    found = project(arguments)
-    recipe = named(found.root, found.pins, arguments.recipe)
-    with Live() as live:
-        made = prepare(found, recipe, Commands(log_folder(found)), live.event)
-    if arguments.shell:
-        print(view.shell(made))
-    else:
-        show(arguments, made, view.text(recipe.name, made))
-    return 0
-
-
-def diagnose(arguments: argparse.Namespace) -> int:
-    from kz_build.diagnose.diagnose import diagnose
-    from kz_build.diagnose.text import text
-
-    found = diagnose(arguments.log, arguments.signatures)
-    show(arguments, found, text(found))
     return 0

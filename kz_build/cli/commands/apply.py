@@ -1,0 +1,28 @@
+"""kz apply: apply the stacks and compare the trees with the lock."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import engine_option, lines_options, open_project, show, watching, within
+
+EXAMPLE = "--line et-1.2"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    lines_options(parser)
+    engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.stack.apply import apply
+    from kz_build.stack.text import trees
+
+    project = open_project(arguments)
+    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    if arguments.engine == "docker":
+        return within(arguments, project, lines)
+    with watching() as watch:
+        found = {line: apply(project, line, watch) for line in lines}
+    show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
+    return 0

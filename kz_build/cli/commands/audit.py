@@ -1,0 +1,28 @@
+"""kz audit: check what was built."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.chain import names_of
+from kz_build.cli.common import open_project, show, target_options
+from kz_build.core.errors import AuditError
+
+EXAMPLE = "--target android-arm64-xnnpack"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    target_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.checks.built import recorded
+    from kz_build.core import terminal
+
+    project = open_project(arguments)
+    line, target, _ = names_of(project, arguments)
+    checks = recorded(project, line, target)
+    show(arguments, checks, terminal.checks(checks))
+    if any(c.failed for c in checks):
+        raise AuditError(f"{sum(c.failed for c in checks)} of {len(checks)} checks failed")
+    return 0

@@ -1,0 +1,34 @@
+"""kz check-apk: whether the libraries and models of one app fit each other."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from kz_build.cli.common import json_option, show
+from kz_build.core.errors import AuditError, ConfigError
+
+EXAMPLE = "app.apk qwen3-4b.pte"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument(
+        "files", metavar="FILE", nargs="*", type=Path, help="an APK or app bundle, then models that come from elsewhere"
+    )
+    parser.add_argument(
+        "--bundle", metavar="DIR", type=Path, help="instead: a folder of AARs, split APKs, libraries, models"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.checks.apk import check_apk
+    from kz_build.core import terminal
+
+    if not arguments.files and not arguments.bundle:
+        raise ConfigError("check-apk takes an app's file or --bundle FOLDER", hint="kz check-apk --help")
+    checks = check_apk(tuple(arguments.files), arguments.bundle)
+    show(arguments, checks, terminal.checks(checks))
+    if failed := [c for c in checks if c.failed]:
+        raise AuditError(f"{len(failed)} of {len(checks)} answers say that the parts do not fit: do not ship them")
+    return 0

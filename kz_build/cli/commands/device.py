@@ -1,0 +1,192 @@
+"""kz device: Android devices: list, info, check, run, push, emulate."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kz_build.cli.commands import device_check
+from kz_build.cli.common import device_options, for_each_device, json_option, show
+from kz_build.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kz_build.cli.parser import VerbParser
+
+EXAMPLE = "info --all"
+
+
+def options(parser: VerbParser) -> None:
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for name, fill, do, summary, example in SUBVERBS:
+        verb = verbs.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=f"example: kz device {name} {example}".rstrip(),
+            allow_abbrev=False,
+        )
+        verb.fill = fill
+        verb.set_defaults(do=do)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return int(arguments.do(arguments))
+
+
+def _push(parser: argparse.ArgumentParser) -> None:
+    from kz_build.device.push import FOLDER
+
+    device_options(parser)
+    parser.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="a file, or a folder with all in it")
+    parser.add_argument("--to", metavar="DIR", default=FOLDER, help="folder of the device (default: %(default)s)")
+    parser.add_argument(
+        "--clean", action="store_true", help="remove what former pushes brought there and this one does not"
+    )
+
+
+def _emulate(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument(
+        "--soc", metavar="S", action="append", default=[], help="SoC of it (default: SM8750); one device for each"
+    )
+    parser.add_argument(
+        "--root", metavar="DIR", type=Path, help="its root folder, kept (default: one that goes with it)"
+    )
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="port of the first on loopback (default: any)")
+    parser.add_argument("--logcat", metavar="FILE", type=Path, help="what its log holds at first")
+    parser.add_argument("--storage", metavar="MB", type=int, help="how much /data may hold, in 10^6 bytes")
+    parser.add_argument(
+        "--read-only", metavar="PATH", action="append", default=[], help="a folder of it that nobody may write"
+    )
+    parser.add_argument("--cut-after", metavar="MB", type=int, help="break the connection once so much came in")
+
+
+def _do_list(arguments: argparse.Namespace) -> int:
+    from kz_build.device.adb import running
+    from kz_build.device.text import attached
+
+    found = running().attached()
+    show(arguments, found, attached(found))
+    return 0
+
+
+def _do_info(arguments: argparse.Namespace) -> int:
+    from kz_build.device.info import info
+    from kz_build.device.text import info as text
+
+    return for_each_device(arguments, info, text)
+
+
+def _do_push(arguments: argparse.Namespace) -> int:
+    from kz_build.core.env import cache_root
+    from kz_build.core.progress import quiet
+    from kz_build.core.terminal import Live
+    from kz_build.device.context_guard import check_fit
+    from kz_build.device.push import items, push
+    from kz_build.device.text import pushed
+
+    if not arguments.paths and not arguments.clean:
+        raise ConfigError("kz device push: PATH is needed", hint="--clean alone removes what former pushes brought")
+    if not arguments.to.startswith("/"):
+        raise ConfigError(
+            f"kz device push: --to {arguments.to} is no folder of a device", hint="such as /data/local/tmp/kz"
+        )
+    found = items(arguments.paths)
+    check_fit(found)
+    folder = arguments.to.rstrip("/")
+    with Live() as live:
+        alone = len(arguments.serial) < 2 and not arguments.every
+        watch = live.event if alone else quiet
+        return for_each_device(
+            arguments,
+            lambda device: push(cache_root(), device, found, folder, clean=arguments.clean, watch=watch),
+            pushed,
+        )
+
+
+def _do_emulate(arguments: argparse.Namespace) -> int:
+    from kz_build.emulator.device import EmulatedDevice
+
+    socs: Sequence[str] = arguments.soc or ["SM8750"]
+    try:
+        log = arguments.logcat.read_text(errors="replace") if arguments.logcat else ""
+    except OSError as error:
+        raise ConfigError(f"kz device emulate: {arguments.logcat}: {error.strerror}") from error
+    if min(arguments.storage or 0, arguments.cut_after or 0) < 0:
+        raise ConfigError("kz device emulate: --storage and --cut-after are 0 or more")
+    with contextlib.ExitStack() as stack:
+        root = arguments.root or Path(stack.enter_context(_passing_folder()))
+        devices = []
+        for index, soc in enumerate(socs):
+            device = EmulatedDevice(
+                soc,
+                root / str(index + 1) if len(socs) > 1 else root,
+                port=arguments.port and arguments.port + index,
+                storage=None if arguments.storage is None else arguments.storage * 1_000_000,
+                read_only=tuple(arguments.read_only),
+            )
+            devices.append(stack.enter_context(device))
+            if log:
+                device.log(log)
+            if arguments.cut_after is not None:
+                device.cut_after(arguments.cut_after * 1_000_000)
+        facts = [{"serial": d.serial, "soc": d.soc, "root": d.root.folder, "emulated": True} for d in devices]
+        rows = [f"EMULATED {d.soc} at {d.serial}, its / is {d.root.folder}\n  adb connect {d.serial}" for d in devices]
+        show(arguments, facts, "\n".join([*rows, "Ctrl-C ends it."]))
+        _until_told()
+    return 0
+
+
+def _passing_folder() -> Any:
+    return tempfile.TemporaryDirectory(prefix="kz-emulated-", ignore_cleanup_errors=True)
+
+
+def _until_told() -> None:
+    """Wait for Ctrl-C or a SIGTERM."""
+
+    sys.stdout.flush()
+    told = threading.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, lambda *_: told.set())
+    told.wait()
+
+
+SUBVERBS = (
+    ("list", json_option, _do_list, "devices that adb sees, in whatever state", ""),
+    ("info", device_options, _do_info, "what devices are and have: SoC, Android, memory, DSP, heat", "--all"),
+    (
+        "check",
+        device_check.options,
+        device_check.check,
+        "push what was built, load it there, let a model generate: checks with evidence",
+        "--recipe qwen3-4b-qnn-hybrid",
+    ),
+    (
+        "run",
+        device_check.run_options,
+        device_check.run,
+        "check, then time a model and compare with before",
+        "--recipe qwen3-4b-qnn-hybrid --runs 10",
+    ),
+    (
+        "push",
+        _push,
+        _do_push,
+        "bring files to devices: only what differs, verified there",
+        "dist/et-1.2 --serial R5CT123",
+    ),
+    (
+        "emulate",
+        _emulate,
+        _do_emulate,
+        "an EMULATED device on loopback, for adb, until Ctrl-C",
+        "--soc SM8750 --root /tmp/device",
+    ),
+)

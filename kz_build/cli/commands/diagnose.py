@@ -1,0 +1,30 @@
+"""kz diagnose: what a log of an export, a device or an app says went wrong, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import json_option, show
+
+EXAMPLE = "logcat.txt"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument("log", metavar="LOGFILE", help="a log of any size, or - for standard input")
+    parser.add_argument(
+        "--signatures",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file of signatures of your own, beside kz's",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.diagnose.diagnose import diagnose
+    from kz_build.diagnose.text import text
+
+    found = diagnose(arguments.log, arguments.signatures)
+    show(arguments, found, text(found))
+    return 0

@@ -1,0 +1,31 @@
+"""kz edit: a stack as ordinary commits in a worktree, to amend, reorder, drop, add."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import changing, line_option, show, watching
+
+EXAMPLE = "executorch"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    parser.add_argument("source")
+    parser.add_argument("--abort", action="store_true", help="throw the worktree away, with what was not refreshed")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.stack.edit import edit
+    from kz_build.stack.rebase import abort
+    from kz_build.stack.text import edit_result
+
+    with changing(arguments) as project, watching() as watch:
+        line = arguments.line or project.pins.default
+        if arguments.abort:
+            dropped = abort(project, "edit", line, arguments.source)
+            show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is thrown away")
+            return 0
+        found = edit(project, line, arguments.source, watch)
+    show(arguments, found, edit_result(found))
+    return 0

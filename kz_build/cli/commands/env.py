@@ -1,0 +1,35 @@
+"""kz env: make the environment that a recipe runs in, and say what it holds."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import json_option, log_folder, open_project, show
+
+EXAMPLE = "tiny-qwen3-xnnpack --shell"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument("recipe", metavar="RECIPE", help="its name: a file of recipes/ without .yaml")
+    parser.add_argument(
+        "--shell", action="store_true", help='print it as lines for a shell: eval "$(kz env R --shell)"'
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.core.command_log import Commands
+    from kz_build.core.terminal import Live
+    from kz_build.export import text_environment as view
+    from kz_build.export.environment import prepare
+    from kz_build.export.load import named
+
+    found = open_project(arguments)
+    recipe = named(found.root, found.pins, arguments.recipe)
+    with Live() as live:
+        made = prepare(found, recipe, Commands(log_folder(found)), live.event)
+    if arguments.shell:
+        print(view.shell(made))
+    else:
+        show(arguments, made, view.text(recipe.name, made))
+    return 0

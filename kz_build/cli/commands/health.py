@@ -1,0 +1,29 @@
+"""kz health: write patches/HEALTH.md: every patch on every tag and on main."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import changing, fetch_option, json_option, show, watching
+
+EXAMPLE = "--fetch"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    fetch_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    import datetime
+
+    from kz_build.core.files import write_atomic
+    from kz_build.upstream.health import FILE, health
+    from kz_build.upstream.text_health import markdown
+
+    with changing(arguments) as project, watching() as watch:
+        found = health(project, fetch=arguments.fetch, watch=watch)
+        page = markdown(found, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
+        write_atomic(project.root / FILE, page.encode())
+    show(arguments, found, f"{sum(len(h.verified.patches) for h in found)} patches of {len(found)} stacks: {FILE}")
+    return 0

@@ -1,0 +1,32 @@
+"""kz history: which upstream commit broke each patch, and whether it still does."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import fetch_option, line_option, open_project, show, watching
+
+EXAMPLE = "--to main --why"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    parser.add_argument("--to", metavar="REV", default="main", help="where upstream's history ends (default: main)")
+    parser.add_argument(
+        "--why", action="store_true", help="show what those commits did to the lines that a patch needs"
+    )
+    fetch_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.upstream.history import history, why
+    from kz_build.upstream.text_history import plain, text
+
+    project = open_project(arguments)
+    line = arguments.line or project.pins.default
+    with watching() as watch:
+        found = history(project, line, arguments.to, fetch=arguments.fetch, watch=watch)
+        diffs = [why(project, one, watch) if arguments.why else {} for one in found]
+    told = list(zip(found, diffs, strict=True))
+    show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
+    return 0

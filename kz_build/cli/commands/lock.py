@@ -1,0 +1,43 @@
+"""kz lock: resolve the pins and show what changes in pins.lock."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import line_option, show
+
+EXAMPLE = "--write --trust fbjni"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser, "all of them")
+    parser.add_argument("--write", action="store_true", help="write pins.lock")
+    parser.add_argument(
+        "--trust", metavar="NAME", action="append", default=[], help="download NAME and take its digest into the lock"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.core.files import write_atomic
+    from kz_build.core.locks import hold
+    from kz_build.core.terminal import Live
+    from kz_build.pins.load import LOCK, load_project
+    from kz_build.pins.lock_file import differences
+    from kz_build.stack.resolve_lock import lock
+
+    project = load_project(arguments.root, local=False)  # a lock holds for every machine
+    hold(project.store)
+    lines = (arguments.line,) if arguments.line else project.pins.lines
+    with Live() as live:
+        resolved = lock(project, lines, arguments.trust, live.event)
+    changed = differences(project.lock.lines, resolved.lock.lines)
+    if arguments.write and (changed or not (project.root / LOCK).exists()):
+        write_atomic(project.root / LOCK, resolved.lock.text().encode())
+    state = "written" if arguments.write else "not written (--write does)"
+    rows = [
+        *changed,
+        *(f"note: {note}" for note in resolved.notes),
+        f"{len(changed)} changes in {LOCK}" + (f", {state}" if changed else ""),
+    ]
+    show(arguments, {"changes": changed, "notes": resolved.notes, "written": arguments.write}, "\n".join(rows))
+    return 0

@@ -1,0 +1,51 @@
+"""kz package: a target's libraries as an AAR that an app takes."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kz_build.cli.common import line_option, open_project, relative, show, sign_option
+from kz_build.core.errors import AuditError
+
+EXAMPLE = "--aar --line et-1.2"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    sign_option(parser)
+    parser.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
+    parser.add_argument(
+        "--aar", action="store_true", required=True, help="as an Android library, upstream's with ours in it"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.core import terminal
+    from kz_build.release.write import signing_key
+
+    project = open_project(arguments)
+    line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
+    with terminal.Live() as live:
+        made, text = packed(project, line, target, live, signing_key(arguments.sign))
+    rows = [
+        *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
+        *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),
+        terminal.checks(made.checks),
+    ]
+    if made.path:
+        rows = [f"{relative(Path(made.path))}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", text.rstrip()]
+    show(arguments, made, "\n".join(rows))
+    if failed := [c for c in made.checks if c.failed]:
+        raise AuditError(f"{len(failed)} of {len(made.checks)} checks failed", hint="no AAR was written")
+    return 0
+
+
+def packed(project: Any, line: str, target: str, live: Any, sign: Path | None) -> tuple[Any, str]:
+    """(the package, its piece for Gradle, which lies beside it); '' where a check failed and nothing was written."""
+    from kz_build.release.aar import package
+    from kz_build.release.gradle import snippet
+
+    made = package(project, line, target, live.event, snippet, sign)
+    return made, snippet(made, Path(made.path).name) if made.path else ""

@@ -1,0 +1,66 @@
+"""kz rebase: carry a stack to another version of upstream, its pin with it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from kz_build.cli.common import (
+    DROPS,
+    changing,
+    engine_option,
+    line_option,
+    show,
+    step_options,
+    stepped,
+    watching,
+    within,
+)
+from kz_build.core.errors import ConfigError, ConflictError
+
+EXAMPLE = "--line et-1.4 --onto main --as et-next"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
+    which = step_options(parser, **DROPS)
+    which.add_argument("--onto", metavar="REV", default="", help="tag, branch or commit of upstream")
+    parser.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
+    parser.add_argument(
+        "--keep",
+        metavar="PATCH",
+        action="append",
+        default=[],
+        help="apply this patch even if upstream has what it changes (its file name, number or subject; can be repeated)",
+    )
+    engine_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.stack.rebase import rebase
+    from kz_build.stack.text import written_stack
+
+    with changing(arguments) as project, watching() as watch:
+        if arguments.keep and arguments.step:
+            raise ConfigError(f"kz rebase: --keep goes with --onto, not with --{arguments.step}")
+        if stepped(arguments, project, "rebase"):
+            return 0
+        if not arguments.onto:
+            raise ConfigError("kz rebase: --onto REV is needed", hint="or --continue, --skip, --abort, --status")
+        if arguments.engine == "docker":
+            return _rebase_within(arguments, project)
+        line = arguments.line or project.pins.default
+        done = rebase(project, line, arguments.source, arguments.onto, arguments.into, arguments.keep, watch)
+    show(arguments, done, written_stack(done))
+    return 0
+
+
+def _rebase_within(arguments: argparse.Namespace, project: Any) -> int:
+    code = within(arguments, project, (arguments.line or project.pins.default,), onto=(arguments.onto,))
+    if code == ConflictError.exit_code:
+        raise ConflictError(
+            "the rebase stopped inside; nothing of it is kept",
+            hint="to resolve it, with the worktree here and this machine's git: the same command without --engine docker",
+        )
+    return code

@@ -1,0 +1,24 @@
+"""kz refresh: write an edited stack back to its files."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import changing, line_option, show
+
+EXAMPLE = "executorch"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    parser.add_argument("source")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.stack.edit import refresh
+    from kz_build.stack.text import written_stack
+
+    with changing(arguments) as project:
+        done = refresh(project, arguments.line or project.pins.default, arguments.source)
+    show(arguments, done, written_stack(done))
+    return 0

@@ -1,0 +1,23 @@
+"""kz report: what was fetched, applied, built and checked, in one table."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import line_option, open_project, show
+
+EXAMPLE = "--json"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.core.terminal import report as table
+    from kz_build.pipeline.report import report
+
+    project = open_project(arguments)
+    found = report(project, arguments.line or project.pins.default)
+    show(arguments, found, table(found))
+    return 0

@@ -1,0 +1,50 @@
+"""kz reproduce: build twice in other surroundings and name what differs, and why."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+
+from kz_build.cli.chain import names_of
+from kz_build.cli.common import jobs, log_folder, open_project, relative, show, soc_option, sources_options
+from kz_build.core.errors import AuditError
+
+EXAMPLE = "--target android-arm64-xnnpack"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    sources_options(parser)
+    soc_option(parser)
+    parser.add_argument("--jobs", type=jobs, default=0, metavar="N", help="parallel compilations (default: one a core)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+
+    from kz_build.build.build import require, with_stacks
+    from kz_build.build.reproduce import Subject, reproduce
+    from kz_build.build.text_reproduce import reproduced
+    from kz_build.core.command_log import Commands
+    from kz_build.core.terminal import Live
+    from kz_build.sources.fetch import fetch
+    from kz_build.sources.prove import prove
+    from kz_build.stack.apply import apply
+
+    project = open_project(arguments)
+    line, target, request = names_of(project, arguments)
+    require(project, line, target, request)
+    with Live() as live:
+        request = replace(request, watch=live.event)
+        sources = fetch(project, request)
+        sources = with_stacks(sources, apply(project, line, live.event, request.names))
+        prove(project, sources)
+        subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs or os.cpu_count() or 1)
+        found = reproduce(subject, Commands(log_folder(project), live.note), live.event)
+    show(arguments, {**vars(found), "same": found.same}, reproduced(found))
+    if not found.same:
+        count = len({d.file for d in found.differences}) or len(found.files)
+        raise AuditError(
+            f"{target} of {line} does not reproduce",
+            hint=f"{count} files differ; both builds are in {relative(subject.folder)}",
+        )
+    return 0

@@ -1,0 +1,27 @@
+"""kz schema: print the JSON schema of pins.yaml or of a recipe, for your editor."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import json_option
+
+EXAMPLE = "> pins.schema.json"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument(
+        "of", metavar="pins|recipes", nargs="?", choices=("pins", "recipes"), default="pins", help="whose"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.core.json_text import text
+
+    if arguments.of == "pins":
+        from kz_build.pins.schema import json_schema as made
+    else:
+        from kz_build.export.recipe_schema import json_schema as made
+    print(text(made()))
+    return 0

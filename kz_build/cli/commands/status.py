@@ -1,0 +1,30 @@
+"""kz status: what is under way, and what upstream did with what the patches say of it."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import fetch_option, lines_options, open_project, show, watching
+
+EXAMPLE = "--fetch"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    lines_options(parser)
+    fetch_option(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.stack.session_folder import open_sessions
+    from kz_build.stack.text import session_list
+    from kz_build.upstream.status import status
+    from kz_build.upstream.text_status import text
+
+    project = open_project(arguments)
+    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    sessions = [(o.session, o.folder) for o in open_sessions(project)]
+    with watching() as watch:
+        found = status(project, lines, fetch=arguments.fetch, watch=watch)
+    said = [session_list(sessions)] if sessions else []
+    show(arguments, {"sessions": sessions, "stacks": found}, "\n".join([*said, *(text(one) for one in found)]))
+    return 0

@@ -1,0 +1,59 @@
+"""kz store: what is in the store, whether it is whole, what can go."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kz_build.cli.common import json_option, show
+
+if TYPE_CHECKING:
+    from kz_build.core.check import Check
+
+EXAMPLE = "gc --older 30 --delete"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    json_option(parser)
+    parser.add_argument("action", choices=("list", "verify", "gc"), help="what is there; is it whole; what can go")
+    parser.add_argument(
+        "--project", metavar="DIR", type=Path, action="append", default=[], help="another project that uses the store"
+    )
+    parser.add_argument(
+        "--older", metavar="DAYS", type=float, default=30.0, help="gc: what nobody has used for so long (default: 30)"
+    )
+    parser.add_argument("--delete", action="store_true", help="gc: remove it; without, it is only listed")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.core.locks import hold
+    from kz_build.pins.load import load_project
+    from kz_build.sources import store_admin as stage
+    from kz_build.sources import text_store as view
+
+    projects = [load_project(root) for root in (arguments.root, *arguments.project)]
+    if arguments.action == "gc" and arguments.delete:
+        removed = stage.collect(projects, arguments.older)
+        show(arguments, removed, view.collected(removed, deleted=True))
+        return 0
+    hold(projects[0].store)
+    if arguments.action == "gc":
+        found = stage.unneeded(projects, arguments.older)
+        show(arguments, found, view.collected(found, deleted=False))
+    elif arguments.action == "list":
+        listed = stage.entries(projects)
+        show(arguments, listed, view.listing(listed))
+    else:
+        _verified(arguments, stage.verify(projects))
+    return 0
+
+
+def _verified(arguments: argparse.Namespace, found: tuple[Check, ...]) -> None:
+    from kz_build.core.errors import LockError
+    from kz_build.sources.text_store import verified
+
+    show(arguments, found, verified(found))
+    bad = [c.subject for c in found if c.failed]
+    if bad:
+        raise LockError(f"{len(bad)} of {len(found)} entries of the store are not what they say: {', '.join(bad)}")

@@ -1,0 +1,23 @@
+"""kz wheel: write the patched wheel of a source to dist/<line>/wheels."""
+
+from __future__ import annotations
+
+import argparse
+
+from kz_build.cli.common import line_option, open_project, relative, show
+
+EXAMPLE = "torchtune"
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    line_option(parser)
+    parser.add_argument("source")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from kz_build.build.wheel import wheel
+
+    project = open_project(arguments)
+    made = wheel(project, arguments.line or project.pins.default, arguments.source)
+    show(arguments, made, f"{relative(made.path)}\n  sha256 {made.sha256}\n  tree   {made.tree}")
+    return 0
