@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kz_build.core.errors import DeviceError, MissingError
 
+if TYPE_CHECKING:
+    from kz_build.core.progress import Event, Watch
+    from kz_build.core.terminal import Live
+    from kz_build.pins.project import Project
+    from kz_build.pipeline.target import TargetRequest
 
-def open_project(arguments: argparse.Namespace) -> Any:
+
+def open_project(arguments: argparse.Namespace) -> Project:
     """The project that `-C` names, its store held against `kz store gc`."""
     from kz_build.core.locks import hold
     from kz_build.pins.load import load_project
@@ -26,11 +30,11 @@ def open_project(arguments: argparse.Namespace) -> Any:
 
 
 @contextmanager
-def watching() -> Iterator[Any]:
+def watching() -> Iterator[Watch]:
     """Who is to be told how far a fetch is: a bar on the terminal, made once there is something to tell."""
-    made: list[Any] = []
+    made: list[Live] = []
 
-    def told(event: Any) -> None:
+    def told(event: Event) -> None:
         if not made:
             from kz_build.core.terminal import Live
 
@@ -45,7 +49,7 @@ def watching() -> Iterator[Any]:
 
 
 @contextmanager
-def changing(arguments: argparse.Namespace) -> Iterator[Any]:
+def changing(arguments: argparse.Namespace) -> Iterator[Project]:
     """The project, while no other command changes it."""
     from kz_build.core.env import cache_root
     from kz_build.core.locks import locked
@@ -56,23 +60,18 @@ def changing(arguments: argparse.Namespace) -> Iterator[Any]:
         yield open_project(arguments)
 
 
-def within(arguments: argparse.Namespace, project: Any, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
+def within(arguments: argparse.Namespace, project: Project, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
     """Run the verb of this command line in the image instead: what it says is shown as it is; gives its exit code."""
     from kz_build.build.run_in_image import inside
-    from kz_build.core.command_log import Commands
+    from kz_build.core.command_log import Commands, new_log_folder
 
-    commands = Commands(log_folder(project), lambda text: print(text, file=sys.stderr))
+    commands = Commands(new_log_folder(project.out("log")), lambda text: print(text, file=sys.stderr))
     done = inside(project, lines, arguments.words, commands, onto=onto)
     print(done.stdout, end="")
     print(done.stderr, end="", file=sys.stderr)
     if done.changed:
         print("\n".join(["changed here:", *(f"  {name}" for name in done.changed)]), file=sys.stderr)
     return done.code
-
-
-def log_folder(project: Any) -> Path:
-    """Where a command leaves its logs."""
-    return Path(project.out("log", f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"))
 
 
 def show(arguments: argparse.Namespace, value: object, text: str) -> None:
@@ -175,7 +174,24 @@ def sign_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def step_options(parser: argparse.ArgumentParser, **said: str) -> Any:
+def target_request(arguments: argparse.Namespace) -> TargetRequest:
+    """What `build_options` say."""
+    from kz_build.pipeline.target import TargetRequest
+    from kz_build.release.write import signing_key
+
+    return TargetRequest(
+        line=arguments.line or "",
+        target=arguments.target or "",
+        engine=arguments.engine,
+        jobs=arguments.jobs,
+        soc=arguments.soc,
+        timeout=arguments.timeout * 60,
+        allow_unpinned=tuple(arguments.allow_unpinned),
+        sign=signing_key(arguments.sign),
+    )
+
+
+def step_options(parser: argparse.ArgumentParser, **said: str) -> argparse._MutuallyExclusiveGroup:
     """What goes on with a session, as git's own sequencer says it."""
     which = parser.add_mutually_exclusive_group()
     for name, text in said.items():
@@ -187,7 +203,7 @@ GOES_ON = {"continue": "go on: it is resolved", "abort": "throw it all away", "s
 DROPS = {**GOES_ON, "skip": "drop this patch and go on"}
 
 
-def stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
+def stepped(arguments: argparse.Namespace, project: Project, verb: str) -> bool:
     """Do what --continue, --skip, --abort or --status ask for; whether one of them was given."""
     from kz_build.stack import rebase as stage
     from kz_build.stack import text as carrying
@@ -208,7 +224,7 @@ def stepped(arguments: argparse.Namespace, project: Any, verb: str) -> bool:
     return True
 
 
-def show_sessions(arguments: argparse.Namespace, project: Any, verb: str) -> None:
+def show_sessions(arguments: argparse.Namespace, project: Project, verb: str) -> None:
     from kz_build.stack.session_folder import open_sessions
     from kz_build.stack.text import session_list
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +16,11 @@ from kz_build.core.process import Argv, joined, streamed
 
 Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
 """Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
+
+
+def new_log_folder(logs: Path) -> Path:
+    """A folder of this process for the logs of its commands; not made yet."""
+    return logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
 
 
 class Commands:

@@ -1,77 +1,329 @@
-"""all: every stage of one target, from fetch to report, one after the other (docs/all.md)."""
+"""All of one target, from fetch to report, one stage after the other (docs/all.md)."""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
 
 from kz_build.core.check import Status
-from kz_build.core.errors import KzError, Missing
-from kz_build.core.stage_record import StageRecord
-from kz_build.pins.pins import digest_of
-from kz_build.pins.project import Project
+from kz_build.core.errors import AuditError, ConfigError, DeviceError, KzError, Missing, MissingError, NotReadyError
+from kz_build.pipeline import text as view
+from kz_build.pipeline.report import write
+from kz_build.pipeline.stages import Lack, Row, Step, record, walk
+from kz_build.pipeline.target import TargetBuild, TargetRequest
+
+if TYPE_CHECKING:
+    from kz_build.core.terminal import Live
+    from kz_build.device.adb import Device
+    from kz_build.device.trial import Report, Trial
+    from kz_build.pins.project import Project
 
 
 @dataclass(frozen=True)
-class Step:
-    """A stage: what it needs to have gone well before, and why it is not run, where it is not. `run` gives where its report is."""
+class AllRequest:
+    """What `kz all` does beside the build: the model of `recipe`, the device `serial` or one that is emulated, and the
+    stages without which nothing is begun."""
 
-    name: str
-    run: Callable[[], str]
-    after: tuple[str, ...] = ()
-    skip: str = ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """How a stage went. `report` is the path of what it left, or why there is none; `seconds` is None where it did not run."""
-
-    stage: str
-    status: Status
-    seconds: float | None
-    report: str
-    exit_code: int = 0
+    build: TargetRequest = field(default_factory=TargetRequest)
+    recipe: str = ""
+    serial: str = ""
+    emulate: bool = False
+    require: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Lack:
-    """A stage that this machine cannot do, and what it would take. Where it is `required`, nothing is begun."""
+class AllResult:
+    """How each stage went; `notes` is what stages say beside that, `failure` the first one's."""
 
-    stage: str
-    missing: tuple[Missing, ...]
-    required: bool
+    line: str
+    target: str
+    rows: tuple[Row, ...]
+    lacks: tuple[Lack, ...]
+    reports: tuple[Report, ...]
+    notes: tuple[str, ...]
+    failure: KzError | None
 
 
-def walk(steps: Sequence[Step], watch: Callable[[str], object]) -> tuple[tuple[Row, ...], KzError | None]:
-    """Go through the stages: (how each went, the first failure). One that fails keeps those that need it from running, and no others."""
-    rows: dict[str, Row] = {}
-    first: KzError | None = None
-    for step in steps:
-        bad = [name for name in step.after if name in rows and rows[name].status is not Status.PASS]
-        if step.skip or bad:
-            rows[step.name] = Row(step.name, Status.SKIP, None, step.skip or f"needs {bad[0]}")
-            continue
-        watch(step.name)
+def run_all(project: Project, request: AllRequest, live: Live) -> AllResult:
+    """Go through every stage. Raises MissingError, before anything is begun, with what the required ones lack."""
+    request = replace(request, build=replace(request.build, line=_line(project, request)))
+    with contextlib.ExitStack() as stack:
+        build = TargetBuild(project, request.build, live.event, live.note)
+        stages = _Stages(build, request)
+        stages.look(stack)
+        if skipped := [one for one in stages.lacks if not one.required]:
+            live.note(view.lacks(skipped))
+        if missing := tuple(item for one in stages.lacks if one.required for item in one.missing):
+            raise MissingError(missing, hint="nothing was begun")
+        rows, failure = walk(stages.steps(), live.head)
         started = time.monotonic()
+        record(project, build.line, build.target, rows, stages.lacks)
+        place = str(write(project, build.line).relative_to(project.root))
+        rows = (*rows, Row("report", Status.PASS, round(time.monotonic() - started, 1), place))
+    return AllResult(build.line, build.target, rows, stages.lacks, tuple(stages.reports), tuple(stages.notes), failure)
+
+
+def _line(project: Project, request: AllRequest) -> str:
+    """The recipe's line where that builds the target, else the default: a recipe may be of a line that is Python alone."""
+    if request.build.line or not request.recipe:
+        return request.build.line
+    from kz_build.export.load import named
+
+    pins = project.pins
+    line = named(project.root, pins, request.recipe).line
+    sources = pins.target(request.build.target or pins.targets[0], line or pins.default)["sources"]
+    return line if line and set(sources) <= set(pins.line(line)) else pins.default
+
+
+def _as_locked(own: int) -> str:
+    return f"{own} of them this machine's own" if own else "as in pins.lock"
+
+
+class _Stages:
+    """What `kz all` goes through: which stages this machine cannot do, for which there is no call, and the rest.
+
+    `notes` is what stages say beside the table.
+    """
+
+    device: Device
+
+    def __init__(self, build: TargetBuild, request: AllRequest) -> None:
+        self.build, self.request = build, request
+        self.project = build.project
+        self.wanted = self.project.pins.target(build.target, build.line)
+        self.required = {"build", *request.require}
+        self.required |= {"package"} if "in-app" in self.required else set()
+        self.required |= {"export"} if request.recipe else set()
+        self.required |= {"device"} if request.emulate or request.serial else set()
+        self.lacks: tuple[Lack, ...] = ()
+        self.skips: dict[str, str] = {}
+        self.connected = False
+        self.reports: list[Report] = []
+        self.notes: list[str] = []
+
+    def look(self, stack: contextlib.ExitStack) -> None:
+        """Find out all of that, before anything is downloaded. A device is connected, or an emulated one begun, until `stack` ends."""
+        package = self.wanted["package"] or {}
+        self._can("build", self.build.require)
+        if self._called_for("package", bool(package), f"pins.yaml says no `package` of {self.build.target}"):
+            self._can("package", lambda: self._reach(package["aar"]))
+        if self._called_for("export", bool(self.request.recipe), "no --recipe: nothing is exported"):
+            self._can("export", self._ready)
+        if self._called_for(
+            "device", bool(self.wanted["device"]), f"pins.yaml says no `device` of {self.build.target}"
+        ):
+            self._can("device", lambda: self._connect(stack))
+            if self.connected and self.request.recipe:
+                self._can("device", self._runtime)
+        why = "an EMULATED device has no Zygote and runs no app" if self.request.emulate else "no device"
+        app = f"pins.yaml says no `package.app` of {self.build.target}"
+        model = bool(self.request.recipe)
+        asked = (
+            (bool(package.get("app")), app),
+            (self.connected and not self.request.emulate, why),
+            (model, "no --recipe: no model for it"),
+        )
+        if all(self._called_for("in-app", *one) for one in asked):
+            self._can("in-app", self._buildable)
+
+    def _called_for(self, stage: str, call: bool, reason: str) -> bool:
+        if not call:
+            self.skips.setdefault(stage, reason)
+            if stage in self.required:
+                self._lack(stage, (Missing(stage, reason, "another --target, or without --require"),))
+        return call
+
+    def _can(self, stage: str, asked: Callable[[], None]) -> None:
         try:
-            report, code = step.run(), 0
-        except KzError as error:
-            report, code, first = str(error), error.exit_code, first or error
-        seconds = round(time.monotonic() - started, 1)
-        rows[step.name] = Row(step.name, Status.FAIL if code else Status.PASS, seconds, report, code)
-    return tuple(rows.values()), first
+            asked()
+        except MissingError as error:
+            self._lack(stage, error.missing)
+
+    def _lack(self, stage: str, missing: tuple[Missing, ...]) -> None:
+        known = {item.what for one in self.lacks if one.required for item in one.missing}
+        if new := tuple(item for item in missing if item.what not in known):
+            self.lacks = (*self.lacks, Lack(stage, new, stage in self.required))
+        self.skips.setdefault(stage, f"missing: {missing[0].what}")
+
+    def _reach(self, source: str) -> None:
+        from kz_build.sources.preflight import missing_sources
+        from kz_build.sources.request import Request
+
+        if found := missing_sources(self.project, Request(self.build.line, (source,), paths={})):
+            raise MissingError(found)
+
+    def _ready(self) -> None:
+        from kz_build.export.plan import plan
+        from kz_build.export.preflight import preflight
+        from kz_build.pipeline.export import failures
+
+        if failed := failures(preflight(self.project, plan(self.project, self.request.recipe))):
+            raise MissingError(
+                tuple(Missing(c.name, c.evidence, "\n         ".join(c.fix) or "another machine") for c in failed)
+            )
+
+    def _connect(self, stack: contextlib.ExitStack) -> None:
+        soc = self.request.build.soc or self.wanted["soc"] or "SM8750"
+        emulate = self.request.emulate
+        self.device = _emulated(self.project.root, soc, stack) if emulate else _attached(self.request.serial)
+        self.connected = True
+
+    def _runtime(self) -> None:
+        from kz_build.device.info import info
+        from kz_build.device.plan import runtime_lacks
+
+        build, recipe, soc = self.build, self.request.recipe, self.request.build.soc
+        arch = info(self.device).arch
+        if found := runtime_lacks(self.project, build.line, build.target, recipe, soc, arch):
+            raise MissingError(found)
+
+    def _buildable(self) -> None:
+        from kz_build.device.benchmark_app import missing
+
+        if found := missing():
+            raise MissingError(found)
+
+    def steps(self) -> tuple[Step, ...]:
+        """The stages in their order."""
+
+        def step(name: str, run: Callable[[], str], *after: str) -> Step:
+            return Step(name, run, after, self.skips.get(name, ""))
+
+        return (
+            step("fetch", self._fetch),
+            step("apply", self._apply, "fetch"),
+            step("build", self._build, "apply"),
+            step("audit", self._audit, "build"),
+            step("package", self._package, "audit"),
+            step("export", self._export),
+            step("device", self._try, *(("audit", "export") if self.request.recipe else ("audit",))),
+            step("in-app", self._in_app, *(("package", "export") if self.request.recipe else ("package",))),
+        )
+
+    def _manifest(self, stage: str) -> str:
+        return self._place(self.project.out(stage, self.build.line, self.build.target) / "manifest.json")
+
+    def _place(self, path: Path) -> str:
+        return path.relative_to(self.project.root).as_posix()
+
+    def _fetch(self) -> str:
+        self.build.fetch()
+        return f"{len(self.build.sources)} sources, {_as_locked(sum(bool(s.note) for s in self.build.sources))}"
+
+    def _apply(self) -> str:
+        self.build.apply()
+        own = sum(tree.locked is None for tree in self.build.trees)
+        return f"{sum(len(tree.patches) for tree in self.build.trees)} patches, trees {_as_locked(own)}"
+
+    def _build(self) -> str:
+        self.build.plan()
+        self.build.build()
+        return self._manifest("build")
+
+    def _audit(self) -> str:
+        self.build.audit()
+        if failed := self.build.failed:
+            what = ", ".join(f"{c.subject} {c.name}" for c in failed)
+            raise AuditError(
+                f"{len(failed)} of {len(self.build.checks)} checks failed: {what}", hint="kz audit says more"
+            )
+        return self._manifest("audit")
+
+    def _package(self) -> str:
+        from kz_build.release.aar import package
+        from kz_build.release.gradle import snippet
+
+        build = self.build
+        aar = package(self.project, build.line, build.target, build.watch, snippet, build.request.sign)
+        if failed := [c for c in aar.checks if c.failed]:
+            raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package --aar says more")
+        return self._manifest("package")
+
+    def _export(self) -> str:
+        from kz_build.export.plan import plan
+        from kz_build.export.text import exported as text
+        from kz_build.pipeline.export import export_model, failures
+
+        model, ready = export_model(self.project, plan(self.project, self.request.recipe))
+        if model is None:
+            raise NotReadyError(
+                f"not ready for {self.request.recipe}: {'; '.join(f'{c.name}: {c.evidence}' for c in failures(ready))}",
+                hint="kz export --preflight says what mends it",
+            )
+        self.notes.append(text(model, self._place(model.path)))
+        return self._place(model.path.with_name(f"{model.path.name}.json"))
+
+    def _try(self) -> str:
+        """Checks on the device, and the runner's figures where there is one."""
+        from kz_build.device.run import check, run
+        from kz_build.device.text_report import report as text
+
+        trial = self._trial()
+        if trial.argv:
+            found = run(self.project, self.device, trial, watch=self.build.watch, note=self.build.note)
+        else:
+            found = check(self.project, self.device, trial, watch=self.build.watch)
+        self.reports.append(found)
+        self.notes.append(text(found))
+        if found.failed:
+            raise DeviceError(f"{found.serial}: {', '.join(found.failed)}", hint="kz device check says more")
+        return f"{'EMULATED ' if found.emulated else ''}{Path(found.log).parent / 'manifest.json'}"
+
+    def _in_app(self) -> str:
+        """The same in an app that Zygote forked."""
+        from kz_build.device.benchmark_app import app
+        from kz_build.device.in_app import Asking, in_app
+        from kz_build.device.text_report import report as text
+
+        build = self.build
+        made = app(self.project, build.line, build.target, build.commands, self.build.watch)
+        asking = Asking(runs=5, warmup=1, compare=True, required="in-app" in self.required)
+        found = in_app(
+            self.project, self.device, self._trial(), made, asking, watch=self.build.watch, note=self.build.note
+        )
+        self.reports.append(found)
+        self.notes.append(f"in an app of {text(found)}")
+        if found.failed:
+            raise DeviceError(f"{found.serial}: {', '.join(found.failed)}", hint="kz device check --in-app says more")
+        return str(Path(found.log).parent / "manifest.json")
+
+    def _trial(self) -> Trial:
+        from kz_build.device.plan import trial
+        from kz_build.device.trial import Wish
+
+        wish = Wish(line=self.build.line, target=self.build.target, recipe=self.request.recipe)
+        return trial(self.project, wish)
 
 
-def record(project: Project, line: str, target: str, rows: Sequence[Row], lacks: Sequence[Lack]) -> None:
-    """Leave the record of the whole, for the report."""
-    lacking = [
-        {"stage": one.stage, "missing": [m._asdict() for m in one.missing], "required": one.required} for one in lacks
-    ]
-    facts = {
-        "line": line,
-        "target": target,
-        "stages": [{**vars(row), "status": row.status.value} for row in rows],
-        "lacks": lacking,
-    }
-    StageRecord(project.record("all", line, target), digest_of(facts), facts=facts).save()
+def _emulated(root: Path, soc: str, stack: contextlib.ExitStack) -> Device:
+    """An emulated device, and an adb server for it, until `stack` ends."""
+    from kz_build.device import adb
+    from kz_build.emulator.device import EmulatedDevice
+
+    place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kz-all-", ignore_cleanup_errors=True)))
+    try:  # the same one for the project each time, so that its report is the same one
+        emulated = EmulatedDevice(soc, place / "device", port=20_000 + crc32(bytes(root)) % 10_000)
+    except ConfigError:
+        emulated = EmulatedDevice(soc, place / "device")
+    serial = stack.enter_context(emulated).serial
+    return stack.enter_context(adb.private(place / "home")).device(serial)
+
+
+def _attached(serial: str) -> Device:
+    from kz_build.core.env import variable
+    from kz_build.device import adb
+    from kz_build.device.info import chosen
+
+    server = adb.running()
+    if not serial:
+        (serial,) = chosen(server, (), named=variable("ANDROID_SERIAL"))
+    try:
+        return server.device(serial)
+    except DeviceError as error:
+        raise MissingError((Missing(f"device {serial}", str(error), error.hint),)) from error

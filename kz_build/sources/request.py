@@ -25,6 +25,17 @@ class Request:
     watch: Watch = field(default=quiet)
 
 
+def resolve_target(
+    project: Project, line: str | None, target: str | None, allow_unpinned: Collection[str] = ()
+) -> tuple[str, str, Request]:
+    """Return (line, target, request for all its sources); without a name, the one that pins.yaml takes."""
+    line = line or project.pins.default
+    target = target or project.pins.targets[0]
+    project.pins.line(line)
+    wanted = project.pins.target(target, line)
+    return line, target, Request(line, tuple(wanted["sources"]), tuple(allow_unpinned), tuple(wanted["omit"]))
+
+
 def wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:
     """Return (path, url, commit) of a git source and, for whole fetches, its submodules; '' as url for local folders."""
     url = project.git_url(source)

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import time
 
-from kz_build.cli.chain import Chain
-from kz_build.cli.common import build_options, open_project, relative, show
-from kz_build.cli.whole import Whole, line_of
-from kz_build.core.errors import MissingError
-from kz_build.pipeline.run_all import Row, record, walk
+from kz_build.cli.common import build_options, open_project, relative, show, target_request
 
 EXAMPLE = "--recipe qwen3-4b-qnn-hybrid --serial R5CT123"
 
@@ -32,30 +26,23 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.core.check import Status
     from kz_build.core.terminal import Live
-    from kz_build.pipeline import text as view
-    from kz_build.pipeline.report import write
-    from kz_build.release.write import signing_key
+    from kz_build.pipeline.run_all import AllRequest, run_all
+    from kz_build.pipeline.text import table
 
     project = open_project(arguments)
-    arguments.line = arguments.line or line_of(project, arguments)
-    with contextlib.ExitStack() as stack, Live() as live:
-        chain = Chain(project, arguments, live, arguments.engine)
-        whole = Whole(chain, arguments, signing_key(arguments.sign))
-        whole.look(stack)
-        if skipped := [one for one in whole.lacks if not one.required]:
-            live.note(view.lacks(skipped))
-        if stopping := [item for one in whole.lacks if one.required for item in one.missing]:
-            raise MissingError(tuple(stopping), hint="nothing was begun")
-        rows, failure = walk(whole.steps(), live.head)
-        started = time.monotonic()
-        record(project, chain.line, chain.target, rows, whole.lacks)
-        place = str(write(project, chain.line).relative_to(project.root))
-        rows = (*rows, Row("report", Status.PASS, round(time.monotonic() - started, 1), place))
-    title = f"{chain.target} of {chain.line}, in {relative(project.root)}"
-    told = [*whole.told, view.table(title, rows)]
-    show(arguments, {"stages": rows, "lacks": whole.lacks, "device": whole.reports}, "\n\n".join(told))
-    if failure:
-        raise failure
+    request = AllRequest(
+        build=target_request(arguments),
+        recipe=arguments.recipe,
+        serial=arguments.serial,
+        emulate=arguments.emulate,
+        require=tuple(arguments.require),
+    )
+    with Live() as live:
+        result = run_all(project, request, live)
+    title = f"{result.target} of {result.line}, in {relative(project.root)}"
+    value = {"stages": result.rows, "lacks": result.lacks, "device": result.reports}
+    show(arguments, value, "\n\n".join([*result.notes, table(title, result.rows)]))
+    if result.failure:
+        raise result.failure
     return 0

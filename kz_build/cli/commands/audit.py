@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.chain import names_of
 from kz_build.cli.common import open_project, show, target_options
 from kz_build.core.errors import AuditError
 
@@ -18,9 +17,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.checks.built import recorded
     from kz_build.core import terminal
+    from kz_build.sources.request import resolve_target
 
     project = open_project(arguments)
-    line, target, _ = names_of(project, arguments)
+    line, target, _ = resolve_target(project, arguments.line, arguments.target)
     checks = recorded(project, line, target)
     show(arguments, checks, terminal.checks(checks))
     if any(c.failed for c in checks):

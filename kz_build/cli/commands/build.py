@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from kz_build.cli.chain import Chain
-from kz_build.cli.common import build_options, open_project, relative, show
+from kz_build.cli.common import build_options, open_project, relative, show, target_request
 from kz_build.core.errors import AuditError
+
+if TYPE_CHECKING:
+    from kz_build.pins.project import Project
+    from kz_build.pipeline.target import TargetRequest
 
 EXAMPLE = "--target android-arm64-xnnpack --dry-run"
 
@@ -20,50 +25,55 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core import terminal
     from kz_build.pipeline import report
-    from kz_build.release.write import signing_key
+    from kz_build.pipeline.target import TargetBuild
 
     project = open_project(arguments)
+    request = target_request(arguments)
+    if arguments.dry_run:
+        return _dry_run(arguments, project, replace(request, engine="host"))
     with terminal.Live() as live:
-        chain = Chain(project, arguments, live, "host" if arguments.dry_run else arguments.engine)
-        chain.require()
-        sign = signing_key(arguments.sign)
-        chain.fetch()
-        chain.apply()
-        chain.plan()
-        if arguments.dry_run:
-            from kz_build.build.text_script import script
-
-            show(arguments, chain.planned, script(chain.planned))
-            return 0
-        chain.build()
-    chain.audit(sign)
-    report.write(project, chain.line)
-    built, made = chain.built, chain.papers
+        build = TargetBuild(project, request, live.event, live.note)
+        build.run()
+    report.write(project, build.line)
+    built, papers = build.built, build.papers
     record = built.record.plain()
-    folder = str(relative(chain.planned.dist))
+    folder = str(relative(build.planned.dist))
     rows = [
         terminal.artifacts(record["files"], folder),
-        terminal.checks(chain.checks),
+        terminal.checks(build.checks),
         _canonical(record),
-        made and terminal.papers(made.unlicensed, signed=made.signed),
-        f"built in {record['seconds']:g} s; logs in {relative(chain.commands.folder)}"
+        papers and terminal.papers(papers.unlicensed, signed=papers.signed),
+        f"built in {record['seconds']:g} s; logs in {relative(build.commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
     ]
     show(
         arguments,
-        {"manifest": record, "fresh": built.fresh, "checks": chain.checks, "papers": made},
+        {"manifest": record, "fresh": built.fresh, "checks": build.checks, "papers": papers},
         "\n".join(row for row in rows if row),
     )
-    if chain.failed:
+    if build.failed:
         raise AuditError(
-            f"{len(chain.failed)} of {len(chain.checks)} checks failed",
+            f"{len(build.failed)} of {len(build.checks)} checks failed",
             hint=f"the files are in {folder}; do not ship them",
         )
     return 0
 
 
-def _canonical(record: Any) -> str:
+def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetRequest) -> int:
+    from kz_build.build.text_script import script
+    from kz_build.core.terminal import Live
+    from kz_build.pipeline.target import TargetBuild
+
+    with Live() as live:
+        build = TargetBuild(project, request, live.event, live.note)
+        for stage in (build.require, build.fetch, build.apply, build.plan):
+            stage()
+        show(arguments, build.planned, script(build.planned))
+    return 0
+
+
+def _canonical(record: Mapping[str, Any]) -> str:
     if record["canonical"]:
         return ""
     return "\n".join(

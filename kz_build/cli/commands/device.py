@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.cli.commands import device_check
 from kz_build.cli.common import device_options, for_each_device, json_option, show
@@ -144,7 +144,7 @@ def _do_emulate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _passing_folder() -> Any:
+def _passing_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="kz-emulated-", ignore_cleanup_errors=True)
 
 

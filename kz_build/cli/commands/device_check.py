@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kz_build.cli.common import MOST_MINUTES, device_options, for_each_device, log_folder, open_project
+from kz_build.cli.common import MOST_MINUTES, device_options, for_each_device, open_project
 from kz_build.core.errors import ConfigError, MissingError
+
+if TYPE_CHECKING:
+    from kz_build.core.progress import Watch
+    from kz_build.core.terminal import Live
+    from kz_build.device.adb import Device
+    from kz_build.device.in_app import App
+    from kz_build.device.trial import Report, Trial, Wish
+    from kz_build.pins.project import Project
+
+    _Ask = Callable[[Device], Report]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +96,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> int:
+def _tried(arguments: argparse.Namespace, what: Callable[[Project, Trial, Watch], _Ask], often: dict[str, Any]) -> int:
     """Try the same on every device that is meant; `often` is how often an app is asked, where one is."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
@@ -104,27 +115,29 @@ def _tried(arguments: argparse.Namespace, what: Any, often: dict[str, Any]) -> i
         return for_each_device(arguments, ask, report)
 
 
-def _app(arguments: argparse.Namespace, project: Any, trial: Any, live: Any) -> Any:
+def _app(arguments: argparse.Namespace, project: Project, trial: Trial, live: Live) -> App | str:
     """The app that is asked, or why there is none."""
-    from kz_build.core.command_log import Commands
+    from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.device.benchmark_app import app
     from kz_build.device.in_app import app_of
 
     if arguments.apk:
         return app_of(arguments.apk)
     try:
-        return app(project, trial.line, trial.target, Commands(log_folder(project), live.note), live.event)
+        return app(
+            project, trial.line, trial.target, Commands(new_log_folder(project.out("log")), live.note), live.event
+        )
     except MissingError as error:
         if arguments.require:
             raise
         return "; ".join(f"{item.what}: {item.why}. {item.brings}" for item in error.missing)
 
 
-def _and_in_app(ask: Any, app: Any, project: Any, trial: Any, watch: Any, often: dict[str, Any]) -> Any:
+def _and_in_app(ask: _Ask, app: App | str, project: Project, trial: Trial, watch: Watch, often: dict[str, Any]) -> _Ask:
 
     from kz_build.device.in_app import Asking, in_app, skipped
 
-    def both(device: Any) -> Any:
+    def both(device: Device) -> Report:
         found = ask(device)
         if isinstance(app, str):
             return skipped(found, app)
@@ -133,7 +146,7 @@ def _and_in_app(ask: Any, app: Any, project: Any, trial: Any, watch: Any, often:
     return both
 
 
-def _wish(arguments: argparse.Namespace) -> Any:
+def _wish(arguments: argparse.Namespace) -> Wish:
     from kz_build.device.trial import Wish
 
     folders = {}

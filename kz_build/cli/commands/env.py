@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import json_option, log_folder, open_project, show
+from kz_build.cli.common import json_option, open_project, show
 
 EXAMPLE = "tiny-qwen3-xnnpack --shell"
 
@@ -18,7 +18,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.core.command_log import Commands
+    from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.core.terminal import Live
     from kz_build.export import text_environment as view
     from kz_build.export.environment import prepare
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = open_project(arguments)
     recipe = named(found.root, found.pins, arguments.recipe)
     with Live() as live:
-        made = prepare(found, recipe, Commands(log_folder(found)), live.event)
+        made = prepare(found, recipe, Commands(new_log_folder(found.out("log"))), live.event)
     if arguments.shell:
         print(view.shell(made))
     else:

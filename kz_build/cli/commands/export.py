@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from kz_build.cli.common import json_option, log_folder, open_project, relative, show
+from kz_build.cli.common import json_option, open_project, relative, show
 from kz_build.core.errors import ConfigError, NotReadyError
+
+if TYPE_CHECKING:
+    from kz_build.export.plan import ExportPlan
+    from kz_build.export.preflight_rules import Preflight
+    from kz_build.pins.project import Project
 
 EXAMPLE = "tiny-qwen3-xnnpack"
 
@@ -49,58 +53,28 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _export(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
+def _export(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -> int:
     from kz_build.export import text as view
+    from kz_build.pipeline.export import export_model
 
-    found, ready = exported(project, plan, arguments.again)
+    found, ready = export_model(project, plan, arguments.again)
     if found is None:
         return _answers(arguments, ready)
     show(arguments, found, view.exported(found, str(relative(found.path))))
     return 0
 
 
-def exported(project: Any, plan: Any, again: str = "") -> tuple[Any, Any]:
-    """(what a recipe made, None where the machine is not ready for it; the answers of its preflight)."""
-    from kz_build.core.command_log import Commands
-    from kz_build.core.terminal import Live
-    from kz_build.export import environment as env
-    from kz_build.export import run as running
-    from kz_build.export.preflight import entry, preflight
-    from kz_build.export.text_course import Course
-
-    recipe = plan.recipe
-    ready = preflight(project, plan)
-    if any(check.failed for check in ready.checks):
-        return None, ready
-    for check in ready.checks:
-        if check.status == "WARN":
-            print(f"WARN  {check.name}: {check.evidence}", file=sys.stderr)
-    commands = Commands(log_folder(project))
-    with Live() as live:
-        environment = env.prepare(project, recipe, commands, live.event)
-    key = running.keys(project, recipe, environment)[1]
-    found = None if again else running.done(plan, key)
-    if found is None:
-        ready = replace(ready, checks=(*ready.checks, *entry(recipe, environment)))
-        if any(check.failed for check in ready.checks):
-            return None, ready
-        with Course() as course:
-            found = running.export_recipe(project, plan, environment, commands, course.moment, again_from=again)
-    return found, ready
-
-
-def _preflight(arguments: argparse.Namespace, project: Any, plan: Any) -> int:
+def _preflight(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -> int:
     from kz_build.export.preflight import entries, preflight
 
     found = preflight(project, plan)
     return _answers(arguments, replace(found, checks=(*found.checks, *entries(project, plan.recipe))))
 
 
-def _answers(arguments: argparse.Namespace, found: Any) -> int:
+def _answers(arguments: argparse.Namespace, found: Preflight) -> int:
     from kz_build.export.text import preflight as text
 
     show(arguments, found, text(found))
-    failed = [check.name for check in found.checks if check.failed]
-    if failed:
+    if failed := [check.name for check in found.checks if check.failed]:
         raise NotReadyError(f"this machine is not ready for {found.recipe}: {', '.join(failed)}")
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 
-from kz_build.cli.chain import names_of
 from kz_build.cli.common import open_project, show, sources_options
 
 EXAMPLE = "--target android-arm64-xnnpack"
@@ -16,14 +15,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-
     from kz_build.build.build import require
     from kz_build.core.terminal import Live
     from kz_build.sources.fetch import fetch
+    from kz_build.sources.request import resolve_target
     from kz_build.sources.text import sources
 
     project = open_project(arguments)
-    line, target, request = names_of(project, arguments)
+    line, target, request = resolve_target(project, arguments.line, arguments.target, arguments.allow_unpinned)
     require(project, line, target, request)
     with Live() as live:
         found = fetch(project, replace(request, watch=live.event))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from kz_build.cli.common import line_option, open_project, relative, show, sign_option
 from kz_build.core.errors import AuditError
@@ -23,29 +22,24 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core import terminal
+    from kz_build.release.aar import package
+    from kz_build.release.gradle import snippet
     from kz_build.release.write import signing_key
 
     project = open_project(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
-        made, text = packed(project, line, target, live, signing_key(arguments.sign))
+        made = package(project, line, target, live.event, snippet, signing_key(arguments.sign))
     rows = [
         *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),
         terminal.checks(made.checks),
     ]
     if made.path:
-        rows = [f"{relative(Path(made.path))}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", text.rstrip()]
+        path = Path(made.path)
+        piece = snippet(made, path.name).rstrip()
+        rows = [f"{relative(path)}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", piece]
     show(arguments, made, "\n".join(rows))
     if failed := [c for c in made.checks if c.failed]:
         raise AuditError(f"{len(failed)} of {len(made.checks)} checks failed", hint="no AAR was written")
     return 0
-
-
-def packed(project: Any, line: str, target: str, live: Any, sign: Path | None) -> tuple[Any, str]:
-    """(the package, its piece for Gradle, which lies beside it); '' where a check failed and nothing was written."""
-    from kz_build.release.aar import package
-    from kz_build.release.gradle import snippet
-
-    made = package(project, line, target, live.event, snippet, sign)
-    return made, snippet(made, Path(made.path).name) if made.path else ""

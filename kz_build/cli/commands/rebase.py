@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
     DROPS,
@@ -17,6 +17,9 @@ from kz_build.cli.common import (
     within,
 )
 from kz_build.core.errors import ConfigError, ConflictError
+
+if TYPE_CHECKING:
+    from kz_build.pins.project import Project
 
 EXAMPLE = "--line et-1.4 --onto main --as et-next"
 
@@ -56,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _rebase_within(arguments: argparse.Namespace, project: Any) -> int:
+def _rebase_within(arguments: argparse.Namespace, project: Project) -> int:
     code = within(arguments, project, (arguments.line or project.pins.default,), onto=(arguments.onto,))
     if code == ConflictError.exit_code:
         raise ConflictError(

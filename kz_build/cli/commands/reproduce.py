@@ -6,8 +6,7 @@ import argparse
 import os
 from dataclasses import replace
 
-from kz_build.cli.chain import names_of
-from kz_build.cli.common import jobs, log_folder, open_project, relative, show, soc_option, sources_options
+from kz_build.cli.common import jobs, open_project, relative, show, soc_option, sources_options
 from kz_build.core.errors import AuditError
 
 EXAMPLE = "--target android-arm64-xnnpack"
@@ -20,18 +19,18 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-
     from kz_build.build.build import require, with_stacks
     from kz_build.build.reproduce import Subject, reproduce
     from kz_build.build.text_reproduce import reproduced
-    from kz_build.core.command_log import Commands
+    from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.core.terminal import Live
     from kz_build.sources.fetch import fetch
     from kz_build.sources.prove import prove
+    from kz_build.sources.request import resolve_target
     from kz_build.stack.apply import apply
 
     project = open_project(arguments)
-    line, target, request = names_of(project, arguments)
+    line, target, request = resolve_target(project, arguments.line, arguments.target, arguments.allow_unpinned)
     require(project, line, target, request)
     with Live() as live:
         request = replace(request, watch=live.event)
@@ -39,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         sources = with_stacks(sources, apply(project, line, live.event, request.names))
         prove(project, sources)
         subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs or os.cpu_count() or 1)
-        found = reproduce(subject, Commands(log_folder(project), live.note), live.event)
+        found = reproduce(subject, Commands(new_log_folder(project.out("log")), live.note), live.event)
     show(arguments, {**vars(found), "same": found.same}, reproduced(found))
     if not found.same:
         count = len({d.file for d in found.differences}) or len(found.files)

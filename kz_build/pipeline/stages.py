@@ -1,0 +1,77 @@
+"""Stages one after the other: what each needs, how it went, what it lacked, and the record of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kz_build.core.check import Status
+from kz_build.core.errors import KzError, Missing
+from kz_build.core.stage_record import StageRecord
+from kz_build.pins.pins import digest_of
+from kz_build.pins.project import Project
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage: what it needs to have gone well before, and why it is not run, where it is not. `run` gives where its report is."""
+
+    name: str
+    run: Callable[[], str]
+    after: tuple[str, ...] = ()
+    skip: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a stage went. `report` is the path of what it left, or why there is none; `seconds` is None where it did not run."""
+
+    stage: str
+    status: Status
+    seconds: float | None
+    report: str
+    exit_code: int = 0
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A stage that this machine cannot do, and what it would take. Where it is `required`, nothing is begun."""
+
+    stage: str
+    missing: tuple[Missing, ...]
+    required: bool
+
+
+def walk(steps: Sequence[Step], watch: Callable[[str], object]) -> tuple[tuple[Row, ...], KzError | None]:
+    """Go through the stages: (how each went, the first failure). One that fails keeps those that need it from running, and no others."""
+    rows: dict[str, Row] = {}
+    first: KzError | None = None
+    for step in steps:
+        bad = [name for name in step.after if name in rows and rows[name].status is not Status.PASS]
+        if step.skip or bad:
+            rows[step.name] = Row(step.name, Status.SKIP, None, step.skip or f"needs {bad[0]}")
+            continue
+        watch(step.name)
+        started = time.monotonic()
+        try:
+            report, code = step.run(), 0
+        except KzError as error:
+            report, code, first = str(error), error.exit_code, first or error
+        seconds = round(time.monotonic() - started, 1)
+        rows[step.name] = Row(step.name, Status.FAIL if code else Status.PASS, seconds, report, code)
+    return tuple(rows.values()), first
+
+
+def record(project: Project, line: str, target: str, rows: Sequence[Row], lacks: Sequence[Lack]) -> None:
+    """Leave the record of the whole, for the report."""
+    lacking = [
+        {"stage": one.stage, "missing": [m._asdict() for m in one.missing], "required": one.required} for one in lacks
+    ]
+    facts = {
+        "line": line,
+        "target": target,
+        "stages": [{**vars(row), "status": row.status.value} for row in rows],
+        "lacks": lacking,
+    }
+    StageRecord(project.record("all", line, target), digest_of(facts), facts=facts).save()

@@ -1,0 +1,121 @@
+"""One target from its pins to checked libraries: the stages that `kz build` and `kz all` go through in the same order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kz_build.build import build as stage
+from kz_build.build.choose_engine import choose
+from kz_build.build.plan import plan
+from kz_build.checks import built as audit
+from kz_build.core.command_log import Commands, new_log_folder
+from kz_build.core.progress import Watch, quiet
+from kz_build.release.write import papers
+from kz_build.sources.fetch import fetch
+from kz_build.sources.request import resolve_target
+from kz_build.stack.apply import apply
+
+if TYPE_CHECKING:
+    from kz_build.build.build import Built
+    from kz_build.build.steps import Plan
+    from kz_build.core.check import Check
+    from kz_build.pins.project import Project
+    from kz_build.release.write import Papers
+    from kz_build.sources.fetched import Fetched, Tree
+
+
+@dataclass(frozen=True)
+class TargetRequest:
+    """What to build, and how. Where `line` or `target` is '', pins.yaml says which. `jobs` of 0 is one a core, `timeout`
+    the seconds that a command may take (0: any time), `sign` a key of minisign."""
+
+    line: str = ""
+    target: str = ""
+    engine: str = "auto"
+    jobs: int = 0
+    soc: str = ""
+    timeout: float = 0
+    allow_unpinned: Collection[str] = ()
+    sign: Path | None = None
+
+
+class TargetBuild:
+    """One target on its way. Each method is a stage, and needs what the ones before it left here."""
+
+    sources: tuple[Fetched, ...]
+    trees: tuple[Tree, ...]
+    planned: Plan
+    built: Built
+    checks: tuple[Check, ...]
+    papers: Papers | None = None
+
+    def __init__(
+        self,
+        project: Project,
+        request: TargetRequest,
+        watch: Watch = quiet,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.project, self.request, self.watch, self.note = project, request, watch, note
+        self.line, self.target, wanted = resolve_target(project, request.line, request.target, request.allow_unpinned)
+        self.wanted = replace(wanted, watch=watch)
+        self.chosen = choose(project, self.line, self.target, request.engine)
+        if self.chosen.instead:
+            note(f"engine host: {self.chosen.why}")
+        self.commands = Commands(new_log_folder(project.out("log")), note, request.timeout)
+
+    def run(self) -> None:
+        """All stages, one after the other. A check that failed is no exception: see `failed`."""
+        for each in (self.require, self.fetch, self.apply, self.plan, self.build, self.audit):
+            each()
+
+    def require(self) -> None:
+        """Raises MissingError with all that this machine lacks to build the target."""
+        stage.require(self.project, self.line, self.target, self.wanted, here=self.chosen.engine.name == "host")
+
+    def fetch(self) -> None:
+        """Sources, proved equal to the lock."""
+        self.sources = fetch(self.project, self.wanted)
+
+    def apply(self) -> None:
+        """The patched trees in the place of upstream's."""
+        self.trees = tuple(apply(self.project, self.line, self.watch, self.wanted.names))
+        self.sources = stage.with_stacks(self.sources, self.trees)
+
+    def plan(self) -> None:
+        """What a build would do."""
+        engine = self.chosen.engine
+        self.planned = plan(
+            self.project, self.line, self.target, self.sources,
+            soc=self.request.soc, jobs=self.request.jobs or self.chosen.cores or os.cpu_count() or 1,
+            ccache=engine.compile_cache(self.project.store), layout=engine.layout(),
+        )  # fmt: skip
+
+    def build(self) -> None:
+        """The files of dist; nothing to do where they are there."""
+        if done := stage.done(self.planned):
+            self.built = done
+            return
+        from kz_build.sources.prove import prove
+
+        prove(self.project, self.sources)
+        facts = stage.sources_facts(self.sources, self.trees, self.project, self.chosen.overrides)
+        facts["engine_why"] = self.chosen.why
+        self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch)
+
+    def audit(self) -> None:
+        """What was built, checked; papers beside it where all is well: what is not to be shipped gets none."""
+        self.checks = audit.audit(self.project, self.built, self.sources)
+        if not self.failed:
+            self.papers = papers(
+                self.project, self.built, self.sources, self.trees, self.request.soc, self.request.sign
+            )
+
+    @property
+    def failed(self) -> list[Check]:
+        """Checks of the audit that failed."""
+        return [c for c in self.checks if c.failed]
