@@ -22,7 +22,7 @@ LINES = (467, 128)
 
 def stories(found: Trial, to: str) -> dict[str, Any]:
     """Patch -> what kz says of it."""
-    said = json.loads(found.kz("history", "--to", to, "--json"))[0]
+    said = json.loads(found.kz("history", "--onto", to, "--json"))[0]
     steps: dict[str, Any] = {s["patch"]: s for s in said["patches"]}
     return {**steps, "": said}
 
@@ -58,7 +58,7 @@ def speed(project: Project, runs: int, work: Path) -> None:
     named: dict[str, str] = {}
 
     def again() -> None:
-        found.kz("history", "--to", tip)
+        found.kz("history", "--onto", tip)
 
     def first() -> None:
         found.forget()

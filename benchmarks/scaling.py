@@ -45,10 +45,10 @@ def by_commits(found: Trial, runs: int) -> None:
     rows = []
     for count in COMMITS:
         to = way[count - 1]
-        said = json.loads(found.kz("history", "--to", to, "--json"))[0]
+        said = json.loads(found.kz("history", "--onto", to, "--json"))[0]
         touching = upstream.log(found.repository, parted, to, found.stack().touched)
         blobs = distinct(found, [parted, *(commit.id for commit in touching)])
-        rows.append((f"{said['commits']:,}", len(touching), blobs, *timed(found, runs, "history", "--to", to)))
+        rows.append((f"{said['commits']:,}", len(touching), blobs, *timed(found, runs, "history", "--onto", to)))
     table(
         f"history: {len(found.stack().patches)} patches, ms beyond kz --version, medians of {runs} rounds",
         ("commits", "that touch the files", "distinct blobs", "nothing remembered", "again"),
@@ -72,7 +72,7 @@ def by_patches(found: Trial, runs: int) -> None:
         (found.patches / "series").write_text("".join(f"{name}\n" for name in names[:count]))
         touching = upstream.log(found.repository, parted, tip, found.stack().touched)
         blobs = distinct(found, [parted, *(commit.id for commit in touching)])
-        rows.append((count, len(found.stack().touched), blobs, *timed(found, runs, "history", "--to", tip)))
+        rows.append((count, len(found.stack().touched), blobs, *timed(found, runs, "history", "--onto", tip)))
     table(
         "history over all commits, without intent checks: ms beyond kz --version",
         ("patches", "files", "distinct blobs", "nothing remembered", "again"),

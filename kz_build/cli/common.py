@@ -114,6 +114,20 @@ def engine_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class Once(argparse.Action):
+    """An option with one value: a second one is refused, where argparse would forget the first."""
+
+    given = False
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, value: object, option: object = None
+    ) -> None:
+        if self.given:
+            raise argparse.ArgumentError(self, "may be given once")
+        self.given = True
+        setattr(namespace, self.dest, value)
+
+
 def fetch_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fetch", action="store_true", help="ask upstream for new commits and tags first")
 

@@ -1,4 +1,4 @@
-"""The verbs: the name and summary of each. What else a verb has stands in kz_build/cli/commands/."""
+"""The verbs: the group, name and summary of each. What else a verb has stands in kz_build/cli/commands/."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from typing import Any
 from kz_build import __version__
 from kz_build.core.errors import EXIT_CODES, ConfigError
 
+OPTIONS = """\
+  kz VERB --help  the options of a verb, and an example
+  kz -C DIR VERB  in the project of that folder (default: this one)
+  kz --version
+"""
 EPILOG = "exit codes: 0 done, 1 bug, " + ", ".join(f"{code} {name}" for code, name in EXIT_CODES.items())
 
 
@@ -24,33 +29,43 @@ class VerbParser(argparse.ArgumentParser):
         raise ConfigError(message if self.prog == "kz" else f"{self.prog}: {message}", hint=f"{self.prog} --help")
 
     def parse_known_args(self, *words: Any, **named: Any) -> Any:
-        # What the verb that is asked for does not know, nobody else does.
         if not self.fill:
             return super().parse_known_args(*words, **named)
-        fill, self.fill = self.fill, None
-        fill(self)
+        self.load()
         result, unknown = super().parse_known_args(*words, **named)
-        if unknown:
+        if unknown:  # what the verb that is asked for does not know, nobody else does
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return result, unknown
 
+    def load(self) -> None:
+        """Get the options, once."""
+        fill, self.fill = self.fill, None
+        if fill:
+            fill(self)
+
+
+class _Kz(VerbParser):
+    def format_help(self) -> str:
+        import textwrap
+
+        parts = [self.format_usage(), f"{self.description}\n"]
+        parts += [
+            f"{group}:\n" + "".join(f"  {n:16}{s}\n" for n, s in verbs.items()) for group, verbs in GROUPS.items()
+        ]
+        return "\n".join([*parts, OPTIONS, textwrap.fill(EPILOG, 80) + "\n"])
+
 
 def parser() -> VerbParser:
-    """The command line of `kz`; a parsed one names the function of its verb as `run`."""
-    parser = VerbParser(
-        prog="kz",
-        description="Pins, patches, builds and proves ExecuTorch for Android.",
-        epilog=EPILOG,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "-C", dest="root", type=Path, default=Path(), metavar="DIR", help="the project's folder (default: this one)"
-    )
+    """The command line of `kz`; a parsed one names the function of its verb as `run`. Without a verb it is help."""
+    parser = _Kz(prog="kz", description="Pins, patches, builds and proves ExecuTorch for Android.", allow_abbrev=False)
+    parser.add_argument("-C", dest="root", type=Path, default=Path(), metavar="DIR")
     parser.add_argument("--version", action="version", version=f"kz {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for name, summary in VERBS:
-        verb = verbs.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        verb.fill = partial(_load, name)
+    parser.set_defaults(run=lambda arguments: parser.print_help())
+    verbs = parser.add_subparsers(metavar="VERB", parser_class=VerbParser)
+    for group in GROUPS.values():
+        for name, summary in group.items():
+            verb = verbs.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+            verb.fill = partial(_load, name)
     return parser
 
 
@@ -72,37 +87,52 @@ def words_without(argv: Sequence[str], *options: str) -> list[str]:
     return kept
 
 
-VERBS = (
-    ("lock", "resolve the pins and show what changes in pins.lock"),
-    ("fetch", "bring the sources of a target, proved equal to the lock"),
-    ("apply", "apply the stacks and compare the trees with the lock"),
-    ("wheel", "write the patched wheel of a source to dist/<line>/wheels"),
-    ("accept", "read a source's licence, and accept it for yourself, once"),
-    ("build", "build a target into dist/<line>/<target>, then audit it"),
-    ("all", "everything about a target: fetched, built, audited, packed, exported, tried on a device"),
-    ("audit", "check what was built"),
-    ("attest", "check artifacts by the papers beside them"),
-    ("matrix", "every target on every line that can build it, for CI"),
-    ("store", "what is in the store, whether it is whole, what can go"),
-    ("report", "what was fetched, applied, built and checked, in one table"),
-    ("reproduce", "build twice in other surroundings and name what differs, and why"),
-    ("verify", "judge every patch on its pin or other revisions of upstream, without a checkout"),
-    ("history", "which upstream commit broke each patch, and whether it still does"),
-    ("radar", "pull requests that would hurt the stack once merged"),
-    ("rebase", "carry a stack to another version of upstream, its pin with it"),
-    ("edit", "a stack as ordinary commits in a worktree, to amend, reorder, drop, add"),
-    ("refresh", "write an edited stack back to its files"),
-    ("import-pr", "take a pull request, or some files of it, as patches"),
-    ("upstream", "a patch made ready for a pull request: on main, linted, with its text"),
-    ("status", "what is under way, and what upstream did with what the patches say of it"),
-    ("nightly", "the newest line against main, in one GitHub issue; for CI"),
-    ("health", "write patches/HEALTH.md: every patch on every tag and on main"),
-    ("package", "a target's libraries as an AAR that an app takes"),
-    ("check-apk", "whether the libraries and models of one app fit each other"),
-    ("pte", "what a .pte holds, and whether it will load there"),
-    ("export", "export a model: what keeps it from running first, and its contract before it is kept"),
-    ("env", "make the environment that a recipe runs in, and say what it holds"),
-    ("diagnose", "what a log of an export, a device or an app says went wrong, and what to do"),
-    ("device", "Android devices: list, info, check, run, push, emulate"),
-    ("schema", "print the JSON schema of pins.yaml or of a recipe, for your editor"),
-)
+GROUPS = {
+    "start here": {
+        "all": "build, check, package, export and try a target in one go",
+        "status": "what is under way, and what upstream did with the patches",
+        "report": "what was fetched, applied, built and checked, in one table",
+        "diagnose": "say what went wrong in a log, and what to do about it",
+    },
+    "patches": {
+        "apply": "apply the stacks and compare the trees with the lock",
+        "verify": "judge every patch on its pin, or on other upstream revisions",
+        "history": "name the upstream commit that broke each patch",
+        "radar": "list pull requests that would break the stack once merged",
+        "rebase": "carry a stack and its pin to another version of upstream",
+        "edit": "turn a stack into commits in a worktree, to change them",
+        "refresh": "write an edited stack back to its files",
+        "import-pr": "take a pull request, or some files of it, as patches",
+        "upstream": "make a patch ready for a pull request: rebased and linted",
+        "wheel": "write the patched wheel of a source to dist/<line>/wheels",
+    },
+    "build and prove": {
+        "fetch": "download the sources of a target, proved equal to the lock",
+        "build": "build a target into dist/<line>/<target>, and audit it",
+        "audit": "check again what was built",
+        "package": "put a target's libraries into an AAR that an app takes",
+        "verify-release": "check artifacts against the provenance and sums beside them",
+        "check-apk": "check that the libraries and models of an app fit together",
+        "reproduce": "build twice in other surroundings, and explain what differs",
+    },
+    "models": {
+        "export": "export a model: its preflight first, its contract last",
+        "env": "make the environment that a recipe runs in",
+        "pte": "show what a .pte holds, and whether it will load there",
+    },
+    "devices": {
+        "device": "Android devices: list, info, check, run, push, emulate",
+    },
+    "CI": {
+        "matrix": "list every target on every line that can build it",
+        "nightly": "judge the newest line on main, and keep one GitHub issue",
+        "health": "write patches/HEALTH.md: every patch on every tag and main",
+    },
+    "files": {
+        "lock": "resolve the pins, and show what changes in pins.lock",
+        "accept": "show the licence of a source, and accept it once",
+        "store": "show, verify and clean the store of downloads",
+        "schema": "print the JSON schema of pins.yaml or of a recipe",
+        "completion": "print the script that completes kz in a shell",
+    },
+}

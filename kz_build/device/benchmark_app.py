@@ -74,7 +74,7 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
 
 def _packed(project: Project, line: str, target: str) -> tuple[Path, str]:
     """The target's AAR as `kz package` left it, and its sha256."""
-    hint = f"kz package --aar --line {line} --target {target}"
+    hint = f"kz package --line {line} --target {target}"
     record = load_any(project.record("package", line, target))
     if not record:
         raise LockError(f"{target} of {line} is not packed, and the app needs its AAR", hint=hint)

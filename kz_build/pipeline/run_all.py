@@ -242,7 +242,7 @@ class _Stages:
         build = self.build
         aar = package(self.project, build.line, build.target, build.watch, snippet, build.request.sign)
         if failed := [c for c in aar.checks if c.failed]:
-            raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package --aar says more")
+            raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package says more")
         return self._manifest("package")
 
     def _export(self) -> str:

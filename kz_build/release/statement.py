@@ -1,4 +1,4 @@
-"""Papers: what lies beside the artifacts of a build and says what they are (docs/attest.md). Pure."""
+"""Papers: what lies beside the artifacts of a build and says what they are (docs/verify-release.md). Pure."""
 
 from __future__ import annotations
 

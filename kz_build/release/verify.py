@@ -1,4 +1,4 @@
-"""attest: a folder with papers -> is it what they say? Asks nothing but the folder, and a public key where one is given."""
+"""verify-release: a folder with papers -> is it what they say? Asks nothing but the folder, and a public key where one is given."""
 
 from __future__ import annotations
 

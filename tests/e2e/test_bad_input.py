@@ -113,7 +113,7 @@ def test_an_unknown_key(sample: Path, kz: Kz) -> None:
 
 
 @pytest.mark.parametrize(
-    "argv", [["bild"], ["build", "--nope"], [], ["wheel"], ["build", "--line", "nope"], ["build", "--target", "nope"]]
+    "argv", [["bild"], ["build", "--nope"], ["wheel"], ["build", "--line", "nope"], ["build", "--target", "nope"]]
 )
 def test_a_wrong_command_line(sample: Path, kz: Kz, argv: list[str]) -> None:
     done = kz("-C", sample, *argv)

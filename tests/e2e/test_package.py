@@ -1,4 +1,4 @@
-"""`kz package --aar`: the sample's library in an AAR as upstream would publish it, from a web server, its digest trusted once."""
+"""`kz package`: the sample's library in an AAR as upstream would publish it, from a web server, its digest trusted once."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
     built: Path, web: tuple[str, Path], kz: Kz, tmp_path: Path
 ) -> None:
     project = copied(built, tmp_path / "p", kz)
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 3 and "kz lock --write --trust minirt-aar" in done.stderr, done.stderr
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
-    done = kz("-C", project, "package", "--aar", "--json")
+    done = kz("-C", project, "package", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     made = json.loads(done.stdout)
     tree = json.loads((project / "pins.lock").read_text())["lines"]["sample-0.1"]["minirt"]["patched"]["tree"]
@@ -171,7 +171,7 @@ def shipped(built: Path, tmp_path_factory: pytest.TempPathFactory, clean_env: di
     """The folder of an AAR, alone."""
     project = tmp_path_factory.mktemp("shipped") / "p"
     shutil.copytree(built, project, symlinks=True)
-    for argv in (["build"], ["lock", "--write", "--trust", "minirt-aar"], ["package", "--aar"]):
+    for argv in (["build"], ["lock", "--write", "--trust", "minirt-aar"], ["package"]):
         command = [sys.executable, "-m", "kz_build", "-C", str(project), *argv]
         done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -186,7 +186,7 @@ def with_new_sums(folder: Path) -> None:
 
 
 def test_the_papers_of_an_aar_fit_it(shipped: Path, kz: Kz) -> None:
-    done = kz("attest", "verify", shipped, "--json")
+    done = kz("verify-release", shipped, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {c["check"]: c["status"] for c in json.loads(done.stdout)}
     assert found == {**dict.fromkeys(("files", "provenance", "libraries", "sbom", "fits", "notices"), "PASS"), "signature": "SKIP"}  # fmt: skip
@@ -197,14 +197,14 @@ def test_the_sums_of_an_aar_are_signed(built: Path, kz: Kz, tmp_path: Path) -> N
     project, key = copied(built, tmp_path / "p", kz), tmp_path / "key"
     subprocess.run(["minisign", "-G", "-W", "-s", key, "-p", f"{key}.pub"], check=True, capture_output=True)
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
-    done = kz("-C", project, "package", "--aar", "--sign", key)
+    done = kz("-C", project, "package", "--sign", key)
     assert done.returncode == 0, done.stderr
     folder = project / "dist/sample-0.1/aar/linux-arm64"
-    assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 0
-    assert kz("-C", project, "package", "--aar").returncode == 0
-    assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 0, "the same again keeps its signature"
+    assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 0
+    assert kz("-C", project, "package").returncode == 0
+    assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 0, "the same again keeps its signature"
     (folder / "SHA256SUMS.minisig").unlink()
-    assert kz("attest", "verify", folder, "--key", f"{key}.pub").returncode == 7
+    assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 7
 
 
 def other_library(folder: Path) -> None:
@@ -251,7 +251,7 @@ def test_an_aar_that_was_tampered_with(
 ) -> None:
     folder = shutil.copytree(shipped, tmp_path / "aar")
     change(folder)
-    done = kz("attest", "verify", folder)
+    done = kz("verify-release", folder)
     assert done.returncode == 7 and said in done.stdout, done.stdout + done.stderr
 
 
@@ -260,7 +260,7 @@ def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -
     for name, zone in (("a", "UTC"), ("b c", "Asia/Tokyo")):
         project = copied(built, tmp_path / name, kz)
         assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar", TZ=zone).returncode == 0
-        done = kz("-C", project, "package", "--aar", "--json", TZ=zone, PYTHONHASHSEED="7")
+        done = kz("-C", project, "package", "--json", TZ=zone, PYTHONHASHSEED="7")
         path = Path(json.loads(done.stdout)["path"])
         found.append((path.read_bytes(), (path.parent / "SHA256SUMS").read_bytes()))
     assert found[0] == found[1]
@@ -269,7 +269,7 @@ def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -
 def test_the_snippet_names_file_digest_and_what_comes_with_it(built: Path, kz: Kz, tmp_path: Path) -> None:
     project = copied(built, tmp_path / "p", kz)
     kz("-C", project, "lock", "--write", "--trust", "minirt-aar")
-    said = kz("-C", project, "package", "--aar").stdout
+    said = kz("-C", project, "package").stdout
     path = next((project / "dist/sample-0.1/aar/linux-arm64").glob("*.aar"))
     text = path.with_suffix(".gradle.kts").read_text()
     assert text in said + "\n"
@@ -307,7 +307,7 @@ def test_classes_that_do_not_belong_to_the_library(
     project = copied(built, tmp_path / "p", kz)
     other = compiled(tmp_path, changed_java(tmp_path, old, new))
     published(project, web, aar(tmp_path / "x.aar", other), f"0.1.{len(new)}", kz)
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 7 and said in done.stdout and "no AAR was written" in done.stderr, (
         done.stdout + done.stderr
     )
@@ -319,7 +319,7 @@ def test_a_library_of_upstream_that_nobody_builds_stays_out(
 ) -> None:
     project = copied(built, tmp_path / "p", kz)
     published(project, web, aar(tmp_path / "x.aar", jar, "jni/arm64/libmore.so"), "0.1.7", kz)
-    made = json.loads(kz("-C", project, "package", "--aar", "--json").stdout)
+    made = json.loads(kz("-C", project, "package", "--json").stdout)
     assert ["jni/arm64/libmore.so", "this target does not build it"] in made["left_out"]
 
 
@@ -328,11 +328,11 @@ def test_what_a_dependency_brings_stays_out(built: Path, kz: Kz, tmp_path: Path)
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
     pins = project / "pins.yaml"
     pins.write_text(pins.read_text().replace("[libbase.so]", "[libminirt.so]"))
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 7 and "Java loads it, and no file has that name" in done.stdout, done.stdout + done.stderr
     assert f"{LIBRARY}: comes with org.example:base:1.13.0" in done.stdout
     pins.write_text(pins.read_text().replace("base:{ninja}", "base:{nina}"))
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 2 and "org.example:base:{nina}: line sample-0.1 has no nina" in done.stderr
 
 
@@ -341,7 +341,7 @@ def test_what_is_no_aar(built: Path, web: tuple[str, Path], jar: Path, kz: Kz, t
     broken = jar.read_bytes()[:-30]
     (tmp_path / "classes.jar").write_bytes(broken)
     published(project, web, aar(tmp_path / "x.aar", tmp_path / "classes.jar"), "0.1.8", kz)
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 7 and "classes.jar is not a complete zip" in done.stdout, done.stdout + done.stderr
 
 
@@ -355,18 +355,18 @@ def test_a_patch_to_java_is_not_in_upstreams_classes(built: Path, kz: Kz, tmp_pa
     (stack / "0009-java.patch").write_text(f"{head}diff --git a/{path} b/{path}\n{hunk}")
     (stack / "series").write_text((stack / "series").read_text() + "0009-java.patch\n")
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 3 and "was built of minirt with tree" in done.stderr and "kz build" in done.stderr
     assert kz("-C", project, "build").returncode == 0
-    done = kz("-C", project, "package", "--aar")
+    done = kz("-C", project, "package")
     assert done.returncode == 7 and f"the stack changes {path}" in done.stdout, done.stdout + done.stderr
 
 
 def test_what_cannot_be_packed(sample: Path, kz: Kz, web: tuple[str, Path]) -> None:
-    done = kz("-C", sample, "package", "--aar")
+    done = kz("-C", sample, "package")
     assert done.returncode == 2 and "says no `package`" in done.stderr
     with_package(sample, web[0])
-    done = kz("-C", sample, "package", "--aar")
+    done = kz("-C", sample, "package")
     assert done.returncode == 3 and "was not built" in done.stderr
     assert kz("-C", sample, "package").returncode == 2
 

@@ -39,8 +39,8 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(kz: Kz, folder: Path, *more: str | Path) -> dict[str, str]:
-    """check -> status of `kz attest verify` on artifacts that are as they should be."""
-    done = kz("attest", "verify", folder, *more, "--json")
+    """check -> status of `kz verify-release` on artifacts that are as they should be."""
+    done = kz("verify-release", folder, *more, "--json")
     assert done.returncode == 0, done.stdout
     return {c["check"]: c["status"] for c in json.loads(done.stdout)}
 
@@ -161,7 +161,7 @@ PLAIN = {
 def test_a_change_is_found_and_named(folder: Path, kz: Kz, change: str) -> None:
     apply, named = PLAIN[change]
     apply(folder)
-    done = kz("attest", "verify", folder)
+    done = kz("verify-release", folder)
     assert done.returncode == 7 and "kz: exit 7 (audit)" in done.stderr, done.stdout
     assert named in done.stderr.splitlines()[0], done.stderr
 
@@ -211,7 +211,7 @@ def test_papers_that_do_not_fit_each_other_are_found_though_the_sums_are_right(
     apply, named = FORGED[change]
     apply(folder)
     with_new_sums(folder)
-    done = kz("attest", "verify", folder)
+    done = kz("verify-release", folder)
     assert done.returncode == 7 and named in done.stderr.splitlines()[0], done.stdout + done.stderr
 
 
@@ -257,7 +257,7 @@ def test_a_forger_without_the_key_is_found(signed: Path, kz: Kz, key: Path, tmp_
     # Everything made to fit, but for the signature.
     (signed / NOTICE).write_text("public domain")
     with_new_sums(signed)
-    done = kz("attest", "verify", signed)
+    done = kz("verify-release", signed)
     assert done.returncode == 7 and "SHA256SUMS.minisig" in done.stderr
     # Signed again with a key of his own: only one who knows the right key sees it.
     other = tmp_path / "other"
@@ -275,10 +275,10 @@ def test_a_forger_without_the_key_is_found(signed: Path, kz: Kz, key: Path, tmp_
     ]
     subprocess.run(argv, check=True, capture_output=True)
     assert answers(kz, signed)["signature"] == "PASS"
-    done = kz("attest", "verify", signed, "--key", f"{key}.pub")
+    done = kz("verify-release", signed, "--key", f"{key}.pub")
     assert done.returncode == 7 and "SHA256SUMS.minisig" in done.stderr
     (signed / "SHA256SUMS.minisig").write_text(original)
-    assert kz("attest", "verify", signed).returncode == 7
+    assert kz("verify-release", signed).returncode == 7
 
 
 @signs
@@ -287,7 +287,7 @@ def test_a_signature_that_is_gone_is_missed(signed: Path, kz: Kz, key: Path, gon
     for name in ("SHA256SUMS.minisig", "minisign.pub"):
         if gone in (name, "both"):
             (signed / name).unlink()
-    done = kz("attest", "verify", signed, *([*given, f"{key}.pub"] if given else []))
+    done = kz("verify-release", signed, *([*given, f"{key}.pub"] if given else []))
     assert done.returncode == 7 and "SHA256SUMS.minisig" in done.stderr
 
 
@@ -307,9 +307,9 @@ def test_signing_that_cannot_work_is_refused_before_the_build(sample: Path, kz: 
 
 
 def test_a_folder_without_papers_and_no_folder(kz: Kz, tmp_path: Path) -> None:
-    done = kz("attest", "verify", tmp_path)
+    done = kz("verify-release", tmp_path)
     assert done.returncode == 7 and "SHA256SUMS" in done.stderr
-    assert kz("attest", "verify", tmp_path / "none").returncode == 2
+    assert kz("verify-release", tmp_path / "none").returncode == 2
 
 
 @pytest.mark.parametrize("harm", ["gone", "changed", "sums"])

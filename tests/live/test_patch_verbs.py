@@ -38,7 +38,7 @@ def test_which_release_broke_the_stack_of_et_1_2(kz: Kz) -> None:
 
 
 def test_who_broke_the_jni_and_the_cmake_patches_of_et_1_2(kz: Kz) -> None:
-    (found,) = result(kz, "history", "--line", "et-1.2", "--to", "v1.4.1", "--why")
+    (found,) = result(kz, "history", "--line", "et-1.2", "--onto", "v1.4.1", "--why")
     jni = by_patch(found["patches"], "KV-width")
     steps = {s["commit"]["id"]: s for s in jni["steps"]}
     assert (steps[jni["broke"]]["commit"]["pull"], steps[jni["broke"]]["commit"]["tag"]) == (18398, "v1.3.0")

@@ -76,9 +76,9 @@ def test_flaps_and_reverts_are_shown_as_such(tmp_path: Path, kz: Kz) -> None:
     assert shown.count("restores an earlier file") == 4
     assert re.search(r"third try \(#10\)\n +broken since; restores an earlier file\n", shown)
     # Up to a revert it holds.
-    assert told(ours, "--to", "v3")["holds"] is True
-    assert "  0001-ours: clean, held again 2 times on the way\n" in ours.kz("history", "--to", "v3").stdout
-    assert "held again once on the way" in ours.kz("history", "--to", "v3~1").stdout
+    assert told(ours, "--onto", "v3")["holds"] is True
+    assert "  0001-ours: clean, held again 2 times on the way\n" in ours.kz("history", "--onto", "v3").stdout
+    assert "held again once on the way" in ours.kz("history", "--onto", "v3~1").stdout
 
 
 def test_a_patch_that_upstream_takes_and_gives_back(tmp_path: Path, kz: Kz) -> None:
@@ -190,13 +190,13 @@ def test_history_writes_nothing_into_the_project_and_needs_no_network_twice(tmp_
     assert snapshot(ours.root) == files and first.returncode == 0
     upstream.folder.rename(tmp_path / "gone")
     assert ours.kz("history", "--why").stdout == first.stdout
-    lost = ours.kz("history", "--to", "v9")
+    lost = ours.kz("history", "--onto", "v9")
     assert lost.returncode == 6 and "insteadOf" in lost.stderr
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
-    [(["--to", "v22"], "upstream has no tag, branch or commit 'v22'"), (["--line", "m"], "'m'"), (["--to", "alien"], "no common history")],
+    [(["--onto", "v22"], "upstream has no tag, branch or commit 'v22'"), (["--line", "m"], "'m'"), (["--onto", "alien"], "no common history")],
 )  # fmt: skip
 def test_bad_input(tmp_path: Path, kz: Kz, argv: list[str], said: str) -> None:
     upstream = started(tmp_path)

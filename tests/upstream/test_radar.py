@@ -199,7 +199,7 @@ def test_radar_writes_nothing_into_the_project_and_needs_no_network_twice(ours: 
         (["--since", "2026-1-4"], "'2026-1-4' is not a date"),
         (["--since", ""], "'' is not a date"),
         (["--open", "--pr", "11"], "not allowed with"),
-        (["--to", "v22"], "upstream has no tag, branch or commit 'v22'"),
+        (["--onto", "v22"], "upstream has no tag, branch or commit 'v22'"),
         (["--line", "m"], "'m'"),
     ],
 )

@@ -136,6 +136,7 @@ def test_after_a_failing_patch_the_later_ones_are_judged_without_it_and_marked_s
         [],
     ]
     assert {j["verdict"] for j in found[0]["rows"][1]} == {"clean"}
+    assert ours.json("verify", "--onto", "v2", "--onto", "v1", code=4) == found
     shown = ours.kz("verify", "--onto", "v2", "v1")
     assert re.search(r"^  0003-on-it +clean\* +clean$", shown.stdout, re.MULTILINE)
     assert "judged without 0002" in shown.stdout and "  * judged without earlier patches" in shown.stdout

@@ -1,4 +1,4 @@
-"""kz accept: read a source's licence, and accept it for yourself, once."""
+"""kz accept: show the licence of a source, and accept it once."""
 
 from __future__ import annotations
 

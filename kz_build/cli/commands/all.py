@@ -1,4 +1,4 @@
-"""kz all: everything about a target: fetched, built, audited, packed, exported, tried on a device."""
+"""kz all: build, check, package, export and try a target in one go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz build: build a target into dist/<line>/<target>, then audit it."""
+"""kz build: build a target into dist/<line>/<target>, and audit it."""
 
 from __future__ import annotations
 

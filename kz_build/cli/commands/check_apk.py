@@ -1,4 +1,4 @@
-"""kz check-apk: whether the libraries and models of one app fit each other."""
+"""kz check-apk: check that the libraries and models of an app fit together."""
 
 from __future__ import annotations
 

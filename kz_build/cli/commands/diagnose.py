@@ -1,4 +1,4 @@
-"""kz diagnose: what a log of an export, a device or an app says went wrong, and what to do."""
+"""kz diagnose: say what went wrong in a log, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz edit: a stack as ordinary commits in a worktree, to amend, reorder, drop, add."""
+"""kz edit: turn a stack into commits in a worktree, to change them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz env: make the environment that a recipe runs in, and say what it holds."""
+"""kz env: make the environment that a recipe runs in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz export: export a model: what keeps it from running first, and its contract before it is kept."""
+"""kz export: export a model: its preflight first, its contract last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz fetch: bring the sources of a target, proved equal to the lock."""
+"""kz fetch: download the sources of a target, proved equal to the lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz health: write patches/HEALTH.md: every patch on every tag and on main."""
+"""kz health: write patches/HEALTH.md: every patch on every tag and main."""
 
 from __future__ import annotations
 

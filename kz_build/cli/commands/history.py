@@ -1,17 +1,19 @@
-"""kz history: which upstream commit broke each patch, and whether it still does."""
+"""kz history: name the upstream commit that broke each patch."""
 
 from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import fetch_option, line_option, open_project, show, watching
+from kz_build.cli.common import Once, fetch_option, line_option, open_project, show, watching
 
-EXAMPLE = "--to main --why"
+EXAMPLE = "--onto main --why"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
-    parser.add_argument("--to", metavar="REV", default="main", help="where upstream's history ends (default: main)")
+    parser.add_argument(
+        "--onto", metavar="REV", action=Once, default="main", help="where upstream's history ends (default: main)"
+    )
     parser.add_argument(
         "--why", action="store_true", help="show what those commits did to the lines that a patch needs"
     )
@@ -25,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     line = arguments.line or project.pins.default
     with watching() as watch:
-        found = history(project, line, arguments.to, fetch=arguments.fetch, watch=watch)
+        found = history(project, line, arguments.onto, fetch=arguments.fetch, watch=watch)
         diffs = [why(project, one, watch) if arguments.why else {} for one in found]
     told = list(zip(found, diffs, strict=True))
     show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))

@@ -14,7 +14,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     parser.add_argument("number", metavar="N", nargs="?", type=int, help="the pull request")
     parser.add_argument("--source", metavar="S", default="", help="whose (default: the line's only git source)")
-    parser.add_argument("--path", metavar="P", nargs="+", default=[], help="only these files or folders of it")
+    parser.add_argument(
+        "--path", metavar="P", action="extend", nargs="+", default=[], help="only these files or folders of it"
+    )
     step_options(parser, **DROPS)
 
 

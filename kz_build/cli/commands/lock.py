@@ -1,4 +1,4 @@
-"""kz lock: resolve the pins and show what changes in pins.lock."""
+"""kz lock: resolve the pins, and show what changes in pins.lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz matrix: every target on every line that can build it, for CI."""
+"""kz matrix: list every target on every line that can build it."""
 
 from __future__ import annotations
 

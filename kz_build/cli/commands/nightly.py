@@ -1,4 +1,4 @@
-"""kz nightly: the newest line against main, in one GitHub issue; for CI."""
+"""kz nightly: judge the newest line on main, and keep one GitHub issue."""
 
 from __future__ import annotations
 

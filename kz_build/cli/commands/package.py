@@ -1,4 +1,4 @@
-"""kz package: a target's libraries as an AAR that an app takes."""
+"""kz package: put a target's libraries into an AAR that an app takes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from pathlib import Path
 from kz_build.cli.common import line_option, open_project, relative, show, sign_option
 from kz_build.core.errors import AuditError
 
-EXAMPLE = "--aar --line et-1.2"
+EXAMPLE = "--line et-1.2"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     sign_option(parser)
     parser.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
-    parser.add_argument(
-        "--aar", action="store_true", required=True, help="as an Android library, upstream's with ours in it"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:

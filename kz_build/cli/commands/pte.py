@@ -1,4 +1,4 @@
-"""kz pte: what a .pte holds, and whether it will load there."""
+"""kz pte: show what a .pte holds, and whether it will load there."""
 
 from __future__ import annotations
 

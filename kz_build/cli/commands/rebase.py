@@ -1,4 +1,4 @@
-"""kz rebase: carry a stack to another version of upstream, its pin with it."""
+"""kz rebase: carry a stack and its pin to another version of upstream."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
     DROPS,
+    Once,
     changing,
     engine_option,
     line_option,
@@ -28,7 +29,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
     which = step_options(parser, **DROPS)
-    which.add_argument("--onto", metavar="REV", default="", help="tag, branch or commit of upstream")
+    which.add_argument("--onto", metavar="REV", action=Once, default="", help="tag, branch or commit of upstream")
     parser.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
     parser.add_argument(
         "--keep",

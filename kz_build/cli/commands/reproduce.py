@@ -1,4 +1,4 @@
-"""kz reproduce: build twice in other surroundings and name what differs, and why."""
+"""kz reproduce: build twice in other surroundings, and explain what differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz schema: print the JSON schema of pins.yaml or of a recipe, for your editor."""
+"""kz schema: print the JSON schema of pins.yaml or of a recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz status: what is under way, and what upstream did with what the patches say of it."""
+"""kz status: what is under way, and what upstream did with the patches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kz store: what is in the store, whether it is whole, what can go."""
+"""kz store: show, verify and clean the store of downloads."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""kz upstream: a patch made ready for a pull request: on main, linted, with its text."""
+"""kz upstream: make a patch ready for a pull request: rebased and linted."""
 
 from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import GOES_ON, changing, line_option, show, step_options, stepped, watching
+from kz_build.cli.common import GOES_ON, Once, changing, line_option, show, step_options, stepped, watching
 from kz_build.core.errors import ConfigError
 
 EXAMPLE = "0001"
@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     parser.add_argument("patch", metavar="PATCH", nargs="?", help="its file name, number or subject")
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
-    parser.add_argument("--onto", metavar="REV", default="main", help="where it shall go (default: main)")
+    parser.add_argument("--onto", metavar="REV", action=Once, default="main", help="where it shall go (default: main)")
     step_options(parser, **GOES_ON)
 
 

@@ -1,4 +1,4 @@
-"""kz verify: judge every patch on its pin or other revisions of upstream, without a checkout."""
+"""kz verify: judge every patch on its pin, or on other upstream revisions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ EXAMPLE = "--tags 'v1.[34].?' --onto main"
 
 def options(parser: argparse.ArgumentParser) -> None:
     lines_options(parser)
-    parser.add_argument("--onto", metavar="REV", nargs="+", default=[], help="revisions of upstream instead of the pin")
+    parser.add_argument(
+        "--onto",
+        metavar="REV",
+        action="extend",
+        nargs="+",
+        default=[],
+        help="revisions of upstream instead of the pin (repeatable)",
+    )
     parser.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
     fetch_option(parser)
     engine_option(parser)

@@ -1,4 +1,4 @@
-"""kz attest: check artifacts by the papers beside them."""
+"""kz verify-release: check artifacts against the provenance and sums beside them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from kz_build.cli.common import json_option, show
 from kz_build.core.errors import AuditError
 
-EXAMPLE = "verify dist/et-1.2/android-arm64-qnn"
+EXAMPLE = "dist/et-1.2/android-arm64-qnn"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
-    parser.add_argument("action", choices=("verify",), help="what to do with the papers")
     parser.add_argument("folder", metavar="DIR", type=Path, help="what SHA256SUMS lies in")
     parser.add_argument(
         "--key", metavar="PUB", default="", help="public key of minisign, or its file: a signature of it is required"

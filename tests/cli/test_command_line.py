@@ -1,0 +1,55 @@
+"""What the command line is, whatever a verb does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kz_build.cli.parser import GROUPS
+from tests.conftest import ROOT, SAMPLE, Kz
+
+
+def test_kz_alone_is_its_help_in_groups(kz: Kz) -> None:
+    alone, asked = kz(), kz("--help")
+    assert alone.returncode == 0 and alone.stdout == asked.stdout
+    heads = [line.rstrip(":") for line in alone.stdout.splitlines() if line.endswith(":")]
+    assert heads == ["start here", "patches", "build and prove", "models", "devices", "CI", "files"]
+    assert max(map(len, alone.stdout.splitlines())) <= 80
+    for verbs in GROUPS.values():
+        for name, summary in verbs.items():
+            assert f"  {name:15} {summary}\n" in alone.stdout
+
+
+@pytest.mark.parametrize(("argv", "own"), [([], []), (["schema"], ["schema"])])
+def test_help_imports_no_verb_and_a_verb_itself_alone(argv: list[str], own: list[str]) -> None:
+    code = (
+        f"import sys; from kz_build.cli import run; run({argv}); print(*[m for m in sys.modules if '.commands.' in m])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].split() == [f"kz_build.cli.commands.{name}" for name in own]
+
+
+def completed(script: Path, *words: str) -> set[str]:
+    """What bash offers for the last of these words."""
+    code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _shtab_kz; printf "%s\\n" "${COMPREPLY[@]}"'
+    argv = ["bash", "-euc", code, "bash", str(script), *words]
+    return set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_bash_completes_verbs_their_own_and_options(kz: Kz, tmp_path: Path) -> None:
+    script = tmp_path / "kz.bash"
+    script.write_text(kz("completion", "bash").stdout)
+    assert completed(script, "kz", "verif") == {"verify", "verify-release"}
+    assert completed(script, "kz", "device", "em") == {"emulate"}
+    assert completed(script, "kz", "store", "") >= {"list", "verify", "gc"}
+    assert completed(script, "kz", "verify", "--on") == {"--onto"}
+    assert completed(script, "kz", "device", "run", "--warm") == {"--warmup"}
+
+
+@pytest.mark.parametrize("verb", ["history", "radar", "rebase", "upstream"])
+def test_a_verb_that_takes_one_revision_refuses_a_second(kz: Kz, verb: str) -> None:
+    done = kz("-C", SAMPLE, verb, "--onto", "main", "--onto", "v2")
+    assert done.returncode == 2 and f"kz: kz {verb}: argument --onto: may be given once\n" in done.stderr
