@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -205,37 +205,32 @@ def target_request(arguments: argparse.Namespace) -> TargetRequest:
     )
 
 
-def step_options(parser: argparse.ArgumentParser, **said: str) -> argparse._MutuallyExclusiveGroup:
-    """What goes on with a session, as git's own sequencer says it."""
-    which = parser.add_mutually_exclusive_group()
-    for name, text in said.items():
-        which.add_argument(f"--{name}", dest="step", action="store_const", const=name, help=text)
-    return which
+STEPS = {"continue": "it is resolved", "abort": "throw it all away", "status": "where it stands"}
+DROPS = {**STEPS, "skip": "drop this patch"}
+"""What goes on with a session, as git's own sequencer says it; `skip` where there are patches to drop."""
 
 
-GOES_ON = {"continue": "go on: it is resolved", "abort": "throw it all away", "status": "where it stands"}
-DROPS = {**GOES_ON, "skip": "drop this patch and go on"}
+def listed(steps: Mapping[str, str]) -> str:
+    """Steps as a help text."""
+    return ", ".join(f"{name} ({text})" for name, text in steps.items())
 
 
-def stepped(arguments: argparse.Namespace, project: Project, verb: str) -> bool:
-    """Do what --continue, --skip, --abort or --status ask for; whether one of them was given."""
+def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: str) -> None:
+    """Go on with a session: continue, skip, abort, or say where it stands."""
     from kz_build.stack import rebase as stage
     from kz_build.stack import text as carrying
 
-    if not arguments.step:
-        return False
     line, source = arguments.line or "", arguments.source
-    if arguments.step == "status":
+    if step == "status":
         show_sessions(arguments, project, verb)
-    elif arguments.step == "abort":
+    elif step == "abort":
         dropped = stage.abort(project, verb, line, source)
         show(
             arguments, dropped, f"{verb} of {dropped.source} on {dropped.line} is thrown away; the project is as it was"
         )
     else:
-        done = stage.resume(project, verb, line, source, skip=arguments.step == "skip")
+        done = stage.resume(project, verb, line, source, skip=step == "skip")
         show(arguments, done, carrying.written_stack(done))
-    return True
 
 
 def show_sessions(arguments: argparse.Namespace, project: Project, verb: str) -> None:

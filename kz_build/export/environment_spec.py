@@ -57,7 +57,7 @@ def chosen(project: Project, recipe: Recipe) -> Wanted:
     if not (recipe.line and recipe.requirements):
         raise ConfigError(
             f"recipe {recipe.name} names no `requirements`, so kz knows no environment for it",
-            hint=f"kz export {recipe.name} --show says what it needs; its own upstream says how to install that",
+            hint=f"kz export show {recipe.name} says what it needs; its own upstream says how to install that",
         )
     base = f"{FOLDER}/{REQUIREMENTS}/{recipe.requirements}"
     asked = (project.root / f"{base}.in").read_text()

@@ -40,7 +40,7 @@ def named(root: Path, pins: Pins, name: str) -> Recipe:
         near = difflib.get_close_matches(name, names, 1)
         raise ConfigError(
             f"there is no recipe {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
-            hint="kz export --list shows them" if names else f"this project has no folder {FOLDER}/",
+            hint="kz export list shows them" if names else f"this project has no folder {FOLDER}/",
         )
     return one(path, pins)
 

@@ -254,7 +254,7 @@ class _Stages:
         if model is None:
             raise NotReadyError(
                 f"not ready for {self.request.recipe}: {'; '.join(f'{c.name}: {c.evidence}' for c in failures(ready))}",
-                hint="kz export --preflight says what mends it",
+                hint=f"kz export preflight {self.request.recipe} says what mends it",
             )
         self.notes.append(text(model, self._place(model.path)))
         return self._place(model.path.with_name(f"{model.path.name}.json"))

@@ -142,5 +142,5 @@ def _require_worktree(tree: Worktree) -> None:
     if not tree.exists():
         raise ConfigError(
             f"the worktree {tree.path} is gone, or its repository in the store",
-            hint="keep the files you need, then kz edit --abort, and start again",
+            hint="keep the files you need, then kz edit abort, and start again",
         )

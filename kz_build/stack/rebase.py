@@ -106,7 +106,7 @@ def carry_on(project: Project, pinned: PinnedStack, opened: session_folder.Sessi
 
 
 def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = False) -> WrittenStack:
-    """`--continue` or `--skip` the open session."""
+    """`continue` or `skip` the open session."""
     opened = session_folder.find_session(project, verb, line, source)
     pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
     return with_files_fetched(

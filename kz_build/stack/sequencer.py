@@ -195,7 +195,7 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
         rows.append(f"  it is not dropped, because without it a check fails: {stop.missed}")
     if stop.kept:
         rows.append("  --keep names it, but it does not apply, or would change nothing")
-    then = f"then kz {session.verb} --continue, or --skip to drop the patch, or --abort"
+    then = f"then kz {session.verb} continue, or skip to drop the patch, or abort"
     files = tree.unmerged()
     if picked.code == 0:
         rows.append("  git's three-way merge finds a result, committed in the worktree.")
@@ -204,12 +204,12 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
         rows += [f"  conflict in {name}" for name in files]
         output = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
         rows += [f"  {line}" for line in output if line.startswith("Resolved '")]
-        then = f"resolve it there, `git add` the files, then kz {session.verb} --continue; or --skip, or --abort"
+        then = f"resolve it there, `git add` the files, then kz {session.verb} continue, or skip, or abort"
     elif tree.picking():
         rows.append("  git's three-way merge finds nothing left to change")
         then = f"make the missing change there, `git add` it, {then}"
     if stop.applies and session.verb == "rebase":
-        then += "; to apply it as it is: --abort, and start again with --keep PATCH"
+        then += "; to apply it as it is: abort, and start again with --keep PATCH"
     return ConflictError(
         "\n".join([*rows, *_culprits(pinned, session, patch), f"  worktree: {tree.path}"]),
         hint=f"{then}. The project has not changed",
@@ -267,8 +267,8 @@ def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolde
     session = opened.session
     tree = opened.worktree(pinned.repository)
     if not tree.exists():
-        raise ConfigError(f"the worktree {tree.path} is gone", hint=f"kz {session.verb} --abort, and start again")
-    again = f"kz {session.verb} --continue"
+        raise ConfigError(f"the worktree {tree.path} is gone", hint=f"kz {session.verb} abort, and start again")
+    again = f"kz {session.verb} continue"
     if tree.picking():
         if files := tree.unmerged():
             raise ConflictError(
@@ -284,7 +284,7 @@ def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolde
         if result.code:
             message = result.stderr.decode("utf-8", "replace").strip()
             raise ConflictError(
-                f"git cannot commit it:\n{message}", hint=f"fix that in {tree.path}, then {again}; or --skip"
+                f"git cannot commit it:\n{message}", hint=f"fix that in {tree.path}, then {again}, or skip"
             )
     elif files := tree.dirty():
         raise ConflictError(
@@ -293,7 +293,7 @@ def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolde
         )
     tip = tree.head()
     if tip == session.before:
-        raise ConflictError("nothing was committed for the patch", hint=f"kz {session.verb} --skip drops it")
+        raise ConflictError("nothing was committed for the patch", hint=f"kz {session.verb} skip drops it")
     return save(opened, replace(session, tip=tip, picking="", before=""))
 
 
@@ -301,7 +301,7 @@ def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     """Drop the patch in the worktree. Raises ConfigError if there is none."""
     session = opened.session
     if session.picking in ("", session.tip):
-        raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} --status")
+        raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} status")
     opened.worktree(pinned.repository).reset_to(session.before)
     words = ("-1", "--format=%s", "--end-of-options", session.picking)
     subject = pinned.repository.git("log", *words).decode().strip()

@@ -48,7 +48,7 @@ def _read(project: Project, folder: Path) -> Session:
 
 
 def find_session(project: Project, verb: str, line: str, source: str) -> SessionFolder:
-    """Return the session that `--continue` means: of that line and source if they are given. Raises ConfigError."""
+    """Return the session that `continue` means: of that line and source if they are given. Raises ConfigError."""
     matches = [
         o
         for o in open_sessions(project, verb)
@@ -78,7 +78,7 @@ def new(project: Project, session: Session) -> SessionFolder:
     if (folder / FILE).exists():
         raise ConfigError(
             f"kz {session.verb} of {session.source} on {session.line} is in progress",
-            hint=f"kz {session.verb} --continue, --skip or --abort; it is in {folder}",
+            hint=f"kz {session.verb} continue, skip or abort; it is in {folder}",
         )
     return SessionFolder(session, folder)
 

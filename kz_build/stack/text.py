@@ -66,7 +66,7 @@ def edit_result(result: EditResult) -> str:
         "`git sparse-checkout add DIR` adds more files.",
         *([f"Edit the checks in {result.checks}"] if result.checks.is_file() else []),
         f"Then:             kz refresh {result.source} --line {result.line}",
-        f"To throw it away: kz edit {result.source} --line {result.line} --abort",
+        f"To throw it away: kz edit abort {result.source} --line {result.line}",
     ]
     return "\n".join(rows)
 
@@ -78,15 +78,13 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         where = f" onto {session.version} as {session.into}" if session.verb == "rebase" else ""
         rows.append(f"{session.verb} {session.line} {session.source}{where}: in {folder / 'tree'}")
         if session.verb == "edit":
-            rows.append("  kz refresh writes it back, kz edit --abort throws it away")
+            rows.append("  kz refresh writes it back, kz edit abort throws it away")
             continue
         if session.picking:
             rows.append(f"  stopped at: {session.stopped}; {len(session.todo)} left")
         rows += [f"  {note}" for note in session.notes]
         rows += [row for one in session.dropped for row in _dropped(one)]
-        rows.append(
-            f"  kz {session.verb} --continue, " + ("" if session.verb == "upstream" else "--skip, ") + "or --abort"
-        )
+        rows.append(f"  kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort")
     return "\n".join(rows) or "no session is open"
 
 

@@ -105,7 +105,7 @@ def require_unchanged(pinned: PinnedStack, session: Session) -> None:
         return
     raise LockError(
         f"{pinned.stack.folder} or its pin changed since this {session.verb} began",
-        hint=f"restore it, or start again: kz {session.verb} --abort",
+        hint=f"restore it, or start again: kz {session.verb} abort",
     )
 
 
@@ -256,7 +256,7 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, problems: Sequence[str]) -
 
         checkout(pinned, tree, session.tip, set())
         save(opened, replace(session, picking=session.tip, stopped="the checks of the result", before=session.base))
-        again = f"kz {session.verb} --continue"
+        again = f"kz {session.verb} continue"
     checks = f", or the check in {opened.checks}" if opened.checks.is_file() else ""
     return ConflictError(
         "\n".join(["the patches apply, but their checks fail on the result:", *(f"  {p}" for p in problems)]),

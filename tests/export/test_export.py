@@ -28,9 +28,9 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_list_and_show(kz: Kz) -> None:
-    listed = kz("export", "--list").stdout.splitlines()
+    listed = kz("export", "list").stdout.splitlines()
     assert any(row.startswith(f"{NAME} ") and "46-59 GB" in row for row in listed)
-    shown = kz("export", NAME, "--show").stdout
+    shown = kz("export", "show", NAME).stdout
     for part in (
         "line      et-1.2",
         "RAM + swap  46-59 GB",
@@ -39,7 +39,7 @@ def test_list_and_show(kz: Kz) -> None:
         "htp_arch        v79",
     ):
         assert part in shown
-    assert json.loads(kz("export", NAME, "--show", "--json").stdout)["contract"]["kv_bits"] == 8
+    assert json.loads(kz("export", "show", NAME, "--json").stdout)["contract"]["kv_bits"] == 8
 
 
 def test_a_dry_run_is_a_plan_and_changes_nothing(kz: Kz, copy: Path, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_it_does_not_start_what_cannot_end_well(kz: Kz, copy: Path, tmp_path: Pa
 def test_preflight_says_all_at_once_with_what_mends_it(kz: Kz, copy: Path, tmp_path: Path) -> None:
     recipe = copy / "recipes" / f"{NAME}.yaml"
     recipe.write_text(recipe.read_text().replace("[46, 59]", "[99999, 99999]").replace("[30, null]", "[999999, null]"))
-    done = kz("-C", copy, "export", NAME, "--preflight", KZ_CACHE=str(tmp_path / "cache"))
+    done = kz("-C", copy, "export", "preflight", NAME, KZ_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 6
     failed = [row for row in done.stdout.splitlines() if row.startswith("FAIL")]
     assert {row.split("  ")[1] for row in failed} >= {"memory", "disk {out}", "sdk qnn-sdk", "weights Qwen3-4B"}
@@ -82,7 +82,7 @@ def test_a_question_that_cannot_be_answered_does_not_hide_the_others(kz: Kz, tmp
     own = {"KZ_CONFIG": str(tmp_path / "config"), "KZ_CACHE": str(tmp_path / "cache")}
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "accepted.json").write_text("{}")
-    done = kz("export", "tiny-llama-qnn-hybrid", "--preflight", "--json", **own)
+    done = kz("export", "preflight", "tiny-llama-qnn-hybrid", "--json", **own)
     found = {c.pop("name"): c for c in json.loads(done.stdout)["checks"]}
     assert found["sdk"]["status"] == "ERROR" and "record of accepted licences" in found["sdk"]["evidence"]
     assert found["sdk"]["fix"] == ["remove it, and accept again: kz accept SOURCE"]
@@ -105,7 +105,7 @@ def test_an_sdk_and_weights_that_are_there(kz: Kz, copy: Path, tmp_path: Path) -
     recipe.write_text(text)
 
     def checks() -> dict[str, str]:
-        done = kz("-C", copy, "export", NAME, "--preflight", "--json", KZ_CACHE=str(store), QNN_SDK_ROOT=str(sdk))
+        done = kz("-C", copy, "export", "preflight", NAME, "--json", KZ_CACHE=str(store), QNN_SDK_ROOT=str(sdk))
         return {c["name"]: f"{c['status']} {c['evidence']}" for c in json.loads(done.stdout)["checks"]}
 
     found = checks()

@@ -300,7 +300,7 @@ def test_the_shipped_recipes_stop_without_a_word(kz: Kz, tmp_path: Path) -> None
     empty = {"KZ_CONFIG": str(tmp_path / "config"), "KZ_CACHE": str(tmp_path / "store")}
     done = kz("env", "tiny-llama-qnn-hybrid", **empty)
     assert done.returncode == 6 and "kz accept qnn-host" in done.stderr, done.stderr
-    ready = kz("export", "tiny-llama-qnn-hybrid", "--preflight", **empty)
+    ready = kz("export", "preflight", "tiny-llama-qnn-hybrid", **empty)
     assert ready.returncode == 6 and "sdk qnn-host" in ready.stderr and "-> kz accept qnn-host" in ready.stdout
     assert not (tmp_path / "store" / "sha256").exists()
 

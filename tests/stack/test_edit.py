@@ -142,8 +142,8 @@ def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: 
     assert ours.kz("refresh", "up").returncode == 3, "the files changed meanwhile"
     assert ours.kz("lock", "--write").returncode == 0
     assert "checked out in" in ours.kz("edit", "up").stdout and ours.kz("refresh", "up").returncode == 0
-    assert ours.kz("edit", "up", "--abort").returncode == 0 and not tree.exists()
-    assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "up", "--abort").returncode == 2
+    assert ours.kz("edit", "abort", "up").returncode == 0 and not tree.exists()
+    assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "abort", "up").returncode == 2
 
 
 def test_the_first_patch_of_a_source(ours: Project) -> None:

@@ -141,7 +141,7 @@ def test_a_conflict_names_what_the_request_stands_on(ours: Project) -> None:
     (tree / "b.txt").write_text(put(text(), 10, "used"))
     sh("git", "add", "b.txt", cwd=tree)
     assert "import-pr l up" in ours.kz("status").stdout
-    done = ours.kz("import-pr", "--continue")
+    done = ours.kz("import-pr", "continue")
     assert done.returncode == 0, done.stderr
     assert ours.kz("apply").returncode == 0 and f"{PULL}7" in (ours.root / "patches/l/up/0002-Use-it.patch").read_text()
 
@@ -150,8 +150,8 @@ def test_no_such_request(ours: Project) -> None:
     was = kept(ours)
     for words, said in (
         (("99",), "no pull request #99"),
-        ((), "N, the number"),
-        (("--continue",), "no import-pr is in progress"),
+        ((), "arguments are required: N|STEP"),
+        (("continue",), "no import-pr is in progress"),
     ):
         done = ours.kz("import-pr", *words)
         assert done.returncode == 2 and said in done.stderr, done.stderr
@@ -255,7 +255,7 @@ def test_upstream_says_when_there_is_nothing_to_send_and_when_it_conflicts(ours:
     tree = worktree(ours, "upstream")
     (tree / "a.txt").write_text(OURS)
     sh("git", "add", "a.txt", cwd=tree)
-    done = ours.kz("upstream", "--continue")
+    done = ours.kz("upstream", "continue")
     assert done.returncode == 0 and "kz/first" in done.stdout, done.stderr
 
 

@@ -99,7 +99,7 @@ def test_an_edit_that_is_killed_anywhere_is_no_edit(ours: Project) -> None:
     assert ours.kz("edit", "up").returncode == 0
     undisturbed = left(ours, "edit")
     for at in (LISTED, FINISHED):
-        assert ours.kz("edit", "up", "--abort").returncode == 0
+        assert ours.kz("edit", "abort", "up").returncode == 0
         killed(ours, at, "edit", "up")
         refused(ours)
         edited_again(ours, undisturbed)
@@ -108,7 +108,7 @@ def test_an_edit_that_is_killed_anywhere_is_no_edit(ours: Project) -> None:
 def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) -> None:
     assert ours.kz("edit", "up").returncode == 0
     undisturbed = left(ours, "edit")
-    assert ours.kz("edit", "up", "--abort").returncode == 0
+    assert ours.kz("edit", "abort", "up").returncode == 0
     (clone,) = (ours.root.parent / "store" / "git").glob("up-*.git")
     hook = clone / "hooks" / "reference-transaction"  # git asks it in the middle of `worktree add`
     hook.parent.mkdir(exist_ok=True)
@@ -126,7 +126,7 @@ def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) ->
 def test_a_disk_without_room_leaves_no_edit(ours: Project) -> None:
     assert ours.kz("edit", "up").returncode == 0
     undisturbed = left(ours, "edit")
-    assert ours.kz("edit", "up", "--abort").returncode == 0
+    assert ours.kz("edit", "abort", "up").returncode == 0
     path = first_of_all(ours, "trap '' XFSZ")  # a write that fails, as on a full disk, and no signal
     with files_up_to(50_000):
         done = ours.kz("edit", "up", PATH=path, **ALONE)
@@ -197,9 +197,9 @@ def test_one_that_is_killed_on_its_way_to_a_conflict_begins_anew(ours: Project, 
     words = ("--onto", "v3") if verb == "rebase" else ("7",)
     undisturbed = stopped(ours, verb, *words)
     for at in (ADDED, CHECKED_OUT, "cherry-pick"):
-        assert ours.kz(verb, "--abort").returncode == 0
+        assert ours.kz(verb, "abort").returncode == 0
         killed(ours, at, verb, *words)
-        done = ours.kz(verb, "--continue")
+        done = ours.kz(verb, "continue")
         assert done.returncode == 2 and f"no {verb} is in progress" in done.stderr
         assert stopped(ours, verb, *words) == undisturbed
 
@@ -211,7 +211,7 @@ def test_checks_that_changed_after_a_killed_rebase_are_the_ones_that_count(ours:
     assert ours.kz("lock", "--write").returncode == 0
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
-    assert ours.kz("rebase", "--continue").returncode == 0
+    assert ours.kz("rebase", "continue").returncode == 0
     assert checks.read_text().startswith("# said since\n")
 
 
@@ -220,19 +220,19 @@ def test_what_was_resolved_is_not_begun_anew(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
     was = kept(ours)
-    killed(ours, "range-diff", "rebase", "--continue")
+    killed(ours, "range-diff", "rebase", "continue")
     assert kept(ours) == was
     done = ours.kz("rebase", "--onto", "v3")
     assert done.returncode == 2 and "is in progress" in done.stderr
-    assert ours.kz("rebase", "--continue").returncode == 0
+    assert ours.kz("rebase", "continue").returncode == 0
     assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
 
 
 def test_a_rebase_that_is_killed_when_its_files_are_written_is_over(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
-    killed(ours, "worktree remove", "rebase", "--continue", then="true")
-    assert "no session is open" in ours.kz("rebase", "--status").stdout
+    killed(ours, "worktree remove", "rebase", "continue", then="true")
+    assert "no session is open" in ours.kz("rebase", "status").stdout
     assert "up: v3" in (ours.root / "pins.yaml").read_text() and ours.kz("apply").returncode == 0
     ours.upstream.commit("Grow a", {"a.txt": before(text(), 1, "grown")}, tag="v4")
     assert ours.kz("rebase", "--onto", "v4").returncode == 0

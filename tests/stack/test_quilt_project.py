@@ -101,7 +101,7 @@ def test_it_is_edited_and_rebased_in_its_own_style(debian: Project, tmp_path: Pa
     assert pushed(debian, "v1", tmp_path)[0] == ["fix-a.diff", "dep3.patch", "Third-of-git.patch"], (
         "quilt takes it still"
     )
-    assert debian.kz("edit", "up", "--abort").returncode == 0
+    assert debian.kz("edit", "abort", "up").returncode == 0
     debian.upstream.commit("Grow (#2)", {"c.txt": "c\n"}, tag="v2")
     shared = debian.kz("rebase", "--onto", "v2", "--as", "m")
     assert shared.returncode == 2 and "would share debian/patches with l" in shared.stderr

@@ -126,17 +126,17 @@ def test_a_conflict_is_laid_out_named_and_changes_nothing(ours: Project) -> None
     tree = worktree(ours)
     content = (tree / "b.txt").read_text()
     assert "<<<<<<< " in content and "\nours\n" in content and "\ntheirs\n" in content
-    status = ours.kz("rebase", "--status")
+    status = ours.kz("rebase", "status")
     assert status.returncode == 0 and "stopped at: second; 0 left" in status.stdout and str(tree) in status.stdout
     assert ours.kz("rebase", "--onto", "v2").returncode == 2, "one at a time"
     for files, said in ((content, "not resolved yet"), (None, "not resolved yet")):
         if files is None:
             (tree / "b.txt").write_text("anything\n")
-        again = ours.kz("rebase", "--continue")
+        again = ours.kz("rebase", "continue")
         assert again.returncode == 4 and said in again.stderr and kept(ours) == was
     (tree / "b.txt").write_text(content)
     sh("git", "add", "b.txt", cwd=tree)
-    marked = ours.kz("rebase", "--continue")
+    marked = ours.kz("rebase", "continue")
     assert marked.returncode == 4 and "conflict markers are left in:\n  b.txt" in marked.stderr and kept(ours) == was
 
 
@@ -149,9 +149,9 @@ def resolve(ours: Project) -> None:
 def test_continue_takes_what_was_resolved_and_rerere_knows_it_the_next_time(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3", "--as", "m").returncode == 4
     resolve(ours)
-    done = ours.kz("rebase", "--continue")
+    done = ours.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr
-    assert not worktree(ours).exists() and "no session is open" in ours.kz("rebase", "--status").stdout
+    assert not worktree(ours).exists() and "no session is open" in ours.kz("rebase", "status").stdout
     assert b"+ours" in (ours.root / "patches/m/up/0002-second.patch").read_bytes()
     assert ours.kz("apply", "--line", "m").returncode == 0
     again = ours.kz("rebase", "--onto", "v3", "--as", "n")
@@ -161,7 +161,7 @@ def test_continue_takes_what_was_resolved_and_rerere_knows_it_the_next_time(ours
 
 def test_skip_drops_the_patch(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
-    done = ours.kz("rebase", "--skip")
+    done = ours.kz("rebase", "skip")
     assert done.returncode == 0 and "second: skipped" in done.stdout, done.stderr
     assert (ours.root / "patches/l/up/series").read_text() == "0001-first.patch\n"
     assert ours.kz("apply").returncode == 0
@@ -170,9 +170,9 @@ def test_skip_drops_the_patch(ours: Project) -> None:
 def test_abort_leaves_nothing(ours: Project) -> None:
     was = kept(ours)
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
-    assert ours.kz("rebase", "--abort").returncode == 0
+    assert ours.kz("rebase", "abort").returncode == 0
     assert kept(ours) == was and not worktree(ours).exists()
-    assert ours.kz("rebase", "--abort").returncode == 2
+    assert ours.kz("rebase", "abort").returncode == 2
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
 
 
@@ -183,7 +183,7 @@ def test_a_result_that_only_merges_is_shown_and_not_trusted(ours: Project) -> No
     done = ours.kz("rebase", "--onto", "w")
     assert done.returncode == 4 and "git's three-way merge finds a result" in done.stderr and kept(ours) == was
     assert "ours" in (worktree(ours) / "b.txt").read_text()
-    assert ours.kz("rebase", "--continue").returncode == 0
+    assert ours.kz("rebase", "continue").returncode == 0
     assert ours.kz("apply").returncode == 0
 
 
@@ -193,15 +193,15 @@ def test_a_broken_intent_stops_at_the_end_and_can_be_mended(ours: Project) -> No
     tree = worktree(ours)
     (tree / "b.txt").write_text(put(text(), 10, "theirs", "mine"))
     sh("git", "add", "b.txt", cwd=tree)
-    done = ours.kz("rebase", "--continue")
+    done = ours.kz("rebase", "continue")
     assert done.returncode == 4 and "second: contains" in done.stderr and kept(ours) == was
-    assert "stopped at: the checks of the result" in ours.kz("rebase", "--status").stdout
-    assert ours.kz("rebase", "--skip").returncode == 2, "there is no patch to skip"
+    assert "stopped at: the checks of the result" in ours.kz("rebase", "status").stdout
+    assert ours.kz("rebase", "skip").returncode == 2, "there is no patch to skip"
     (tree / "b.txt").write_text(put(text(), 10, "theirs", "ours"))
-    dirty = ours.kz("rebase", "--continue")
+    dirty = ours.kz("rebase", "continue")
     assert dirty.returncode == 4 and kept(ours) == was, "not committed yet"
     sh("git", "commit", "-q", "--amend", "-a", "--no-edit", cwd=tree)
-    done = ours.kz("rebase", "--continue")
+    done = ours.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr
     assert ours.kz("apply").returncode == 0
 
@@ -248,8 +248,8 @@ def test_a_stack_that_changed_meanwhile_is_not_written_over(ours: Project) -> No
     patch = ours.root / "patches/l/up/0001-first.patch"
     patch.write_text(patch.read_text().replace("Subject: [PATCH] first", "Subject: [PATCH] other"))
     was = kept(ours)
-    done = ours.kz("rebase", "--continue")
-    assert done.returncode == 3 and kept(ours) == was and "kz rebase --abort" in done.stderr
+    done = ours.kz("rebase", "continue")
+    assert done.returncode == 3 and kept(ours) == was and "kz rebase abort" in done.stderr
 
 
 def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Project, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Proj
     assert ours.kz("apply").returncode == 0
     path = f"{tmp_path}:{Path(__file__).parents[2]}"
     assert ours.kz("rebase", "--onto", "v2", PYTHONPATH=path, KILL="1").returncode == 137
-    assert "no session is open" in ours.kz("rebase", "--status").stdout
+    assert "no session is open" in ours.kz("rebase", "status").stdout
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
     assert ours.kz("apply").returncode == 0
 
@@ -277,8 +277,8 @@ def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Proj
         (("--onto", "v9"), 2, "no tag, branch or commit 'v9'"),
         (("--onto", "v2", "--line", "x"), 2, "no line named 'x'"),
         (("--onto", "v2", "--source", "x"), 2, "'x'"),
-        (("--continue",), 2, "no rebase is in progress"),
-        (("--skip",), 2, "no rebase is in progress"),
+        (("continue",), 2, "no rebase is in progress"),
+        (("skip",), 2, "no rebase is in progress"),
         (("--onto", "v2", "--as", "a b/c"), 2, "a b/c"),
         (("--onto", "v2", "--as", "l"), 2, "line l"),
     ],

@@ -62,7 +62,7 @@ def test_one_whose_own_function_changed_as_well_needs_a_person(guard: Project) -
     done = guard.kz("rebase", "--onto", "v4")
     assert done.returncode == 4 and kept(guard) == was
     assert "a.c: only the lines around it changed; the lines it leaves are found elsewhere, at a.c:13-19" in done.stderr
-    assert guard.kz("rebase", "--continue").returncode == 0
+    assert guard.kz("rebase", "continue").returncode == 0
     assert result(guard, "a.c").count(GUARD) == 2
 
 
@@ -122,14 +122,14 @@ def test_a_patch_whose_check_fails_without_it_is_not_dropped(checked: Project) -
     tree = worktree(checked)
     (tree / "other.txt").write_text("good\n")
     sh("git", "add", "other.txt", cwd=tree)
-    done = checked.kz("rebase", "--continue")
+    done = checked.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr
     assert result(checked, "other.txt") == "good" and stack(checked) == ["0001-ours.patch"]
 
 
 def test_a_person_may_drop_it_all_the_same(checked: Project) -> None:
     assert checked.kz("rebase", "--onto", "v2").returncode == 4
-    done = checked.kz("rebase", "--skip")
+    done = checked.kz("rebase", "skip")
     assert done.returncode == 0 and "ours: skipped" in done.stdout and stack(checked) == [], done.stderr
 
 
@@ -162,7 +162,7 @@ def test_a_patch_that_is_to_be_kept_is_applied_also_after_continue(twice: Projec
     done = twice.kz("rebase", "--onto", "v2", "--keep", name)
     assert done.returncode == 4 and "conflict in b.txt" in done.stderr
     resolve(twice)
-    done = twice.kz("rebase", "--continue")
+    done = twice.kz("rebase", "continue")
     assert done.returncode == 0 and "  add f: kept" in done.stdout and "dropped" not in done.stdout, done.stderr
     assert stack(twice) == ["0001-first.patch", "0002-add-f.patch"]
     assert result(twice, "a.c").count("int f(int a)") == 2
@@ -172,7 +172,7 @@ def test_a_patch_that_is_to_be_kept_is_applied_also_after_continue(twice: Projec
 def test_without_it_the_patch_is_dropped(twice: Project) -> None:
     assert twice.kz("rebase", "--onto", "v2").returncode == 4
     resolve(twice)
-    done = twice.json("rebase", "--continue")
+    done = twice.json("rebase", "continue")
     assert [one["patch"] for one in done["dropped"]] == ["0002-add-f.patch"] and stack(twice) == ["0001-first.patch"]
     assert done["dropped"][0]["there"] == ["a.c:4-15"]
 
@@ -183,7 +183,7 @@ def test_a_patch_that_is_to_be_kept_and_does_not_apply_is_a_conflict(guard: Proj
     assert done.returncode == 4 and kept(guard) == was
     assert "kz: guard f: a.c: what it changes is there already, at a.c:5-11\n" in done.stderr
     assert "  --keep names it, but it does not apply, or would change nothing\n" in done.stderr
-    assert guard.kz("rebase", "--skip").returncode == 0
+    assert guard.kz("rebase", "skip").returncode == 0
 
 
 def test_one_that_would_change_nothing_is_a_conflict_as_well(twice: Project) -> None:
@@ -198,7 +198,7 @@ def test_one_that_would_change_nothing_is_a_conflict_as_well(twice: Project) -> 
     up.git("tag", "v3", "HEAD")
     done = twice.kz("rebase", "--onto", "v3", "--keep", "3")
     assert done.returncode == 4 and "Make it run: run.sh: what it changes is there already" in done.stderr
-    done = twice.kz("rebase", "--skip")
+    done = twice.kz("rebase", "skip")
     assert done.returncode == 0 and stack(twice) == ["0001-first.patch", "0002-add-f.patch"], done.stderr
 
 
@@ -206,7 +206,7 @@ def test_one_that_would_change_nothing_is_a_conflict_as_well(twice: Project) -> 
     ("words", "said"),
     [
         (("--onto", "v2", "--keep", "nosuch"), "patches/l/up has no patch 'nosuch'"),
-        (("--continue", "--keep", "1"), "--keep goes with --onto, not with --continue"),
+        (("continue", "--keep", "1"), "--onto and --keep begin a rebase: they do not go with continue"),
     ],
 )
 def test_bad_words_for_keep(twice: Project, words: tuple[str, ...], said: str) -> None:

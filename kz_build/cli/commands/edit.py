@@ -11,8 +11,9 @@ EXAMPLE = "executorch"
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
+    throw = "throw the worktree away, with what was not refreshed"
+    parser.add_argument("step", metavar="abort", nargs="?", choices=("abort",), help=throw)
     parser.add_argument("source")
-    parser.add_argument("--abort", action="store_true", help="throw the worktree away, with what was not refreshed")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with changing(arguments) as project, watching() as watch:
         line = arguments.line or project.pins.default
-        if arguments.abort:
+        if arguments.step:
             dropped = abort(project, "edit", line, arguments.source)
             show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is thrown away")
             return 0

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kz_build.cli.common import json_option, open_project, relative, show
+from kz_build.cli.common import json_option, listed, open_project, relative, show
 from kz_build.core.errors import ConfigError, NotReadyError
 
 if TYPE_CHECKING:
@@ -15,18 +15,20 @@ if TYPE_CHECKING:
     from kz_build.pins.project import Project
 
 EXAMPLE = "tiny-qwen3-xnnpack"
+ACTIONS = {
+    "list": "every recipe",
+    "show": "all of one",
+    "preflight": "everything that this machine lacks for one, at once",
+}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
-    parser.add_argument("recipe", metavar="RECIPE", nargs="?", help="its name: a file of recipes/ without .yaml")
+    what = f"its name: a file of recipes/ without .yaml; or an action: {listed(ACTIONS)}"
+    parser.add_argument("recipe", metavar="RECIPE|ACTION", help=what)
+    parser.add_argument("of", metavar="RECIPE", nargs="?", help="whose, after show and preflight")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--list", action="store_true", help="every recipe of the project")
-    which.add_argument("--show", action="store_true", help="all of one recipe")
     which.add_argument("--dry-run", action="store_true", help="print the commands, the environment and what it needs")
-    which.add_argument(
-        "--preflight", action="store_true", help="is this machine ready? Everything that is not, at once"
-    )
     which.add_argument("--again", metavar="STAGE", default="", help="run this stage and those after it once more")
 
 
@@ -34,22 +36,30 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.export import plan as stage
     from kz_build.export import text as view
 
-    found = open_project(arguments)
-    if arguments.list:
-        recipes = stage.every(found)
+    action = arguments.recipe if arguments.recipe in ACTIONS else ""
+    if bool(arguments.of) != (action in ("show", "preflight")):
+        raise ConfigError(
+            f"kz export: RECIPE is needed after {action}"
+            if action and not arguments.of
+            else "kz export takes one RECIPE",
+            hint="kz export list names them",
+        )
+    if action and (arguments.dry_run or arguments.again):
+        raise ConfigError(f"kz export {action}: --dry-run and --again go with RECIPE alone")
+    project = open_project(arguments)
+    if action == "list":
+        recipes = stage.every(project)
         show(arguments, recipes, view.listing(recipes))
         return 0
-    if not arguments.recipe:
-        raise ConfigError("kz export: RECIPE is needed", hint="or --list")
-    plan = stage.plan(found, arguments.recipe)
-    if arguments.show:
+    plan = stage.plan(project, arguments.of or arguments.recipe)
+    if action == "preflight":
+        return _preflight(arguments, project, plan)
+    if action == "show":
         show(arguments, plan.recipe, view.shown(plan.recipe))
-    elif arguments.preflight:
-        return _preflight(arguments, found, plan)
     elif arguments.dry_run:
         show(arguments, plan, view.plan(plan))
     else:
-        return _export(arguments, found, plan)
+        return _export(arguments, project, plan)
     return 0
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import DROPS, changing, line_option, show, step_options, stepped, watching
-from kz_build.core.errors import ConfigError
+from kz_build.cli.common import DROPS, changing, line_option, listed, show, take_step, watching
 
 EXAMPLE = "19146 --path backends/qualcomm"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
-    parser.add_argument("number", metavar="N", nargs="?", type=int, help="the pull request")
+    what = f"the pull request, or a step of one that stopped: {listed(DROPS)}"
+    parser.add_argument("number", metavar="N|STEP", type=number_or_step, help=what)
     parser.add_argument("--source", metavar="S", default="", help="whose (default: the line's only git source)")
     parser.add_argument(
         "--path", metavar="P", action="extend", nargs="+", default=[], help="only these files or folders of it"
     )
-    step_options(parser, **DROPS)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -25,11 +24,14 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.text import written_stack
 
     with changing(arguments) as project, watching() as watch:
-        if stepped(arguments, project, "import-pr"):
+        if arguments.number in DROPS:
+            take_step(arguments, project, "import-pr", arguments.number)
             return 0
-        if not arguments.number:
-            raise ConfigError("kz import-pr: N, the number of a pull request, is needed", hint="kz import-pr --help")
         line = arguments.line or project.pins.default
         done = import_pr(project, line, arguments.source, arguments.number, arguments.path, watch)
     show(arguments, done, written_stack(done))
     return 0
+
+
+def number_or_step(text: str) -> int | str:
+    return text if text in DROPS else int(text)

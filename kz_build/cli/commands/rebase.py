@@ -11,9 +11,9 @@ from kz_build.cli.common import (
     changing,
     engine_option,
     line_option,
+    listed,
     show,
-    step_options,
-    stepped,
+    take_step,
     watching,
     within,
 )
@@ -28,8 +28,10 @@ EXAMPLE = "--line et-1.4 --onto main --as et-next"
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
-    which = step_options(parser, **DROPS)
-    which.add_argument("--onto", metavar="REV", action=Once, default="", help="tag, branch or commit of upstream")
+    parser.add_argument(
+        "step", metavar="STEP", nargs="?", choices=tuple(DROPS), help=f"of one that stopped: {listed(DROPS)}"
+    )
+    parser.add_argument("--onto", metavar="REV", action=Once, default="", help="tag, branch or commit of upstream")
     parser.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
     parser.add_argument(
         "--keep",
@@ -46,12 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.text import written_stack
 
     with changing(arguments) as project, watching() as watch:
-        if arguments.keep and arguments.step:
-            raise ConfigError(f"kz rebase: --keep goes with --onto, not with --{arguments.step}")
-        if stepped(arguments, project, "rebase"):
+        if arguments.step:
+            if arguments.onto or arguments.keep:
+                raise ConfigError(f"kz rebase: --onto and --keep begin a rebase: they do not go with {arguments.step}")
+            take_step(arguments, project, "rebase", arguments.step)
             return 0
         if not arguments.onto:
-            raise ConfigError("kz rebase: --onto REV is needed", hint="or --continue, --skip, --abort, --status")
+            raise ConfigError("kz rebase: --onto REV is needed", hint="or a step: continue, skip, abort, status")
         if arguments.engine == "docker":
             return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default

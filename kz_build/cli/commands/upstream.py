@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import GOES_ON, Once, changing, line_option, show, step_options, stepped, watching
-from kz_build.core.errors import ConfigError
+from kz_build.cli.common import STEPS, Once, changing, line_option, listed, show, take_step, watching
 
 EXAMPLE = "0001"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
-    parser.add_argument("patch", metavar="PATCH", nargs="?", help="its file name, number or subject")
+    what = f"its file name, number or subject; or a step of one that stopped: {listed(STEPS)}"
+    parser.add_argument("patch", metavar="PATCH|STEP", help=what)
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
     parser.add_argument("--onto", metavar="REV", action=Once, default="main", help="where it shall go (default: main)")
-    step_options(parser, **GOES_ON)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -24,12 +23,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     with changing(arguments) as project, watching() as watch:
         line = arguments.line or ""
-        if arguments.step == "continue":
+        if arguments.patch == "continue":
             done = resume(project, line, arguments.source)
-        elif stepped(arguments, project, "upstream"):
+        elif arguments.patch in STEPS:
+            take_step(arguments, project, "upstream", arguments.patch)
             return 0
-        elif not arguments.patch:
-            raise ConfigError("kz upstream: PATCH is needed", hint="its file name, number or subject")
         else:
             own = line or project.pins.default
             done = submit_patch(project, own, arguments.source, arguments.patch, arguments.onto, watch)
