@@ -20,6 +20,7 @@ from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.git import repository as git
 from kz_build.pins.pins import Override
 from kz_build.pins.project import RECORD, Project
+from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched, Tree
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.request import Request
@@ -168,6 +169,13 @@ def sources_facts(
         "overrides": [o._asdict() for o in (*project.pins.overrides, *more)]
         + [{"where": s.name, "value": s.note} for s in sources if s.note],
     }
+
+
+def java_paths(project: Project, line: str, java: Mapping[str, Any], watch: Watch) -> frozenset[str]:
+    """The files of the Java side of a source, which a fetch may be limited to."""
+    at = fetch(project, Request(line, (java["source"],), paths={}, watch=watch))[0].trees[0]
+    entries = git.Repository(at.repository).entries(at.tree)
+    return frozenset(e.path for e in entries if e.path.startswith(tuple(java["paths"])))
 
 
 def java_sources(sources: tuple[Fetched, ...], java: Mapping[str, Any] | None) -> dict[str, bytes]:

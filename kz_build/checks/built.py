@@ -66,8 +66,8 @@ class _Subject:
         return self.file.path.name in {f"lib{name}.so" for name in self.rules.java.loads}
 
 
-def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple[Check, ...]:
-    """Audit what a build left, or give the record of it where nothing has changed since."""
+def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again: bool = False) -> tuple[Check, ...]:
+    """Audit what a build left. Without `again`, give the record of it where nothing has changed since."""
     plan = built.plan
     target = project.pins.target(plan.target, plan.line)
     path = project.record("audit", plan.line, plan.target)
@@ -78,7 +78,7 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...]) -> tuple
         java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
     )  # fmt: skip
     key = _key(built, rules)
-    if known := load(path, key):
+    if not again and (known := load(path, key)):
         return _results(known)
     last = load_any(path)
     previous = last.get("sizes", dict) if last else {}
@@ -100,15 +100,22 @@ def _key(built: Built, rules: Rules) -> str:
     return digest_of([CACHE_EPOCH, held, {n: [f.sha256, f.profile] for n, f in built.record.outputs.items()}])
 
 
-def recorded(project: Project, line: str, target: str) -> tuple[Check, ...]:
-    """The last audit of a target, as long as dist still holds the files it was about."""
-    build, audited = (load_any(project.record(stage, line, target)) for stage in ("build", "audit"))
-    hint = f"kz build --line {line} --target {target}"
-    if not build or not audited:
+def last_build(project: Project, line: str, target: str) -> StageRecord:
+    """The record of the last build of a target. Raises LockError unless dist still holds its files."""
+    build, hint = load_any(project.record("build", line, target)), f"kz build --line {line} --target {target}"
+    if not build:
         raise LockError(f"{target} of {line} was not built", hint=hint)
     if path := changed(project.dist_folder(line, target), build.outputs):
         raise LockError(f"{path} is not what was built and audited", hint=hint)
-    return _results(audited)
+    return build
+
+
+def recorded(project: Project, line: str, target: str) -> tuple[Check, ...]:
+    """The last audit of a target, as long as dist still holds the files it was about."""
+    last_build(project, line, target)
+    if audited := load_any(project.record("audit", line, target)):
+        return _results(audited)
+    raise LockError(f"{target} of {line} was not built", hint=f"kz build --line {line} --target {target}")
 
 
 def _results(record: StageRecord) -> tuple[Check, ...]:

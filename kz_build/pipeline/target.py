@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,17 +12,17 @@ from typing import TYPE_CHECKING
 from kz_build.build import build as stage
 from kz_build.build.choose_engine import choose
 from kz_build.build.plan import plan
+from kz_build.build.steps import Layout, Plan
 from kz_build.checks import built as audit
 from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.progress import Watch, quiet
 from kz_build.release.write import papers
 from kz_build.sources.fetch import fetch
-from kz_build.sources.request import resolve_target
+from kz_build.sources.request import Request, resolve_target
 from kz_build.stack.apply import apply
 
 if TYPE_CHECKING:
     from kz_build.build.build import Built
-    from kz_build.build.steps import Plan
     from kz_build.core.check import Check
     from kz_build.pins.project import Project
     from kz_build.release.write import Papers
@@ -119,3 +120,18 @@ class TargetBuild:
     def failed(self) -> list[Check]:
         """Checks of the audit that failed."""
         return [c for c in self.checks if c.failed]
+
+
+def audit_again(project: Project, line: str, target: str, watch: Watch = quiet) -> tuple[Check, ...]:
+    """Ask the files of the last build everything once more. Raises LockError where they are not there, or are others now."""
+    record = audit.last_build(project, line, target)
+    sources: tuple[Fetched, ...] = ()
+    if java := project.pins.target(target, line)["audit"]["java"]:
+        name = java["source"]
+        paths = {name: stage.java_paths(project, line, java, watch)}
+        sources = fetch(project, Request(line, (name,), paths=paths, watch=watch))
+        sources = stage.with_stacks(sources, apply(project, line, watch, (name,)))
+    tree, folder = project.out("tree", line, target), project.out("build", line, target)
+    layout = Layout(tree, folder, project.store, sys.executable)
+    plan = Plan(line, target, "", tree, folder, folder / "stage", project.dist_folder(line, target), (), (), layout)
+    return audit.audit(project, stage.Built(plan, record, fresh=False), sources, again=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kz_build.build.build import java_sources, with_stacks
+from kz_build.build.build import java_paths, java_sources, with_stacks
 from kz_build.build.wheel_files import packed
 from kz_build.build.wheel_types import local_version
 from kz_build.checks.built import Audited, Rules, audit_files, recorded
@@ -25,7 +25,6 @@ from kz_build.formats.classfile import java_side
 from kz_build.formats.elf_types import JavaSide
 from kz_build.formats.java_source import java_side as java_of_sources
 from kz_build.git.object_types import Blob
-from kz_build.git.repository import Repository
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
@@ -91,10 +90,8 @@ def package(
 
 def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, watch: Watch) -> tuple[Fetched, ...]:
     """The source of the Java side, with those files of it alone, and upstream's AAR."""
-    name = str(java["source"])
-    at = fetch(project, Request(line, (name, aar), paths={}, watch=watch))[0].trees[0]
-    paths = {e.path for e in Repository(at.repository).entries(at.tree) if e.path.startswith(tuple(java["paths"]))}
-    return fetch(project, Request(line, (name, aar), paths={name: frozenset(paths)}, watch=watch))
+    paths = java_paths(project, line, java, watch)
+    return fetch(project, Request(line, (java["source"], aar), paths={java["source"]: paths}, watch=watch))
 
 
 def _content(aar: Fetched) -> dict[str, bytes]:

@@ -115,6 +115,20 @@ def test_a_file_that_was_touched_is_not_taken_for_the_built_one(built: Path, sam
     assert done.returncode == 0 and json.loads(done.stdout)["fresh"] is True
 
 
+def test_an_audit_asks_again_and_does_not_repeat_its_record(built: Path, sample: Path, kz: Kz) -> None:
+    shutil.copytree(built, sample, dirs_exist_ok=True)
+    path = sample / "out/audit/sample-0.1/linux-arm64/manifest.json"
+    was = json.loads(path.read_text())
+    path.write_text(json.dumps({**was, "checks": [{**check, "status": "FAIL"} for check in was["checks"]]}))
+    done = kz("-C", sample, "audit", "--json")
+    assert done.returncode == 0 and {c["status"] for c in json.loads(done.stdout)} == {"PASS"}
+    assert {c["status"] for c in json.loads(path.read_text())["checks"]} == {"PASS"}
+    pins = sample / "pins.yaml"
+    pins.write_text(pins.read_text().replace("needed: [", "needed: [libnone.so] # ["))
+    stricter = kz("-C", sample, "audit")
+    assert stricter.returncode == 7 and "FAIL" in stricter.stdout, "by the pins of now"
+
+
 def test_a_native_method_that_only_java_knows_is_not_hidden_by_an_older_audit(
     built: Path, sample: Path, kz: Kz
 ) -> None:

@@ -1,4 +1,4 @@
-"""kz audit: check what was built."""
+"""kz audit: check again what was built."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.checks.built import recorded
     from kz_build.core import terminal
+    from kz_build.pipeline.target import audit_again
     from kz_build.sources.request import resolve_target
 
     project = open_project(arguments)
     line, target, _ = resolve_target(project, arguments.line, arguments.target)
-    checks = recorded(project, line, target)
+    with terminal.Live() as live:
+        checks = audit_again(project, line, target, live.event)
     show(arguments, checks, terminal.checks(checks))
     if any(c.failed for c in checks):
         raise AuditError(f"{sum(c.failed for c in checks)} of {len(checks)} checks failed")
