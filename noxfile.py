@@ -143,7 +143,7 @@ MUTATED = {
     ),
     "audit rules": (
         85,
-        "core/check formats/elf_types formats/java_source formats/library_types formats/elf checks/elf_rules checks/built",
+        "core/check formats/elf_types formats/java_source formats/library_types formats/elf checks/elf_rules checks/audit",
     ),
     "lock and records": (
         85,

@@ -1,4 +1,4 @@
-"""check-apk: do the libraries and models of one app fit each other? Asked without a device (docs/check-apk.md)."""
+"""check-apk: check, without a device, that the libraries and models of an app fit each other (docs/check-apk.md)."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ SYSTEM = frozenset({
 
 
 def check_apk(files: tuple[Path, ...], bundle: Path | None) -> tuple[Check, ...]:
-    """Read an app (the first file) or a folder with parts of one, and models beside it; ask every check.
+    """Check an app (the first file), or a folder with parts of one, and the models beside it.
 
-    Raises AuditError for what cannot be read at all.
+    Raises AuditError for a file that cannot be read at all.
     """
     app, models = (read_folder(bundle), files) if bundle else (read_app(files[0]), files[1:])
     return ask(with_models(app, models), _CHECKS, "-")
 
 
 def _by_abi(app: App) -> dict[str, list[Library]]:
-    found = defaultdict(list)
+    by_abi = defaultdict(list)
     for library in app.libraries:
         if library.abi:
-            found[library.abi].append(library)
-    return dict(sorted(found.items()))
+            by_abi[library.abi].append(library)
+    return dict(sorted(by_abi.items()))
 
 
 def _in_abis(app: App) -> list[Library]:
@@ -48,32 +48,32 @@ def _manifest(app: App) -> Answer:
     if app.manifest_problem:
         return unanswered(app.manifest_problem, "AndroidManifest.xml")
     if app.manifest is None:
-        return skipped("no app's manifest in this folder: check the APK too")
+        return skipped("this folder has no AndroidManifest.xml: check the APK too")
     return passed(app.manifest.package)
 
 
 def _abi(app: App) -> Answer:
-    """Android takes one ABI's folder and no other: what lacks there is not there."""
+    """Check that each ABI has every library: Android takes the folder of one ABI and no other."""
     folders = _by_abi(app)
     if not folders:
-        return failed("there is no library in an ABI's folder")
-    rows = [failed("no ABI that Android knows", abi) for abi in folders if abi not in MACHINES]
-    held = {abi: {lib.name for lib in libs} for abi, libs in folders.items()}
-    every = {n for abi in held for n in held[abi]}
-    for abi in sorted({MAIN, *held} & {MAIN, *MACHINES}):
+        return failed("no ABI's folder has a library")
+    rows = [failed("Android knows no such ABI", abi) for abi in folders if abi not in MACHINES]
+    present = {abi: {lib.name for lib in libs} for abi, libs in folders.items()}
+    every = {n for abi in present for n in present[abi]}
+    for abi in sorted({MAIN, *present} & {MAIN, *MACHINES}):
         # Qualcomm makes its runtime for arm64 alone.
-        lost = sorted(n for n in every - held.get(abi, set()) if abi == MAIN or not QNN.fullmatch(n))
-        if abi not in held:
-            rows.append(failed(f"no library for it, only for {', '.join(held)}", abi))
-        elif lost:
-            having = sorted({other for other in held if held[other] & set(lost)})
-            rows.append(failed(f"half-filled: {' '.join(lost)} only for {', '.join(having)}", abi))
-    return rows or passed(", ".join(f"{abi}: {count(len(held[abi]), 'library')}" for abi in held))
+        missing = sorted(n for n in every - present.get(abi, set()) if abi == MAIN or not QNN.fullmatch(n))
+        if abi not in present:
+            rows.append(failed(f"it has no library, only these have: {', '.join(present)}", abi))
+        elif missing:
+            others = sorted({other for other in present if present[other] & set(missing)})
+            rows.append(failed(f"half-filled: {' '.join(missing)} only for {', '.join(others)}", abi))
+    return rows or passed(", ".join(f"{abi}: {count(len(present[abi]), 'library')}" for abi in present))
 
 
 def _elf(app: App) -> Answer:
     if not app.libraries:
-        return skipped("no library in it")
+        return skipped("it has no library")
     rows: list[Check] = []
     for library in app.libraries:
         if library.elf is None:
@@ -88,31 +88,31 @@ def _elf(app: App) -> Answer:
 
 
 def _pages(app: App) -> Answer:
-    asked = [(lib.place, lib.elf) for lib in _in_abis(app) if lib.elf and lib.elf.bits == 64]
-    if not asked:
-        return skipped("no 64-bit library: only they meet 16 KB pages")
+    libraries = [(lib.place, lib.elf) for lib in _in_abis(app) if lib.elf and lib.elf.bits == 64]
+    if not libraries:
+        return skipped("no 64-bit library: 16 KB pages concern only those")
     rows = []
-    for place, elf in asked:
+    for place, elf in libraries:
         if not aligned(elf):
             least = min(elf.alignments, default=0)
             rows.append(failed(f"a PT_LOAD is aligned to {least:,} bytes: link with -z max-page-size=16384", place))
         elif not elf.congruent:
-            rows.append(failed("addresses of a PT_LOAD do not fit its offsets", place))
-    return rows or passed(f"{len(asked)} 64-bit: every PT_LOAD aligned to 16 KB")
+            rows.append(failed("a PT_LOAD's address and offset disagree", place))
+    return rows or passed(f"{len(libraries)} 64-bit: every PT_LOAD aligned to 16 KB")
 
 
 def _zip(app: App) -> Answer:
     if app.kind == "aab":
-        return skipped("a bundle's APKs are made later: check one that bundletool made of it")
-    asked = [lib for lib in app.libraries if lib.stored is not None and lib.abi]
-    if not asked:
-        return skipped("no library lies in an APK")
+        return skipped("a bundle's APKs are made later: check one that bundletool makes from it")
+    libraries = [lib for lib in app.libraries if lib.stored is not None and lib.abi]
+    if not libraries:
+        return skipped("no APK has a library")
     extract = app.manifest.extract if app.manifest else None
     rows: list[Check] = []
-    for library in asked:
+    for library in libraries:
         if library.stored and library.offset % PAGE:
             rows.append(
-                failed(f"stored at byte {library.offset:,}, no multiple of 16,384: zipalign -P 16 4", library.place)
+                failed(f"stored at byte {library.offset:,}, not a multiple of 16,384: zipalign -P 16 4", library.place)
             )
         elif not library.stored and extract is False:
             rows.append(
@@ -122,8 +122,8 @@ def _zip(app: App) -> Answer:
             rows.append(
                 unanswered(f"compressed, and android:extractNativeLibs is {extract}: say true or false", library.place)
             )
-    stored = sum(bool(lib.stored) for lib in asked)
-    packed = f"{len(asked) - stored} compressed, unpacked when installed" if len(asked) > stored else ""
+    stored = sum(bool(lib.stored) for lib in libraries)
+    packed = f"{len(libraries) - stored} compressed, unpacked when installed" if len(libraries) > stored else ""
     return rows or passed(", ".join(x for x in (f"{stored} stored at 16 KB" if stored else "", packed) if x))
 
 
@@ -134,8 +134,8 @@ def _needed(app: App) -> Answer:
         elves = {lib.name: lib.elf for lib in own if lib.elf}
         there = {lib.name for lib in own} | names(elves) | SYSTEM | app.declared
         for library in own:
-            if library.elf and (lost := lacking(library.elf, there)):
-                rows.append(failed(f"neither the system's nor in {abi}: {' '.join(lost)}", library.place))
+            if library.elf and (missing := lacking(library.elf, there)):
+                rows.append(failed(f"neither in the system nor in {abi}: {' '.join(missing)}", library.place))
     if not _in_abis(app):
         return skipped("no library in an ABI's folder")
     return rows or passed("each library finds what it needs")

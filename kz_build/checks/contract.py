@@ -8,12 +8,12 @@ from typing import ClassVar, Literal
 
 @dataclass(frozen=True)
 class Contract:
-    """The file, and the runner and device that it is made for. What is not said is not asked.
+    """The file, and the runner and device that it is made for. What is not given is not checked.
 
-    `backends` are those of its delegates, all of them; `runner` is who runs it: the QNN runner in the mode kv or hybrid, or
-    LlmModule for text (llm) or for more than text (multimodal); `kv_bits` the width that the runner takes; `shards` QNN contexts
-    per method; `shared_buffer` what the runner is started with; `qnn` the runtime on the device; `newer_than` the QNN of devices that
-    it must not go to, for a context loads on no older QNN than compiled it; `executorch` what exports it.
+    `backends` are all those of its delegates; `runner` is the program that runs it: the QNN runner in mode kv or hybrid, or
+    LlmModule for text (llm) or more (multimodal); `kv_bits` the width that the runner takes; `shards` QNN contexts
+    per method; `shared_buffer` the runner's setting; `qnn` the runtime on the device; `newer_than` the QNN of devices that
+    it must not go to, because a context does not load on a QNN older than the one that compiled it; `executorch` what exports it.
     """
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}

@@ -1,4 +1,4 @@
-"""The contract of a recipe, from its YAML."""
+"""A reader of contracts in recipes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kz_build.core.errors import ConfigError, Problem
 
 
 def read_contract(path: Path, root: Path) -> Contract:
-    """The `contract:` of a recipe; `executorch: pinned` is what the recipe's line has in the project at `root`.
+    """Read the `contract:` of a recipe; `executorch: pinned` is the version of the recipe's line in the project at `root`.
 
-    Raises ConfigError with every problem of it, each with its line.
+    Raises ConfigError with every problem and its line.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -25,9 +25,9 @@ def read_contract(path: Path, root: Path) -> Contract:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
     if not isinstance(data, dict) or not isinstance(data.get("contract"), dict):
         line = lines.get(("contract",), 0)
-        raise ConfigError(f"{path.name} is no recipe", (Problem(path.name, line, "`contract` is not a mapping"),))
+        raise ConfigError(f"{path.name} is not a recipe", (Problem(path.name, line, "`contract` is not a mapping"),))
     try:
-        found = TypeAdapter(Contract).validate_python(data["contract"])
+        contract = TypeAdapter(Contract).validate_python(data["contract"])
     except ValidationError as error:
         problems = []
         for item in error.errors(include_url=False):
@@ -37,9 +37,9 @@ def read_contract(path: Path, root: Path) -> Contract:
         raise ConfigError(
             f"the contract of {path.name} is wrong:", tuple(problems), hint="docs/pte.md describes every key"
         ) from None
-    if found.executorch != "pinned":
-        return found
+    if contract.executorch != "pinned":
+        return contract
     from kz_build.pins.load import load_project
 
     pinned = load_project(root).pins.line(str(data.get("line")))
-    return replace(found, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))
+    return replace(contract, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))

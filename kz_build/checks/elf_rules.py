@@ -1,4 +1,4 @@
-"""What a library must be to load: for its machine, aligned to the pages, with all that it needs. Pure."""
+"""What makes a library loadable: its machine, its alignment to pages, the libraries that it needs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a .pte is held against, and how its names are said."""
+"""A .pte with all that it is checked against, and names as messages show them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A file, and what it is held against: a recipe's contract, a library, the SoC of a device ('' without one)."""
+class PteSubject:
+    """A file and what it is checked against: a recipe's contract, a library, a device's SoC ('' without one)."""
 
     pte: Pte
     contract: Contract
@@ -23,17 +23,17 @@ class Asked:
 
     @property
     def specs(self) -> tuple[QnnSpec, ...]:
-        """The distinct compile specs of its QNN delegates."""
+        """Return the distinct compile specs of its QNN delegates."""
         return tuple(dict.fromkeys(d.qnn for d in self.pte.delegates if d.qnn))
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in order, the first few."""
-    found = sorted(names)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(found[:_SHOWN]) + more
+    """Join the first few names, in order."""
+    shown = sorted(names)
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more
 
 
-def named(asked: Asked) -> str:
-    """The library's name."""
-    return asked.library.name if asked.library else ""
+def library_name(subject: PteSubject) -> str:
+    """Return the library's name, '' without one."""
+    return subject.library.name if subject.library else ""

@@ -1,4 +1,4 @@
-"""A .pte for people: what it is in a line, then each method."""
+"""A .pte as text: a summary, then each method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_ROW = 150
 
 
 def text(pte: Pte) -> str:
-    """Everything that the file says, at most some lines per method."""
+    """Describe a file, with a few lines per method."""
     rows = [
         f"{_shown(pte.name)}: {pte.size:,} bytes, program {pte.program_size:,}, {_count(len(pte.segments), 'segment')} of "
         f"{sum(s.size for s in pte.segments):,}, {pte.named_data} named data",
@@ -36,7 +36,7 @@ def text(pte: Pte) -> str:
 
 
 def plain(pte: Pte) -> dict[str, object]:
-    """What follows from the file's parts, for the JSON."""
+    """Return what kz derives from the file's parts, for the JSON."""
     return {
         "mode": pte.mode,
         "ar_lengths": dict(pte.ar_lengths),
@@ -49,10 +49,10 @@ def plain(pte: Pte) -> dict[str, object]:
     }
 
 
-def checks(found: Sequence[Check]) -> str:
-    """One sentence per finding, failures last, where the eye ends up."""
-    width = max((len(c.name) for c in found), default=0)
-    order = sorted(found, key=lambda c: c.failed)
+def checks(results: Sequence[Check]) -> str:
+    """Return a line per check, failures last, where they are seen."""
+    width = max((len(c.name) for c in results), default=0)
+    order = sorted(results, key=lambda c: c.failed)
     return "\n".join(f"{c.status.value:5} {c.name:{width}}  {_shown(c.evidence, 400)}" for c in order)
 
 
@@ -102,7 +102,7 @@ def _delegate(delegate: Delegate) -> str:
 
 
 def _values(values: Iterable[Value]) -> Iterable[str]:
-    """Neighbours of one type in one line: a decoder has a cache for every layer."""
+    """Join neighbours of one type in one line: a decoder has a cache for every layer."""
     for value, same in itertools.groupby(values):
         count = len(list(same))
         times = f" x {count}" if count > 1 else ""
@@ -123,9 +123,9 @@ def _literal(value: Plain) -> str:
 
 
 def _rows(rows: Iterable[str]) -> list[str]:
-    found = [f"  {row[:_MOST_ROW]}" for row in rows]
-    more = len(found) - _MOST_ROWS
-    return found if more <= 1 else [*found[:_MOST_ROWS], f"  … {more} more: --json has them all"]
+    lines = [f"  {row[:_MOST_ROW]}" for row in rows]
+    more = len(lines) - _MOST_ROWS
+    return lines if more <= 1 else [*lines[:_MOST_ROWS], f"  … {more} more: --json has them all"]
 
 
 def _count(number: int, what: str) -> str:
@@ -133,6 +133,6 @@ def _count(number: int, what: str) -> str:
 
 
 def _shown(name: str, most: int = _MOST_TEXT) -> str:
-    """A name from the file, which may hold anything, on one line of a terminal."""
+    """Return a name of the file, which can contain anything, as one line for a terminal."""
     plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
     return plain if len(plain) <= most else plain[:most] + "…"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.core.errors import Missing
+from kz_build.formats.library_types import htp_arch
 
 RUNTIME = ("libQnnHtp.so", "libQnnHtp{ARCH}Stub.so", "libQnnHtp{ARCH}Skel.so", "libQnnHtpPrepare.so", "libQnnSystem.so")
 """What a QNN model needs of Qualcomm's on a device, as upstream's SimpleADB pushes it (examples/qualcomm/utils.py at v1.2.0)."""
 ALONG = ("libQnnModelDlc.so",)
 """Pushed by upstream too, and opened for DLC files alone: it goes along where the runtime has it."""
 BACKEND = "libqnn_executorch_backend.so"
-_OF_AN_ARCH = re.compile(r"libQnnHtp(V\d+)(?:Stub|Skel|CalculatorStub)\.so")
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,13 @@ def push_set(
 
 
 def _runtime_missing(name: str, arch: str, dist: Mapping[str, Path], runtime: Mapping[str, Path]) -> Missing:
-    archs = sorted({match[1].lower() for n in (*dist, *runtime) if (match := _OF_AN_ARCH.fullmatch(n))})
+    archs = sorted(arch.lower() for arch in skel_archs((*dist, *runtime)))
     where = "the runtime that is named has none" if runtime else "the build has none"
-    of = f" (it is for {', '.join(archs)})" if archs and _OF_AN_ARCH.fullmatch(name) else ""
+    of = f" (it is for {', '.join(archs)})" if archs and htp_arch(name) else ""
     brings = f"kz build --soc with a SoC of {arch}, QNN_SDK_ROOT, or --qnn with Qualcomm's SDK or its qnn-runtime AAR"
     return Missing(name, f"{where}{of}", brings)
 
 
 def skel_archs(names: Sequence[str]) -> frozenset[str]:
     """HTP archs (V79) that stubs and skels of these names are for."""
-    return frozenset(match[1] for name in names if (match := _OF_AN_ARCH.fullmatch(name)))
+    return frozenset(arch for name in names if (arch := htp_arch(name)))

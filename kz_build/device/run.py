@@ -107,7 +107,7 @@ def _file_checks(tried: Tried) -> tuple[Check, ...]:
     htp = own.get("libQnnHtp.so")
     archs = frozenset(arch.lower() for arch in skel_archs(tuple(own)))
     library = replace(library, qnn=qnn_version(htp) if htp else library.qnn, skels=archs or library.skels)
-    found = contract.hold(trial.pte, trial.contract, library, known_soc(tried.info.soc))
+    found = contract.check_contract(trial.pte, trial.contract, library, known_soc(tried.info.soc))
     return tuple(replace(one, subject=tried.device.serial, name=f"pte {one.name}") for one in found)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.build import engine
-from kz_build.checks.pte import hold
+from kz_build.checks.pte import check_contract
 from kz_build.core import files, locks
 from kz_build.core.check import KEYS, Check
 from kz_build.core.command_log import Commands
@@ -112,7 +112,7 @@ def export_recipe(
         weights.lay(project, recipe, environment, commands, watch)
         records = _stages(plan, environment, of_stage, again_from, commands, watch)
         result = _result(recipe, environment)
-        checks = tuple(hold(read_pte(result), recipe.contract, None, "")) if result.suffix == ".pte" else ()
+        checks = tuple(check_contract(read_pte(result), recipe.contract, None, "")) if result.suffix == ".pte" else ()
         decode = _decode(recipe, environment, commands, watch)
         _judge(recipe, result, checks, decode)
         return _publish(plan, whole, result, records, checks, decode)

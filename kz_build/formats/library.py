@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import mmap
-import re
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError
 from kz_build.formats.elf import registered_strings
-from kz_build.formats.library_types import Library
+from kz_build.formats.library_types import Library, htp_arch
 from kz_build.formats.pte_types import Pte
 from kz_build.formats.qnn_blob import qnn_versions
 
 # Names of types that the QNN runner's classes leave in a library: one per KV width up to v1.3, one for all from v1.4.
 _RUNNER_16, _RUNNER_ANY = "N7example6RunnerItEE", "N7example6RunnerE"
 _ASKS_WIDTH = "get_kv_io_bit_width"
-_SKEL = re.compile(r"libQnnHtp(V\d+)Skel\.so")
 QNN_HTP = "libQnnHtp.so"
 
 
@@ -43,7 +41,7 @@ def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
         _kv_width(matches),
         executorch,
         next((qnn_version(file) for file in files if file.name == QNN_HTP), ""),
-        frozenset(match[1].lower() for file in files if (match := _SKEL.fullmatch(file.name))),
+        frozenset(arch.lower() for file in files if (arch := htp_arch(file.name, "Skel"))),
     )
 
 

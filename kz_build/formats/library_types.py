@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_HTP_ARCH = re.compile(r"libQnnHtp(V\d+)(Stub|Skel|CalculatorStub)\.so")
+
+
+def htp_arch(name: str, *kinds: str) -> str:
+    """Return the HTP arch (V79) that a stub or skel of this name is for, '' for other files. `kinds`: those to look at."""
+    match = _HTP_ARCH.fullmatch(name)
+    return match[1] if match and match[2] in (kinds or match[2]) else ""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kz_build.build import build as stage
 from kz_build.build.choose_engine import choose
 from kz_build.build.plan import plan
 from kz_build.build.steps import Layout, Plan
-from kz_build.checks import built as audit
+from kz_build.checks import audit
 from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.progress import Watch, quiet
 from kz_build.release.write import papers

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kz_build.checks.built import Audited, Rules, audit_files
+from kz_build.checks.audit import Audited, Rules, audit_files
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError
 from kz_build.formats.elf import read_elf

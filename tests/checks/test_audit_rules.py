@@ -13,8 +13,8 @@ import pytest
 
 from kz_build.build.build import Built
 from kz_build.build.steps import Layout, Plan
-from kz_build.checks import built as stage
-from kz_build.checks.built import Audited, Rules, audit, audit_files, recorded
+from kz_build.checks import audit as stage
+from kz_build.checks.audit import Audited, Rules, audit, audit_files, recorded
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import LockError
 from kz_build.core.stage_record import Output, StageRecord
@@ -123,7 +123,7 @@ def test_elf(folder: Path, made: dict[str, Any], profile: str, abi: str, status:
         ((0x4000, 0x400), 0, FAIL, "2 PT_LOAD aligned to 1 KB, 16 KB"),
         ((0x4000, 8), 0, FAIL, "2 PT_LOAD aligned to 16 KB, 8 B"),
         ((0x4000, 0), 0, FAIL, "2 PT_LOAD aligned to 0 B, 16 KB"),
-        ((0x4000, 0x4000), 0x1000, FAIL, "2 PT_LOAD aligned to 16 KB, addresses do not fit offsets"),
+        ((0x4000, 0x4000), 0x1000, FAIL, "2 PT_LOAD aligned to 16 KB, addresses and offsets disagree"),
         ((), 0, FAIL, "0 PT_LOAD aligned to "),
     ],
 )
@@ -138,7 +138,7 @@ def test_pages_16k(folder: Path, alignments: Sequence[int], skew: int, status: S
         (android_note(26), 26, PASS, "API 26 (at most 26), NDK r28c 13676358"),
         (android_note(26), 25, FAIL, "API 26 (at most 25), NDK r28c 13676358"),
         (android_note(35), 0, PASS, "API 35, NDK r28c 13676358"),
-        (build_id(ID), 26, FAIL, "no .note.android.ident: not made by an NDK"),
+        (build_id(ID), 26, FAIL, "no .note.android.ident: no NDK made it"),
     ],
 )
 def test_android_note(folder: Path, notes: bytes, max_api: int, status: Status, evidence: str) -> None:
@@ -176,8 +176,8 @@ def test_needed_is_of_the_system_or_beside_it_for_the_same_machine(folder: Path)
         found = audit_files(tuple(files), rules(required=frozenset({"needed"})))
         return next((r.status, r.evidence) for r in found if (r.subject, r.name) == ("libx.so", "needed"))
 
-    assert beside() == (FAIL, "neither of the system nor beside it: libdep.so libalias.so")
-    assert beside(libdep=elf()) == (FAIL, "neither of the system nor beside it: libalias.so")
+    assert beside() == (FAIL, "neither in the system nor beside it: libdep.so libalias.so")
+    assert beside(libdep=elf()) == (FAIL, "neither in the system nor beside it: libalias.so")
     assert beside(libdep=elf(soname="libalias.so")) == (PASS, "libc.so libdep.so libalias.so")
     assert beside(libdep=elf(soname="libalias.so", bits=32))[0] is FAIL
     assert beside(libdep=elf(soname="libalias.so", machine=X86_64))[0] is FAIL
@@ -301,7 +301,7 @@ def test_required_checks_are_marked_and_must_be_asked_of_some_file(folder: Path)
     one = (Audited(folder / "libx.so", "hexagon"),)
     found = audit_files(one, rules(required=frozenset({"size", "natives", "build-id"})))
     assert [(r.name, r.required) for r in found[:2]] == [("elf", False), ("size", True)]
-    lost = "required, but no file of this target is asked it"
+    lost = "required, but no file of this target has this check"
     assert found[2:] == (
         Check("-", "build-id", ERROR, lost, True),
         Check("-", "natives", ERROR, lost, True),
@@ -463,9 +463,9 @@ def test_the_last_audit_is_given_while_dist_is_what_it_was_about(folder: Path) -
     assert recorded(ours, "l", "t") == found
     library = folder / "dist" / "l" / "t" / "lib" / "liby.so"
     library.write_bytes(good() + b"x")
-    assert refused() == (f"{library} is not what was built and audited", command)
+    assert refused() == (f"{library} has changed since it was built and audited", command)
     library.unlink()
-    assert refused() == (f"{library} is not what was built and audited", command)
+    assert refused() == (f"{library} has changed since it was built and audited", command)
     library.write_bytes(good())
     assert recorded(ours, "l", "t") == found
     StageRecord(record := folder / "out" / "audit" / "l" / "t" / "manifest.json", "key").save()

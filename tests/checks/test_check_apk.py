@@ -71,10 +71,10 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
         lambda s: s.libraries(QnnOther=Lib("libQnnOther.so", soname="libQnnHtp.so", says=QNN)), "duplicates", "libQnnOther.so",
     ),
     "4 KB pages": (lambda s: s.libraries(QnnHtp=replace(HTP, page=4096)), "pages-16k", "aligned to 4,096 bytes"),
-    "stored, not aligned": (lambda s: replace(s, stored=True, align=4096), "zip-align", "no multiple of 16,384"),
+    "stored, not aligned": (lambda s: replace(s, stored=True, align=4096), "zip-align", "not a multiple of 16,384"),
     "compressed, not unpacked": (lambda s: replace(s, extract="false"), "zip-align", "it cannot be loaded"),
     "no arm64": (
-        lambda s: Spec({"x86_64/libexecutorch.so": Lib("libexecutorch.so", "x86_64")}), "abi", "no library for it, only for x86_64",
+        lambda s: Spec({"x86_64/libexecutorch.so": Lib("libexecutorch.so", "x86_64")}), "abi", "it has no library, only these have: x86_64",
     ),
     "no library": (lambda s: Spec({}), "abi", "there is no library"),
     "half an ABI": (
@@ -84,7 +84,7 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
     "arm64 lacks one": (
         lambda s: replace(s, libs={**s.libs, "x86_64/libmore.so": Lib("libmore.so", "x86_64")}), "abi", "half-filled: libmore.so only for x86_64",
     ),
-    "an ABI nobody knows": (lambda s: replace(s, libs={**s.libs, "arm64/libx.so": Lib("libx.so")}), "abi", "no ABI that Android knows"),
+    "an ABI nobody knows": (lambda s: replace(s, libs={**s.libs, "arm64/libx.so": Lib("libx.so")}), "abi", "Android knows no such ABI"),
     "x86 among arm64": (lambda s: s.libraries(fbjni=Lib("libfbjni.so", "x86_64")), "elf", "ELF64 EM_X86_64 ET_DYN in a folder of arm64-v8a"),
     "a library that nobody brings": (
         lambda s: s.libraries(fbjni=Lib("libfbjni.so", needed=("libc++_shared.so",))), "needed", "neither the system's nor in arm64-v8a: libc++_shared.so",
@@ -95,7 +95,7 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
         lambda s: s.libraries(QnnHtpV79Skel=None, QnnHtpV75Skel=Lib("libQnnHtpV75Skel.so", "hexagon")), "htp-pairs", "not in the app",
     ),
     "no pair at all": (lambda s: s.libraries(QnnHtpV79Skel=None, QnnHtpV79Stub=None), "htp-pairs", "the NPU cannot be reached"),
-    "a skel for arm64": (lambda s: s.libraries(QnnHtpV79Skel=Lib("libQnnHtpV79Skel.so", says=QNN)), "skel", "no library for a Hexagon DSP"),
+    "a skel for arm64": (lambda s: s.libraries(QnnHtpV79Skel=Lib("libQnnHtpV79Skel.so", says=QNN)), "skel", "not a library for a Hexagon DSP"),
     "cdsprpc not declared": (lambda s: replace(s, uses=""), "cdsprpc", '<uses-native-library android:name="libcdsprpc.so"'),
     "another one declared": (lambda s: replace(s, uses='<uses-native-library android:name="libOpenCL.so"/>'), "cdsprpc", "lacks <uses-native-library"),
     "not unpacked": (lambda s: replace(s, extract="false", stored=True), "extracted", "the DSP opens the skel as a file"),

@@ -82,18 +82,18 @@ def test_pinned_is_what_the_line_of_the_recipe_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "line: x\n", "contract: []\n", "- a\n"])
 def test_a_file_without_a_contract_is_no_recipe(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match="is no recipe"):
+    with pytest.raises(ConfigError, match="is not a recipe"):
         read_contract(recipe(tmp_path, text), ROOT)
 
 
 def test_a_library_that_registers_all_of_it_and_ones_that_do_not(tmp_path: Path, kz: Kz) -> None:
     done = kz("pte", XNNPACK, "--lib", library(tmp_path / "all.so", *NEEDS))
     assert done.returncode == 0, done.stderr
-    assert "PASS  operators  all.so carries its 2 operators" in done.stdout
+    assert "PASS  operators  all.so has its 2 operators" in done.stdout
     done = kz("pte", XNNPACK, "--lib", library(tmp_path / "few.so", "not_XnnpackBackend", *NEEDS[1:2], NEEDS[2] + "x"))
     assert done.returncode == 8
     assert "few.so does not register XnnpackBackend" in done.stdout
-    assert "few.so does not carry 1 of its 2 operators: aten::sum.IntList_out" in done.stdout
+    assert "few.so lacks 1 of its 2 operators: aten::sum.IntList_out" in done.stdout
     assert done.stderr.splitlines()[-1] == "kz: exit 8 (device)"
     assert "will not do there: backends, operators" in done.stderr
 
@@ -104,7 +104,7 @@ def test_vulkans_missing_dequantize_is_said(tmp_path: Path, kz: Kz) -> None:
     file.write_bytes(program([Method("forward", delegates=(Made("VulkanBackend", vulkan(graph)),))]))
     done = kz("pte", file, "--lib", library(tmp_path / "v.so", "VulkanBackend", graph[0]))
     assert done.returncode == 8
-    assert "Vulkan in v.so does not carry torchao.dequantize_affine.default" in done.stdout
+    assert "Vulkan in v.so lacks torchao.dequantize_affine.default" in done.stdout
     done = kz("pte", file, "--lib", library(tmp_path / "w.so", "VulkanBackend", *graph))
     assert done.returncode == 0, done.stdout
 
@@ -140,7 +140,7 @@ def test_a_dist_is_read_whole_with_its_line(tmp_path: Path, kz: Kz) -> None:
     assert done.returncode == 0, done.stderr
     answers = {c["check"]: (c["status"], c["evidence"]) for c in json.loads(done.stdout)["checks"]}
     assert {status for status, _ in answers.values()} == {"PASS"}, answers
-    assert answers["executorch"][1] == "ExecuTorch 1.4.1 makes it and android-arm64-qnn is v1.4.1"
+    assert answers["executorch"][1] == "ExecuTorch 1.4.1 exports it and android-arm64-qnn is v1.4.1"
     assert answers["qnn"][1].endswith("android-arm64-qnn has 2.42.0.251225")
     found = read_library(dist, parse(file.read_bytes(), "h.pte"), executorch_of(dist))
     assert (found.executorch, found.skels, found.backends) == ("v1.4.1", frozenset({"v79"}), frozenset({"QnnBackend"}))

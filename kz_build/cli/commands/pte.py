@@ -28,13 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
         show(arguments, {"file": file, "summary": view.plain(file)}, view.text(file))
         return 0
     from kz_build.checks.contract_files import read_contract
-    from kz_build.checks.pte import hold
+    from kz_build.checks.pte import check_contract
     from kz_build.formats.library import read_library
     from kz_build.pins.load import executorch_of
 
     contract = read_contract(arguments.contract, arguments.root) if arguments.contract else None
     library = read_library(arguments.lib, file, executorch_of(arguments.lib)) if arguments.lib else None
-    found = hold(file, contract, library, arguments.soc)
+    found = check_contract(file, contract, library, arguments.soc)
     told = {"file": file, "summary": view.plain(file), "checks": found}
     show(arguments, told, f"{view.text(file)}\n\n{view.checks(found)}")
     if failed := [c for c in found if c.failed]:

@@ -1,4 +1,4 @@
-"""audit: is each file what an app needs? One answer with evidence per check and file (docs/audit.md)."""
+"""audit: check that each built file is what an app needs (docs/audit.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Fetched
 
-# What each profile is asked, in the order of the table.
+# The checks of each profile, in the order of the table.
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "ours": (
         "elf", "pages-16k", "android-note", "soname", "needed", "jni", "natives", "textrel", "build-id", "paths", "size",
@@ -28,12 +28,12 @@ PROFILES: Mapping[str, tuple[str, ...]] = {
     "program": ("elf", "pages-16k", "android-note", "needed", "build-id", "paths", "size"),
 }  # fmt: skip
 CACHE_EPOCH = 2
-"""Raise it when a check changes what it answers."""
+"""Raise it if a check answers in another way."""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """A file to audit. `previous_size` in bytes, None where there was none before."""
+    """A file to audit. `previous_size` in bytes, None if this is its first audit."""
 
     path: Path
     profile: str
@@ -42,7 +42,7 @@ class Audited:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the files are held against. `build_paths` are folders of this machine that must not stand in a file."""
+    """What the files are checked against. `build_paths` are folders of this machine that no file may contain."""
 
     platform: str
     abi: str
@@ -67,7 +67,7 @@ class _Subject:
 
 
 def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again: bool = False) -> tuple[Check, ...]:
-    """Audit what a build left. Without `again`, give the record of it where nothing has changed since."""
+    """Audit the files of a build. Without `again`, return the recorded answers if nothing has changed since."""
     plan = built.plan
     target = project.pins.target(plan.target, plan.line)
     path = project.record("audit", plan.line, plan.target)
@@ -78,8 +78,8 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again
         java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
     )  # fmt: skip
     key = _key(built, rules)
-    if not again and (known := load(path, key)):
-        return _results(known)
+    if not again and (record := load(path, key)):
+        return _results(record)
     last = load_any(path)
     previous = last.get("sizes", dict) if last else {}
     subjects = tuple(
@@ -87,34 +87,34 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again
         for n, f in built.record.outputs.items()
         if f.profile != "symbols"
     )
-    found = audit_files(subjects, rules)
-    facts = {"checks": [c.as_json() for c in found], "sizes": {n: f.size for n, f in built.record.outputs.items()}}
+    checks = audit_files(subjects, rules)
+    facts = {"checks": [c.as_json() for c in checks], "sizes": {n: f.size for n, f in built.record.outputs.items()}}
     StageRecord(path, key, facts=facts).save()
-    return found
+    return checks
 
 
 def _key(built: Built, rules: Rules) -> str:
-    """Everything that the answers depend on: a patch to the Java sources alone leaves every library as it was."""
-    held = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(rules).items()}
-    held["java"] = [sorted((m.java_class, m.name) for m in rules.java.methods), sorted(rules.java.loads)]
-    return digest_of([CACHE_EPOCH, held, {n: [f.sha256, f.profile] for n, f in built.record.outputs.items()}])
+    """Return the digest of all that the answers depend on, Java too: a patch to it alone changes no library."""
+    facts = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(rules).items()}
+    facts["java"] = [sorted((m.java_class, m.name) for m in rules.java.methods), sorted(rules.java.loads)]
+    return digest_of([CACHE_EPOCH, facts, {n: [f.sha256, f.profile] for n, f in built.record.outputs.items()}])
 
 
 def last_build(project: Project, line: str, target: str) -> StageRecord:
-    """The record of the last build of a target. Raises LockError unless dist still holds its files."""
+    """Return the record of the last build of a target. Raises LockError unless dist still has its files."""
     build, hint = load_any(project.record("build", line, target)), f"kz build --line {line} --target {target}"
     if not build:
         raise LockError(f"{target} of {line} was not built", hint=hint)
     if path := changed(project.dist_folder(line, target), build.outputs):
-        raise LockError(f"{path} is not what was built and audited", hint=hint)
+        raise LockError(f"{path} has changed since it was built and audited", hint=hint)
     return build
 
 
 def recorded(project: Project, line: str, target: str) -> tuple[Check, ...]:
-    """The last audit of a target, as long as dist still holds the files it was about."""
+    """Return the last audit of a target. Raises LockError unless dist still has the audited files."""
     last_build(project, line, target)
-    if audited := load_any(project.record("audit", line, target)):
-        return _results(audited)
+    if record := load_any(project.record("audit", line, target)):
+        return _results(record)
     raise LockError(f"{target} of {line} was not built", hint=f"kz build --line {line} --target {target}")
 
 
@@ -123,7 +123,7 @@ def _results(record: StageRecord) -> tuple[Check, ...]:
 
 
 def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[Check, ...]:
-    """Every check of every file's profile. A check that cannot be asked is an ERROR."""
+    """Run every check of each file's profile. A check that cannot be answered is an ERROR."""
     results: list[Check] = []
     read: dict[Path, Elf] = {}
     for file in subjects:
@@ -136,21 +136,21 @@ def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[Check, ...
             subject = _Subject(file, read[file.path], rules, _beside(read, read[file.path]))
             questions = {name: _CHECKS[name] for name in PROFILES[file.profile]}
             results += ask(subject, questions, file.path.name, rules.required)
-    return (*results, *_unasked(subjects, rules, {r.name for r in results}))
+    return (*results, *_not_checked(subjects, rules, {r.name for r in results}))
 
 
 def _beside(read: Mapping[Path, Elf], elf: Elf) -> frozenset[str]:
-    """File names and SONAMEs that a file can load: a Hexagon library in the same folder is none for an arm64 one."""
+    """Return the file names and SONAMEs that a file can load: an arm64 library cannot load a Hexagon one of its folder."""
     return names({path.name: e for path, e in read.items() if is_for(e, (elf.bits, elf.machine))})
 
 
-def _unasked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[Check]:
-    """What a table of files alone would pass over: a library that Java loads and nobody made, a required check of no file."""
+def _not_checked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[Check]:
+    """Return failures that belong to no file: a library that Java loads and nothing built, a required check that was never run."""
     there = {file.path.name for file in subjects}
-    lost = [f"lib{name}.so" for name in sorted(rules.java.loads) if f"lib{name}.so" not in there]
-    found = [Check(name, "jni", Status.FAIL, "Java loads it, and no file has that name") for name in lost]
-    return found + [
-        Check("-", check, Status.ERROR, "required, but no file of this target is asked it")
+    absent = [f"lib{name}.so" for name in sorted(rules.java.loads) if f"lib{name}.so" not in there]
+    failures = [Check(name, "jni", Status.FAIL, "Java loads it, and no file has that name") for name in absent]
+    return failures + [
+        Check("-", check, Status.ERROR, "required, but no file of this target has this check")
         for check in sorted(rules.required - asked)
     ]
 
@@ -165,10 +165,10 @@ def _elf(s: _Subject) -> Check:
 
 
 def _pages(s: _Subject) -> Check:
-    said = ", ".join(sorted({f"{a // 1024} KB" if a >= 1024 else f"{a} B" for a in s.elf.alignments}))
-    text = f"{len(s.elf.alignments)} PT_LOAD aligned to {said}"
+    sizes = ", ".join(sorted({f"{a // 1024} KB" if a >= 1024 else f"{a} B" for a in s.elf.alignments}))
+    text = f"{len(s.elf.alignments)} PT_LOAD aligned to {sizes}"
     return pass_if(
-        aligned(s.elf) and s.elf.congruent, text if s.elf.congruent else text + ", addresses do not fit offsets"
+        aligned(s.elf) and s.elf.congruent, text if s.elf.congruent else text + ", addresses and offsets disagree"
     )
 
 
@@ -176,7 +176,7 @@ def _android_note(s: _Subject) -> Check | None:
     if s.rules.platform != "android":
         return None
     if not s.elf.api:
-        return failed("no .note.android.ident: not made by an NDK")
+        return failed("no .note.android.ident: no NDK made it")
     limit = s.rules.max_api
     return pass_if(
         not limit or s.elf.api <= limit,
@@ -197,9 +197,10 @@ def _soname(s: _Subject) -> Check:
 
 
 def _needed(s: _Subject) -> Check:
-    lost = lacking(s.elf, s.rules.needed | s.beside)
+    missing = lacking(s.elf, s.rules.needed | s.beside)
     return pass_if(
-        not lost, f"neither of the system nor beside it: {' '.join(lost)}" if lost else " ".join(s.elf.needed) or "none"
+        not missing,
+        f"neither in the system nor beside it: {' '.join(missing)}" if missing else " ".join(s.elf.needed) or "none",
     )
 
 
@@ -216,31 +217,31 @@ def _jni(s: _Subject) -> Check | None:
 
 
 def _exported(method: NativeMethod, exports: Set[str]) -> bool:
-    """Under its JNI name, or that with the signature of an overload behind two underscores."""
+    """Whether a method is exported: under its JNI name, or that with two underscores and an overload's signature."""
     return method.export in exports or any(e.startswith(method.export + "__") for e in exports)
 
 
 def _natives(s: _Subject) -> Check | None:
-    """Each native method is exported under its JNI name, or its class descriptor and its name stand in the library to be registered."""
+    """Check that each native method is exported, or that its class descriptor and name are in the library, to be registered."""
     if not s.loaded_by_java:
         return None
     wanted = [m for m in s.rules.java.methods if not s.rules.classes or m.java_class in s.rules.classes]
     names = {t for m in wanted for t in (m.descriptor, m.java_class, m.name)}
     there = reader.registered_strings(s.file.path, sorted(names))
     exported = {e for e in s.elf.exports if e.startswith("Java_")}
-    lost = [
+    missing = [
         m
         for m in wanted
         if not _exported(m, exported) and not ({m.descriptor, m.java_class} & there and m.name in there)
     ]
-    missing = " ".join(f"{m.java_class.rsplit('/', 1)[-1]}.{m.name}" for m in lost)
+    shown = " ".join(f"{m.java_class.rsplit('/', 1)[-1]}.{m.name}" for m in missing)
     classes = {m.java_class for m in wanted}
     if gone := sorted(s.rules.classes - classes):
         return failed(f"the Java sources declare no native method of {' '.join(gone)}")
     if not wanted:
         return failed("the Java sources declare no native method")
     return pass_if(
-        not lost, f"not registered: {missing}" if lost else f"{len(wanted)} methods of {len(classes)} classes"
+        not missing, f"not registered: {shown}" if missing else f"{len(wanted)} methods of {len(classes)} classes"
     )
 
 
@@ -253,11 +254,11 @@ def _build_id(s: _Subject) -> Check:
 
 
 def _paths(s: _Subject) -> Check:
-    found = reader.strings_with(s.file.path, s.rules.build_paths)
-    if not found:
+    matches = reader.strings_with(s.file.path, s.rules.build_paths)
+    if not matches:
         return passed("no path of the build machine")
-    count = f"{len(found)} or more" if len(found) >= reader.MOST_FINDINGS else str(len(found))
-    return failed(f"{count}, first in {found[0][0]}: {found[0][1]}")
+    count = f"{len(matches)} or more" if len(matches) >= reader.MOST_FINDINGS else str(len(matches))
+    return failed(f"{count}, first in {matches[0][0]}: {matches[0][1]}")
 
 
 def _size(s: _Subject) -> Check:
