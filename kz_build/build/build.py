@@ -74,7 +74,7 @@ def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, A
 def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
     started = time.monotonic()
     files.recover(plan.dist, plan.build)
-    with files.removing((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
+    with files.delete_in_background((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
         _steps(plan, engine, commands, watch)
     _file_symbols(plan)
     outputs = _outputs(plan)

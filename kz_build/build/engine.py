@@ -39,7 +39,7 @@ class Engine(Protocol):
         """Carry out one step; every line a program prints goes to the log and to `watch`."""
 
 
-def cut_off() -> list[str]:
+def no_network_prefix() -> list[str]:
     """What in front of a command line takes its network away; nothing where this kernel does not allow it."""
     cut = [find("unshare"), "-rn", "--"]
     return cut if cut[0] and run([*cut, "true"]).code == 0 else []
@@ -51,7 +51,7 @@ class Host:
     name = "host"
 
     def __init__(self) -> None:
-        self._prefix = cut_off()
+        self._prefix = no_network_prefix()
         self.network = "off" if self._prefix else "on: this kernel allows no `unshare -rn`"
 
     def layout(self) -> Layout | None:

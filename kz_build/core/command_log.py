@@ -15,7 +15,7 @@ from kz_build.core.errors import CommandError, StoppedError
 from kz_build.core.process import Argv, joined, streamed
 
 Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
-"""Runs a command line in a folder with an environment, gives each line it prints, and its exit code."""
+"""Runs a command line in a folder with an environment, passes on each line it prints, and returns its exit code."""
 
 
 def new_log_folder(logs: Path) -> Path:
@@ -26,7 +26,7 @@ def new_log_folder(logs: Path) -> Path:
 class Commands:
     """A run's commands: each is shown once, streamed to a log file, and journaled.
 
-    `folder` is this run's `out/log/<time>-<pid>/`, made at the first command. `show` gets each command as one line.
+    `folder` is this run's `out/log/<time>-<pid>/`, created at the first command. `show` gets each command as one line.
     A command that takes longer than `limit` seconds (0: any time) is stopped.
     """
 
@@ -46,11 +46,11 @@ class Commands:
         program: Program | None = None,
         started: Callable[[int], None] | None = None,
     ) -> Path:
-        """Run to the end, every line of output to the log and to `watch`; by `program`, where not as a process of ours.
+        """Run a command to its end, as a process or by `program`; pass each line of output to the log and to `watch`.
 
-        Gives the log. `started` gets the process id, which is that of its session too. Raises CommandError with the
-        log's path and its last lines, and StoppedError at the time limit. On an interrupt the whole process group is
-        ended first.
+        Returns the log's path. `started` gets the process id, which is also its session's. Raises CommandError with the
+        log's path and its last lines, and StoppedError at the time limit. An interrupt ends the whole process group
+        first.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / f"{len(list(self.folder.glob('*.log'))) + 1:02d}-{title}.log"
@@ -97,7 +97,7 @@ def _indented(last: Iterable[str]) -> str:
 
 
 def _shown(argv: Argv) -> str:
-    """A command as one line of a terminal; the log and the journal have it whole."""
+    """Return a command as one line of a terminal; the log and the journal have all of it."""
     own = argv[argv.index("--") + 1 :] if Path(argv[0]).name == "unshare" else argv
     text = "$ " + joined([Path(own[0]).name, *own[1:]])
     return text if len(text) < 80 else text[:78] + "…"

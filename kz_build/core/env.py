@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kz_build.core.errors import Missing, MissingError
 
-# What a child process needs to find its way; nothing of it may change what is built.
+# What a child process needs; none of it may change what is built.
 _PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
 # How this machine reaches the network: git, requests and pip understand these themselves.
 _NETWORK = (
@@ -52,68 +52,68 @@ _PIP = (
 
 
 def variable(name: str, default: str = "") -> str:
-    """Value of one variable."""
+    """Return the value of a variable."""
     return os.environ.get(name, default)
 
 
 def append_to(name: str, text: str) -> None:
-    """Append to the file that a variable names; nothing where it is unset."""
+    """Append to the file that a variable names; do nothing if it is unset."""
     if path := variable(name):
         with open(path, "a", encoding="utf-8") as file:
             file.write(text)
 
 
 def cache_root() -> Path:
-    """Folder of the store, by its real name: KZ_CACHE, or a folder in the user's cache folder."""
+    """Return the store's real path: KZ_CACHE, or a folder in the user's cache folder."""
     named = variable("KZ_CACHE")
-    return (Path(named).expanduser() if named else _users("XDG_CACHE_HOME", ".cache")).resolve()
+    return (Path(named).expanduser() if named else _xdg_folder("XDG_CACHE_HOME", ".cache")).resolve()
 
 
 def config_root() -> Path:
-    """Folder of what a user decided: KZ_CONFIG, or a folder in the user's configuration folder."""
+    """Return the folder of the user's decisions: KZ_CONFIG, or a folder in the user's configuration folder."""
     named = variable("KZ_CONFIG")
-    return Path(named).expanduser().absolute() if named else _users("XDG_CONFIG_HOME", ".config")
+    return Path(named).expanduser().absolute() if named else _xdg_folder("XDG_CONFIG_HOME", ".config")
 
 
-def _users(name: str, default: str) -> Path:
-    """kz's folder by the XDG rule, which takes an absolute path alone."""
+def _xdg_folder(name: str, default: str) -> Path:
+    """Return kz's folder by the XDG rule, which accepts only an absolute path."""
     base = variable(name)
     return (Path(base) if base.startswith("/") else Path.home() / default) / "kz_build"
 
 
 def plain() -> dict[str, str]:
-    """Environment for local tools: paths only, the C locale, no configuration."""
-    found = {name: os.environ[name] for name in _PLAIN if name in os.environ}
-    return {**found, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC"}
+    """Return the environment for local tools: paths only, the C locale, no configuration."""
+    variables = {name: os.environ[name] for name in _PLAIN if name in os.environ}
+    return {**variables, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC"}
 
 
 def networked() -> dict[str, str]:
-    """Environment for tools that reach upstream: the plain one, and how this machine reaches the network.
+    """Return the environment for tools that reach upstream: the plain one, and this machine's network settings.
 
-    Git uses its own protocols alone, so that no address of a file or of upstream names a program to run.
+    Git uses only its own protocols, so that no address in a file or at upstream can name a program to run.
     """
-    found = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
-    found |= {name: os.environ[name] for name in _NETWORK if name in os.environ}
-    found.update(
+    variables = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
+    variables |= {name: os.environ[name] for name in _NETWORK if name in os.environ}
+    variables.update(
         {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
     )
-    return {**plain(), **found, "GIT_TERMINAL_PROMPT": "0"}
+    return {**plain(), **variables, "GIT_TERMINAL_PROMPT": "0"}
 
 
 def pip() -> dict[str, str]:
-    """Environment for pip: the networked one, and where this machine's pip looks for packages; not where it installs."""
-    found = {name: os.environ[name] for name in _PIP if name in os.environ}
-    return {**networked(), **found, "PYTHONNOUSERSITE": "1"}
+    """Return the environment for pip: the networked one, and where pip looks for packages; not where it installs."""
+    variables = {name: os.environ[name] for name in _PIP if name in os.environ}
+    return {**networked(), **variables, "PYTHONNOUSERSITE": "1"}
 
 
 def uv() -> dict[str, str]:
-    """Environment for uv: the networked one, and its own settings; not where it installs."""
+    """Return the environment for uv: the networked one, and its own settings; not where it installs."""
     own = {name: value for name, value in os.environ.items() if name.startswith("UV_")}
     return {**networked(), **own}
 
 
 def docker() -> dict[str, str]:
-    """How this machine reaches a container daemon: Docker's own variables."""
+    """Return how this machine reaches a container daemon: Docker's own variables."""
     return {
         name: os.environ[name]
         for name in ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
@@ -122,7 +122,7 @@ def docker() -> dict[str, str]:
 
 
 def adb() -> dict[str, str]:
-    """Environment for adb: the plain one, and what adb itself reads."""
+    """Return the environment for adb: the plain one, and what adb itself reads."""
     return {
         **plain(),
         **{name: value for name, value in os.environ.items() if name.startswith(("ADB_", "ANDROID_ADB_"))},
@@ -130,26 +130,26 @@ def adb() -> dict[str, str]:
 
 
 def gradle(sdk: Path) -> dict[str, str]:
-    """Environment for Gradle: the networked one, where Android's SDK lies, and what Gradle and Java themselves read."""
+    """Return the environment for Gradle: the networked one, the folder of Android's SDK, and Gradle's and Java's own variables."""
     own = ("JAVA_HOME", "GRADLE_USER_HOME", "GRADLE_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS")
     return {**networked(), **{k: os.environ[k] for k in own if k in os.environ}, "ANDROID_HOME": str(sdk)}
 
 
 def ca_bundle() -> str:
-    """Certificates that pip was told to trust; requests reads its own variables itself."""
+    """Return the certificates that pip must trust, or ''; requests reads its own variables."""
     return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""
 
 
 def index_url(own: str = "") -> str:
-    """Package index of a wheel: its own, or PIP_INDEX_URL, or PyPI."""
-    return (own or variable("PIP_INDEX_URL") or _pips_own()).rstrip("/")
+    """Return the package index of a wheel: its own, or PIP_INDEX_URL, or PyPI."""
+    return (own or variable("PIP_INDEX_URL") or _pip_default_index()).rstrip("/")
 
 
-def _pips_own() -> str:
-    """The index that pip takes where nobody names one."""
+def _pip_default_index() -> str:
+    """Return the index that pip uses by default."""
     try:
         from pip._internal.models.index import PyPI  # pip prints it in its help, and offers no other way to ask
     except ImportError:
-        missing = Missing("a package index", "this Python has no pip that knows one", "export PIP_INDEX_URL=ADDRESS")
+        missing = Missing("a package index", "this Python has no pip to take it from", "export PIP_INDEX_URL=ADDRESS")
         raise MissingError((missing,)) from None
     return str(PyPI.simple_url)

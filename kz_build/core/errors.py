@@ -1,6 +1,6 @@
-"""Every failure that kz foresees, with its documented exit code.
+"""Every failure that kz expects, with its documented exit code.
 
-1 is left to our own bugs. `docs/errors.md` lists the codes for users.
+Exit code 1 means a bug in kz. `docs/errors.md` lists the codes for users.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class KzError(Exception):
-    """A failure with a cause a person can act on. `hint` says what to do next."""
+    """A failure that a person can act on. `hint` says what to do next."""
 
     exit_code = 1
     name = "bug"
@@ -20,7 +20,7 @@ class KzError(Exception):
 
 
 class Problem(NamedTuple):
-    """One fault in a file that a person wrote; `line` counts from 1, 0 where none is known."""
+    """One error in a file that a person wrote; `line` counts from 1, 0 if unknown."""
 
     file: str
     line: int
@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 
 class ConfigError(KzError):
-    """The command line, a pins file, a stack or a checks file is wrong: all problems at once."""
+    """The command line, a pins file, a stack or a checks file is wrong; lists every problem."""
 
     exit_code = 2
     name = "config"
@@ -50,14 +50,14 @@ class LockError(KzError):
 
 
 class ConflictError(KzError):
-    """A patch does not apply, or the patched result does not do what its checks ask."""
+    """A patch does not apply, or the patched result does not pass its checks."""
 
     exit_code = 4
     name = "conflict"
 
 
 class CommandError(KzError):
-    """A program that kz started failed: with exit code `code` (-9 for signal 9), what it said in the file `log`."""
+    """A program that kz started failed, with exit code `code` (-9 for signal 9); the file `log` has its output."""
 
     exit_code = 5
     name = "command"
@@ -69,19 +69,19 @@ class CommandError(KzError):
 
 
 class StoppedError(CommandError):
-    """A program that kz started took longer than it may, and was stopped with all that it had started."""
+    """A program that kz started exceeded its time limit; it was stopped, with all that it had started."""
 
 
 class Missing(NamedTuple):
-    """One thing this machine lacks: what it is, why it is needed, what brings it."""
+    """One thing this machine lacks: what it is, why it is needed, and how to get it."""
 
     what: str
     why: str
-    brings: str
+    remedy: str
 
 
 class MissingError(KzError):
-    """Tools, SDKs or networks that are missing here, all of them at once."""
+    """Tools, SDKs or networks are missing; lists all of them."""
 
     exit_code = 6
     name = "missing"
@@ -89,34 +89,34 @@ class MissingError(KzError):
     def __init__(self, missing: tuple[Missing, ...], *, hint: str = "") -> None:
         lines = [f"missing on this machine: {len(missing)}"]
         for item in missing:
-            lines += [f"  {item.what}", f"      {item.why}", f"      -> {item.brings}"]
+            lines += [f"  {item.what}", f"      {item.why}", f"      -> {item.remedy}"]
         super().__init__("\n".join(lines), hint=hint)
         self.missing = missing
 
 
 class AuditError(KzError):
-    """A required check on what was built failed, or could not run."""
+    """A required check of a build failed, or could not run."""
 
     exit_code = 7
     name = "audit"
 
 
 class DeviceError(KzError):
-    """A model would not load or run where it is to: export, contract or device check failed; or a device is gone, refuses, is full."""
+    """A model would not load or run on its device (export, contract or device check failed), or a device is gone, refuses or is full."""
 
     exit_code = 8
     name = "device"
 
 
 class NotReadyError(KzError):
-    """A machine lacks what a recipe needs; its checks, already shown, say what mends each."""
+    """A machine lacks what a recipe needs; its checks, already shown, say how to fix each."""
 
     exit_code = 6
     name = "missing"
 
 
 class StorageError(KzError):
-    """The disk is full or a file cannot be written; counted as a missing resource of the machine."""
+    """The disk is full or a file cannot be written; counts as a missing resource of the machine."""
 
     exit_code = 6
     name = "missing"

@@ -15,7 +15,7 @@ from kz_build.core.errors import StorageError
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a folder one may not write into a StorageError that names the place."""
+    """Turn a full disk or a missing write permission into a StorageError that names the path."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that a reader or a crash sees the old bytes or the new ones, never half."""
+    """Replace a file so that a reader, or a crash, leaves the old bytes or the new ones, never a mix."""
     import tempfile  # reading does not need it
 
     with disk_errors(path):
@@ -53,25 +53,25 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def new_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
-    """A folder that appears at `path` only when the block ends well; what was there before stays until then.
+    """Create a folder that replaces `path` only when the block succeeds.
 
-    A reader sees the old folder or the new one. It is made in `staging`, or beside `path`. The caller holds a lock: what
-    a dead run left there is removed first.
+    A reader sees the old folder or the new one. It is created in `staging`, or beside `path`. The caller holds a lock:
+    what a killed run left there is removed first.
     """
-    made = _staged(path, staging)
+    staged = _staged(path, staging)
     with disk_errors(path):
         recover(path, staging)
-        made.mkdir(parents=True)
-        made.chmod(0o755)
+        staged.mkdir(parents=True)
+        staged.chmod(0o755)
         try:
-            yield made
-            _publish(made, path)
+            yield staged
+            _publish(staged, path)
         finally:
             recover(path, staging)
 
 
 def recover(path: Path, staging: Path | None = None) -> None:
-    """Clean up after a `new_folder` that failed or was killed: an old folder that was moved away comes back."""
+    """Clean up after a `new_folder` that failed or was killed; write_new back an old folder that was moved away."""
     for place in _places(_staged(path, staging), path):
         old = _aside(place)
         if os.path.lexists(old) and not os.path.lexists(path):
@@ -80,17 +80,17 @@ def recover(path: Path, staging: Path | None = None) -> None:
         remove(place)
 
 
-def _publish(made: Path, path: Path) -> None:
-    """Put a folder in the place of another, by a copy where they lie on different disks. An error leaves the old one."""
+def _publish(staged: Path, path: Path) -> None:
+    """Replace a folder by another, by a copy if they lie on different disks. An error leaves the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for place in (places := _places(made, path)):
+    for place in (places := _places(staged, path)):
         try:
-            if place != made:
-                link_tree(made, place)
+            if place != staged:
+                link_tree(staged, place)
             _exchange(place, path)
             return
         except (OSError, StorageError) as error:
-            elsewhere = place != made or isinstance(error, OSError) and error.errno == errno.EXDEV
+            elsewhere = place != staged or isinstance(error, OSError) and error.errno == errno.EXDEV
             if not elsewhere or place == places[-1]:
                 raise
 
@@ -99,47 +99,47 @@ def _staged(path: Path, staging: Path | None) -> Path:
     return (staging or path.parent) / f".{path.name}.new"
 
 
-def _places(made: Path, path: Path) -> tuple[Path, ...]:
-    """Where a folder may wait to become `path`: where it is made; where that is another disk, beside the top folder on
-    the way to `path`, so that nobody who reads that one meets it; and beside `path` where the top folder is a mount."""
-    root = Path(os.path.commonpath((made, path)))
+def _places(staged: Path, path: Path) -> tuple[Path, ...]:
+    """Return where a folder may wait to become `path`: where it was created; if that is another disk, beside the top
+    folder on the way to `path`, out of sight of its readers; and beside `path` if the top folder is a mount."""
+    root = Path(os.path.commonpath((staged, path)))
     top, *rest = path.relative_to(root).parts
     top_folder = (root / top).resolve()
     hidden = "-".join((f".{top_folder.name}", *rest)) + ".new"
-    return tuple(dict.fromkeys((made, top_folder.with_name(hidden) if rest else made, _staged(path, None))))
+    return tuple(dict.fromkeys((staged, top_folder.with_name(hidden) if rest else staged, _staged(path, None))))
 
 
-def _exchange(made: Path, path: Path) -> None:
-    """Rename `made` to `path`; what was there is at `made` or beside it afterwards. `recover` undoes half of it."""
+def _exchange(staged: Path, path: Path) -> None:
+    """Rename `staged` to `path`; what was there is then at `staged` or beside it. `recover` undoes half an exchange."""
     if not os.path.lexists(path):
-        os.rename(made, path)
-    elif not _exchanged_at_once(made, path):
-        os.rename(path, _aside(made))
-        os.rename(made, path)
+        os.rename(staged, path)
+    elif not _exchanged_atomically(staged, path):
+        os.rename(path, _aside(staged))
+        os.rename(staged, path)
 
 
-def _exchanged_at_once(made: Path, path: Path) -> bool:
-    """Exchange two names by renameat2(2); False where the C library, the kernel or the file system cannot."""
+def _exchanged_atomically(staged: Path, path: Path) -> bool:
+    """Exchange two names by renameat2(2); return False if the C library, the kernel or the file system cannot."""
     import ctypes
 
     at_cwd, rename_exchange = -100, 2
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if rename is None:
         return False
-    if rename(at_cwd, os.fsencode(made), at_cwd, os.fsencode(path), rename_exchange) == 0:
+    if rename(at_cwd, os.fsencode(staged), at_cwd, os.fsencode(path), rename_exchange) == 0:
         return True
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM):  # EPERM: a container's answer to unknown calls
         return False
-    raise OSError(code, os.strerror(code), str(made), None, str(path))
+    raise OSError(code, os.strerror(code), str(staged), None, str(path))
 
 
-def _aside(made: Path) -> Path:
-    return made.with_name(f"{made.name}.old")
+def _aside(staged: Path) -> Path:
+    return staged.with_name(f"{staged.name}.old")
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder, read-only ones too; nothing happens where there is none."""
+    """Delete a file or a folder, read-only ones too, if it exists."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
@@ -152,11 +152,11 @@ def remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def removing(folders: Sequence[Path], aside: Path) -> Iterator[None]:
-    """Move folders out of the way into `aside`, on the same disk, and delete them while the block runs; at its end they are gone."""
+def delete_in_background(folders: Sequence[Path], aside: Path) -> Iterator[None]:
+    """Move folders into `aside`, on the same disk, and delete them while the block runs; at its end they are gone."""
     from concurrent.futures import ThreadPoolExecutor
 
-    remove(aside)  # of a run that was killed
+    remove(aside)  # left by a killed run
     with disk_errors(aside):
         aside.mkdir(parents=True)
         for number, folder in enumerate(folders):
@@ -170,8 +170,8 @@ def removing(folders: Sequence[Path], aside: Path) -> Iterator[None]:
         deleted.result()
 
 
-def second_name(at: Path, to: Path) -> None:
-    """The same file in another place; a copy where the disk knows no links."""
+def hardlink_or_copy(at: Path, to: Path) -> None:
+    """Link a file to another path, or copy it if the disk has no hard links."""
     to.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.link(at, to)
@@ -179,15 +179,15 @@ def second_name(at: Path, to: Path) -> None:
         shutil.copy2(at, to)
 
 
-def put(path: Path, data: bytes) -> None:
-    """Write a file into a folder that nobody sees yet."""
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file into a folder that has no readers yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     path.chmod(0o644)
 
 
 def link_tree(folder: Path, to: Path) -> None:
-    """The same files in another place, as hard links where the disk allows; symbolic links as they are."""
+    """Copy a folder, by hard links if the disk allows; symbolic links stay as they are."""
 
     def link(source: str, target: str) -> str:
         try:
@@ -202,7 +202,7 @@ def link_tree(folder: Path, to: Path) -> None:
 
 
 def sha256_file(path: Path) -> str:
-    """sha256 of a file, read in pieces."""
+    """Return the sha256 of a file, read in pieces."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(1 << 20):

@@ -1,7 +1,7 @@
-"""What kz asks of GitHub's REST API: upstream's pull requests, and the one issue that the nightly run keeps.
+"""GitHub's REST API, as far as kz needs it: upstream's pull requests, and the issue that the nightly run keeps.
 
-Addresses, headers and limits: https://docs.github.com/en/rest. Answers are kept in the store with their ETag, as a 304
-costs a token nothing of its rate limit.
+Addresses, headers and limits: https://docs.github.com/en/rest. Responses are kept in the store with their ETag: a 304
+does not count against a token's rate limit.
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from kz_build.core.files import write_atomic
 from kz_build.core.github_types import Issue, Pull
 
 LABEL = "kz-patch-health"
-"""Label of the issues that kz opens; GitHub lets nobody set it who may not triage."""
+"""Label of the issues that kz opens; only those who may triage can set it."""
 
 PATIENCE = 60
-"""Seconds that kz waits for a rate limit; a longer one is an error."""
+"""The longest that kz waits for a rate limit, in seconds; a longer wait is an error."""
 
 _TIMEOUT = (10, 30)
-_TURNS = 3
+_ATTEMPTS = 3
 _LONGEST_BODY = 65_536  # characters; GitHub refuses more
-_Made = TypeVar("_Made")
+_Item = TypeVar("_Item")
 
 
 def open_pulls(store: Path, slug: str) -> tuple[Pull, ...]:
-    """All open pull requests of 'owner/name', newest first. Raises MissingError or CommandError like all here."""
+    """Return the open pull requests of 'owner/name', newest first. Raises MissingError or CommandError, like all functions here."""
     return tuple(_items(store, f"/repos/{slug}/pulls?state=open&per_page=100", _pull))
 
 
 def pull(store: Path, slug: str, number: int) -> Pull:
-    """One pull request, in whatever state."""
+    """Return a pull request, in any state."""
     path = f"/repos/{slug}/pulls/{number}"
     with _session() as web:
-        data, _ = _read(web, store, _base() + path)
-    return _understood(_pull, data, path)
+        data, _ = _read(web, store, _api() + path)
+    return _parse(_pull, data, path)
 
 
 def find_issue(store: Path, slug: str, marker: str) -> Issue | None:
-    """The newest open issue that kz opened under a marker."""
+    """Return the newest open issue that kz opened with a marker."""
     path = f"/repos/{slug}/issues?state=open&labels={LABEL}&sort=created&direction=desc&per_page=100"
     issues = (issue for issue in _items(store, path, _issue_or_pull) if issue)
-    return next((issue for issue in issues if _hidden(marker) in issue.body), None)
+    return next((issue for issue in issues if _comment_marker(marker) in issue.body), None)
 
 
 def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:
-    """Open an issue that `find_issue` finds by `marker`, which stays hidden in its body."""
+    """Open an issue with `marker` hidden in its body, for `find_issue`."""
     path = f"/repos/{slug}/issues"
-    made = _write("POST", path, {"title": title, "body": _marked(body, marker), "labels": [LABEL]})
-    issue = _understood(_issue, made, path)
-    if LABEL not in _understood(_labels, made, path):
-        # GitHub drops in silence what the author may not set, and then each night would open another issue.
+    data = _write("POST", path, {"title": title, "body": _body_with_marker(body, marker), "labels": [LABEL]})
+    issue = _parse(_issue, data, path)
+    if LABEL not in _parse(_labels, data, path):
+        # GitHub silently drops labels the author may not set; then each night would open another issue.
         raise CommandError(
             f"{issue.url} was opened without its label {LABEL}",
             hint=f"set the label by hand; the token needs `issues: write` on {slug}",
@@ -75,21 +75,21 @@ def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:
 def update_issue(slug: str, number: int, body: str, marker: str) -> Issue:
     """Replace the body of an issue."""
     path = f"/repos/{slug}/issues/{number}"
-    return _understood(_issue, _write("PATCH", path, {"body": _marked(body, marker)}), path)
+    return _parse(_issue, _write("PATCH", path, {"body": _body_with_marker(body, marker)}), path)
 
 
 def comment(slug: str, number: int, body: str) -> str:
-    """Add a comment to an issue or pull request; gives its address."""
+    """Add a comment to an issue or pull request; return its URL."""
     path = f"/repos/{slug}/issues/{number}/comments"
-    return _understood(lambda data: str(data["html_url"]), _write("POST", path, {"body": body[:_LONGEST_BODY]}), path)
+    return _parse(lambda data: str(data["html_url"]), _write("POST", path, {"body": body[:_LONGEST_BODY]}), path)
 
 
-def _hidden(marker: str) -> str:
+def _comment_marker(marker: str) -> str:
     return f"<!-- {marker} -->"
 
 
-def _marked(body: str, marker: str) -> str:
-    return f"{_hidden(marker)}\n{body}"[:_LONGEST_BODY]  # the marker first: cut is only what people read
+def _body_with_marker(body: str, marker: str) -> str:
+    return f"{_comment_marker(marker)}\n{body}"[:_LONGEST_BODY]  # the marker first: only text for people is cut
 
 
 def _pull(data: Any) -> Pull:
@@ -103,13 +103,13 @@ def _pull(data: Any) -> Pull:
         author=_author(data["user"]),
         updated=str(data["updated_at"]),
         url=str(data["html_url"]),
-        # Until it is merged, GitHub names its trial merge there.
+        # Before the merge, GitHub puts its test merge there.
         merged_commit=str(data["merge_commit_sha"] or "") if merged else "",
     )
 
 
 def _author(user: Any) -> str:
-    return str(user["login"]) if user else ""  # an account that is gone
+    return str(user["login"]) if user else ""  # a deleted account
 
 
 def _issue(data: Any) -> Issue:
@@ -124,74 +124,74 @@ def _labels(data: Any) -> list[str]:
     return [str(label["name"]) for label in data["labels"]]
 
 
-def _understood(make: Callable[[Any], _Made], data: Any, path: str) -> _Made:
+def _parse(make: Callable[[Any], _Item], data: Any, path: str) -> _Item:
     try:
         return make(data)
     except (KeyError, TypeError, ValueError) as error:
-        raise _strange(_base() + path, f"{type(error).__name__}: {error}") from error
+        raise _unexpected(_api() + path, f"{type(error).__name__}: {error}") from error
 
 
-def _strange(url: str, what: str) -> CommandError:
-    return CommandError(f"{url} answered what GitHub does not: {what}", hint="is a proxy or GITHUB_API_URL in between?")
+def _unexpected(url: str, what: str) -> CommandError:
+    return CommandError(f"{url} did not answer like GitHub: {what}", hint="is a proxy or GITHUB_API_URL in between?")
 
 
-def _items(store: Path, path: str, make: Callable[[Any], _Made]) -> Iterator[_Made]:
-    """What a list holds over all its pages."""
-    following = _base() + path
+def _items(store: Path, path: str, make: Callable[[Any], _Item]) -> Iterator[_Item]:
+    """Yield the items of a list, over all its pages."""
+    following = _api() + path
     with _session() as web:
         while following:
             url = following
             data, following = _read(web, store, url)
             if not isinstance(data, list):
-                raise _strange(url, f"{type(data).__name__}, not a list")
+                raise _unexpected(url, f"{type(data).__name__}, not a list")
             for item in data:
-                yield _understood(make, item, path)
+                yield _parse(make, item, path)
 
 
 def _read(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
-    """(what an address says, address of the next page or ''), from the store when it did not change there."""
+    """Return (the JSON of a URL, the next page's URL or ''), from the store if it did not change."""
     key = hashlib.sha256(f"{url} {'token' if _token() else 'anonymous'}".encode()).hexdigest()
     file = store / "github" / f"{key}.json"
-    kept = _kept(file)
-    answer = _ask(web, "GET", url, headers={"If-None-Match": kept["etag"]} if kept else {})
-    if answer.status_code == 304 and kept:
-        return kept["data"], kept["next"]
-    data = _json(answer)
-    following = answer.links.get("next", {}).get("url", "")
+    cached = _cached(file)
+    response = _request(web, "GET", url, headers={"If-None-Match": cached["etag"]} if cached else {})
+    if response.status_code == 304 and cached:
+        return cached["data"], cached["next"]
+    data = _json(response)
+    following = response.links.get("next", {}).get("url", "")
     if following and urlsplit(following)[:2] != urlsplit(url)[:2]:
-        raise _strange(url, f"the next page is elsewhere, at {following}")  # where the token must not go
-    if tag := answer.headers.get("ETag"):
+        raise _unexpected(url, f"the next page is on another host: {following}")  # which must not get the token
+    if tag := response.headers.get("ETag"):
         write_atomic(file, json.dumps({"url": url, "etag": tag, "next": following, "data": data}).encode())
     return data, following
 
 
-def _kept(file: Path) -> dict[str, Any] | None:
+def _cached(file: Path) -> dict[str, Any] | None:
     try:
-        kept = json.loads(file.read_bytes())
+        cached = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return None
-    return kept if isinstance(kept, dict) and {"etag", "next", "data"} <= kept.keys() else None
+    return cached if isinstance(cached, dict) and {"etag", "next", "data"} <= cached.keys() else None
 
 
 def _write(method: str, path: str, content: dict[str, Any]) -> Any:
     if not _token():
-        what = f"a token that may write issues at {_base()}"
-        brings = (
+        what = f"a token that may write issues at {_api()}"
+        remedy = (
             "export GITHUB_TOKEN=…; in a workflow: `permissions: issues: write` and `GITHUB_TOKEN: ${{ github.token }}`"
         )
-        raise MissingError((Missing(what, "neither GITHUB_TOKEN nor GH_TOKEN is set", brings),))
+        raise MissingError((Missing(what, "neither GITHUB_TOKEN nor GH_TOKEN is set", remedy),))
     with _session() as web:
-        return _json(_ask(web, method, _base() + path, content=content))
+        return _json(_request(web, method, _api() + path, content=content))
 
 
-def _json(answer: requests.Response) -> Any:
+def _json(response: requests.Response) -> Any:
     try:
-        return answer.json()
+        return response.json()
     except ValueError as error:
-        raise _strange(answer.url, "no JSON") from error
+        raise _unexpected(response.url, "no JSON") from error
 
 
-def _base() -> str:
+def _api() -> str:
     return (variable("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
 
 
@@ -199,13 +199,13 @@ def _token() -> str:
     for name in ("GITHUB_TOKEN", "GH_TOKEN"):
         if token := variable(name).strip():
             if not (token.isascii() and token.isprintable() and " " not in token):
-                raise ConfigError(f"{name} holds characters that no token has")  # and that http would print
+                raise ConfigError(f"{name} has characters that no token has")  # and that http would print
             return token
     return ""
 
 
-def _sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Add the token; as `auth`, because requests would put what ~/.netrc has over a header of ours."""
+def _add_token(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Add the token; as `auth`, because requests lets ~/.netrc override our header."""
     if token := _token():
         request.headers["Authorization"] = f"Bearer {token}"
     return request
@@ -213,7 +213,7 @@ def _sign(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 def _session() -> requests.Session:
     web = http.session()
-    # A refused request is ours to judge, so no 429 here; what was written may be written already, so GET only.
+    # We handle refused requests ourselves, so no 429 here; a write may have succeeded already, so only GET.
     retry = Retry(
         total=3,
         connect=1,
@@ -233,65 +233,65 @@ def _session() -> requests.Session:
             "User-Agent": f"kz_build/{__version__}",
         }
     )
-    web.auth = _sign
+    web.auth = _add_token
     return web
 
 
-def _ask(
+def _request(
     web: requests.Session, method: str, url: str, *, headers: dict[str, str] | None = None, content: Any = None
 ) -> requests.Response:
-    """An answer of 200, 201 or 304; a rate limit that ends soon is waited for."""
-    for turn in range(1, _TURNS + 1):
+    """Return a response of 200, 201 or 304; wait for a rate limit that ends soon."""
+    for attempt in range(1, _ATTEMPTS + 1):
         try:
-            answer = web.request(method, url, headers=headers, json=content, timeout=_TIMEOUT)
+            response = web.request(method, url, headers=headers, json=content, timeout=_TIMEOUT)
         except requests.RequestException as error:
-            brings = "a network that reaches it, or another address in GITHUB_API_URL"
-            raise MissingError((Missing(_base(), http.cause(error), brings),)) from error
-        if answer.status_code in (200, 201, 304):
-            return answer
-        seconds = _limited(answer)
+            remedy = "a network that reaches it, or another address in GITHUB_API_URL"
+            raise MissingError((Missing(_api(), http.cause(error), remedy),)) from error
+        if response.status_code in (200, 201, 304):
+            return response
+        seconds = _rate_limit_seconds(response)
         if seconds is None:
-            raise _refused(method, answer)
-        if seconds > PATIENCE or turn == _TURNS:
-            raise _used_up(seconds)
+            raise _http_error(method, response)
+        if seconds > PATIENCE or attempt == _ATTEMPTS:
+            raise _rate_limit_error(seconds)
         time.sleep(seconds)
-    raise AssertionError("the last turn returns or raises")
+    raise AssertionError("the last attempt returns or raises")
 
 
-def _limited(answer: requests.Response) -> float | None:
-    """Seconds until GitHub takes requests again, None when it refused for another reason."""
-    if answer.status_code not in (403, 429):
+def _rate_limit_seconds(response: requests.Response) -> float | None:
+    """Return the seconds until GitHub accepts requests again, None if it refused for another reason."""
+    if response.status_code not in (403, 429):
         return None
-    after = answer.headers.get("Retry-After", "")
+    after = response.headers.get("Retry-After", "")
     if after.isdecimal():
         return float(after)
-    reset = answer.headers.get("X-RateLimit-Reset", "")
-    if answer.headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
+    reset = response.headers.get("X-RateLimit-Reset", "")
+    if response.headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
         return max(1.0, int(reset) - time.time())
-    # What it advises where it says neither: "wait for at least one minute".
-    return PATIENCE + 1.0 if answer.status_code == 429 or "rate limit" in answer.text.lower() else None
+    # GitHub's advice if it names no time: "wait for at least one minute".
+    return PATIENCE + 1.0 if response.status_code == 429 or "rate limit" in response.text.lower() else None
 
 
-def _used_up(seconds: float) -> CommandError:
+def _rate_limit_error(seconds: float) -> CommandError:
     until = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.timezone.utc)
     return CommandError(
-        f"{_base()} takes no more requests until {until:%Y-%m-%d %H:%M:%S} UTC: its rate limit is used up",
+        f"{_api()} accepts no more requests until {until:%Y-%m-%d %H:%M:%S} UTC: its rate limit is used up",
         hint="wait until then" if _token() else "wait until then, or export GITHUB_TOKEN=…: a token raises the limit",
     )
 
 
 _HINTS = {
-    401: "GITHUB_TOKEN or GH_TOKEN is wrong or has run out",
-    403: "the token may not do that; in a workflow: `permissions: issues: write`",
-    404: "is the name right? without a token that may see it, GitHub says of a private repository that there is none",
+    401: "GITHUB_TOKEN or GH_TOKEN is wrong or has expired",
+    403: "the token does not allow that; in a workflow: `permissions: issues: write`",
+    404: "is the name right? GitHub answers 404 for a private repository that the token cannot see",
 }
 
 
-def _refused(method: str, answer: requests.Response) -> CommandError:
+def _http_error(method: str, response: requests.Response) -> CommandError:
     try:
-        said = str(answer.json()["message"])
+        message = str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
-        said = answer.reason or ""
-    status = answer.status_code
+        message = response.reason or ""
+    status = response.status_code
     hint = _HINTS.get(status, "try again later" if status >= 500 else "")
-    return CommandError(f"{method} {answer.url} answered HTTP {status}: {said}", hint=hint)
+    return CommandError(f"{method} {response.url} answered HTTP {status}: {message}", hint=hint)

@@ -17,8 +17,8 @@ _REPOSITORY = re.compile(rf"{_HOST}({_NAME}/{_NAME}?)(?:\.git)?/?", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Pull:
-    """A pull request. `head` is a commit, `base` a branch, `updated` GitHub's own ISO 8601 in UTC; `merged_commit` is ''
-    unless it is merged. A project that lands by copying commits shows what landed as "closed"."""
+    """A pull request. `head` is a commit, `base` a branch, `updated` GitHub's ISO 8601 in UTC; `merged_commit` is ''
+    unless it is merged. A project that copies commits shows merged work as "closed"."""
 
     number: int
     title: str
@@ -42,11 +42,11 @@ class Issue:
 
 
 def slug_of(url: str) -> str:
-    """'owner/name' of a git address on github.com, '' for any other."""
-    found = _REPOSITORY.fullmatch(url.strip())
-    return found[1] if found else ""
+    """Return 'owner/name' of a git address on github.com, '' for any other."""
+    match = _REPOSITORY.fullmatch(url.strip())
+    return match[1] if match else ""
 
 
 def pull_url(slug: str, number: int) -> str:
-    """Page of a pull request."""
+    """Return the page of a pull request."""
     return f"https://github.com/{slug}/pull/{number}"

@@ -1,4 +1,4 @@
-"""sha256 of files on this machine, remembered in the store while their times, size and inode stay the same."""
+"""sha256 of files on this machine, cached in the store while their times, size and inode stay the same."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 from kz_build.core.files import sha256_file, write_atomic
 
 SETTLED_SECONDS = 2.0
-"""A file that changed so recently may change again within the same tick of its clock: not remembered, as git does it."""
+"""A file that changed this recently may change again within the same clock tick: not cached, as in git."""
 
 
-def remembered_sha256(store: Path, path: Path) -> str:
-    """sha256 of a file; read only if it changed since it was last asked for. Raises OSError where it cannot be read."""
-    note = store / "digests" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json"
+def cached_sha256(store: Path, path: Path) -> str:
+    """Return the sha256 of a file; read it only if it changed since the last call. Raises OSError if it cannot be read."""
+    entry = store / "digests" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json"
     facts = _facts(path)
     try:
-        held = json.loads(note.read_bytes())
-        if held["facts"] == facts:
-            return str(held["sha256"])
+        cached = json.loads(entry.read_bytes())
+        if cached["facts"] == facts:
+            return str(cached["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     digest = sha256_file(path)
     if _facts(path) == facts and time.time() - max(facts[1], facts[2]) / 1e9 > SETTLED_SECONDS:
-        write_atomic(note, json.dumps({"facts": facts, "sha256": digest}).encode())
+        write_atomic(entry, json.dumps({"facts": facts, "sha256": digest}).encode())
     return digest
 
 
 def _facts(path: Path) -> list[int]:
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]

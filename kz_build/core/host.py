@@ -1,4 +1,4 @@
-"""What this machine has: memory, disks, the C library, Pythons."""
+"""This machine: memory, disks, the C library, Pythons."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ class Disk(NamedTuple):
 
 
 def memory() -> Memory:
-    """RAM and swap of this machine, or what a container's control group leaves of the RAM."""
+    """Return RAM and swap of this machine; RAM within the limit of its control group."""
     text = Path("/proc/meminfo").read_text()
-    found = {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
-    return Memory(min(found.get("MemTotal", 0), _group_limit()), found.get("SwapTotal", 0))
+    values = {key: int(value) * 1024 for key, value in re.findall(r"^(\w+):\s+(\d+) kB", text, re.MULTILINE)}
+    return Memory(min(values.get("MemTotal", 0), _group_limit()), values.get("SwapTotal", 0))
 
 
 def _group_limit() -> int:
-    found = [1 << 62]
+    limits = [1 << 62]
     for folder in memory_groups():
         for name in ("memory.max", "memory.limit_in_bytes"):
             try:
-                found.append(int((folder / name).read_text()))
+                limits.append(int((folder / name).read_text()))
             except (OSError, ValueError):  # "max", or no such file in this version of control groups
                 continue
-    return min(found)
+    return min(limits)
 
 
 def memory_groups() -> tuple[Path, ...]:
-    """Folders of the control groups that limit this process's memory, its own first; version 2 or 1, whichever is there."""
+    """Return the folders of the control groups that limit this process's memory, its own first; of version 1 or 2."""
     try:
         lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     except OSError:
@@ -55,15 +55,15 @@ def memory_groups() -> tuple[Path, ...]:
     for controllers, root in (("memory", "/sys/fs/cgroup/memory"), ("", "/sys/fs/cgroup")):
         own = next((path for _, names, path in lines if controllers in names.split(",")), None)
         if own is not None and Path(root).is_dir():
-            place = Path(root, own.lstrip("/"))
-            # In a container the path is the outer system's, and what is mounted is the group itself.
-            place = place if place.is_dir() else Path(root)
-            return tuple(p for p in (place, *place.parents) if p.is_relative_to(root))
+            folder = Path(root, own.lstrip("/"))
+            # In a container the path is the host's, and the mount is the group itself.
+            folder = folder if folder.is_dir() else Path(root)
+            return tuple(p for p in (folder, *folder.parents) if p.is_relative_to(root))
     return ()
 
 
 def disk(folder: Path) -> Disk:
-    """The file system that a folder lies on, or will lie on once it is made."""
+    """Return the file system of a folder, which need not exist yet."""
     while not folder.exists():
         folder = folder.parent
     folder = folder.resolve()
@@ -71,14 +71,14 @@ def disk(folder: Path) -> Disk:
     for line in Path("/proc/mounts").read_text().splitlines():
         mount, kind = line.split(" ")[1:3]
         mount = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), mount)
-        # The last mount on a place hides those before.
+        # The last mount at a path hides those before.
         if len(mount) >= len(best[0]) and (folder == Path(mount) or Path(mount) in folder.parents):
             best = (mount, kind)
     return Disk(shutil.disk_usage(folder).free, *best)
 
 
 def glibc() -> str:
-    """Version of glibc, '' where this system has another C library."""
+    """Return the version of glibc, '' if this system has another C library."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (ValueError, OSError, AttributeError):
@@ -86,8 +86,8 @@ def glibc() -> str:
     return version if name == "glibc" else ""
 
 
-def opens(library: str) -> str:
-    """Why the linker does not open a library, '' where it does."""
+def dlopen_error(library: str) -> str:
+    """Return why the linker does not open a library, '' if it does."""
     import ctypes
 
     try:
@@ -98,11 +98,11 @@ def opens(library: str) -> str:
 
 
 def pythons() -> dict[str, str]:
-    """Version -> program of the Pythons on PATH, and of the one that runs this."""
-    found = {platform.python_version(): sys.executable}
+    """Return version -> program of the Pythons on PATH, and of the one that runs kz."""
+    programs = {platform.python_version(): sys.executable}
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 16))):
         if program := find(name):
-            said = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
-            if said:
-                found.setdefault(said[1].decode(), program)
-    return found
+            version = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
+            if version:
+                programs.setdefault(version[1].decode(), program)
+    return programs

@@ -1,4 +1,4 @@
-"""Downloads that go on where they stopped, and the package index."""
+"""Downloads that resume, and the package index."""
 
 from __future__ import annotations
 
@@ -28,92 +28,92 @@ _RESUMES = 5
 
 
 def session() -> requests.Session:
-    """A requests session that retries what a busy server refuses."""
-    made = requests.Session()
+    """Return a requests session that retries when a server is busy."""
+    web = requests.Session()
     retry = Retry(
         total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=("GET", "HEAD")
     )
     for scheme in ("http://", "https://"):
-        made.mount(scheme, HTTPAdapter(max_retries=retry))
+        web.mount(scheme, HTTPAdapter(max_retries=retry))
     if bundle := ca_bundle():
-        made.verify = bundle
-    return made
+        web.verify = bundle
+    return web
 
 
 def reachable(url: str, seconds: float) -> str:
-    """'' when a web server answers at all, else why not."""
+    """Return why a web server cannot be reached, '' if it answers."""
     try:
         with requests.Session() as web:
             web.verify = ca_bundle() or True
-            answer = web.get(url, timeout=seconds, stream=True)
-            answer.close()
+            response = web.get(url, timeout=seconds, stream=True)
+            response.close()
     except requests.RequestException as error:
         return cause(error)
-    return f"HTTP {answer.status_code}" if answer.status_code in (401, 403, 404, 410, 451) else ""
+    return f"HTTP {response.status_code}" if response.status_code in (401, 403, 404, 410, 451) else ""
 
 
 def cause(error: requests.RequestException) -> str:
-    """What went wrong with a request, in one line."""
+    """Return what went wrong with a request, in one line."""
     text = str(error)
-    found = re.search(
+    match = re.search(
         r"Name or service not known|nodename nor servname|Temporary failure in name resolution|Connection refused|"
         r"timed out|CERTIFICATE_VERIFY_FAILED|No route to host|Network is unreachable|Tunnel connection failed[^')]*",
         text,
     )
-    return found[0] if found else text[:120]
+    return match[0] if match else text[:120]
 
 
 def download(url: str, part: Path, watch: Watch) -> None:
-    """Bring `url` into the file `part`, going on from what is there. Raises CommandError when it stays cut off."""
+    """Download `url` to the file `part`, or resume it. Raises CommandError if the connection keeps breaking."""
     part.parent.mkdir(parents=True, exist_ok=True)
-    mark = part.with_suffix(".etag")
+    etag_file = part.with_suffix(".etag")
     problem = ""
     with session() as web:
         for _ in range(_RESUMES):
-            done = part.stat().st_size if part.exists() and mark.exists() else 0
+            done = part.stat().st_size if part.exists() and etag_file.exists() else 0
             headers = {"Accept-Encoding": "identity"}
             if done:
-                headers |= {"Range": f"bytes={done}-", "If-Range": mark.read_text()}
+                headers |= {"Range": f"bytes={done}-", "If-Range": etag_file.read_text()}
             try:
-                with web.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as answer:
-                    if answer.status_code == 416:
+                with web.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+                    if response.status_code == 416:
                         part.unlink()
                         continue
-                    if answer.status_code not in (200, 206):
+                    if response.status_code not in (200, 206):
                         raise CommandError(
-                            f"{url} answered HTTP {answer.status_code}",
+                            f"{url} answered HTTP {response.status_code}",
                             hint="is the version right? does upstream still have it?",
                         )
-                    _receive(answer, part, mark, done if answer.status_code == 206 else 0, watch)
+                    _receive(response, part, etag_file, done if response.status_code == 206 else 0, watch)
                     return
             except requests.RequestException as error:
                 problem = cause(error)
     raise CommandError(
-        f"{url} broke off: {problem}", hint="run the command again: the download goes on where it stopped"
+        f"{url} broke off: {problem}", hint="run the command again: the download resumes where it stopped"
     )
 
 
-def _receive(answer: requests.Response, part: Path, mark: Path, done: int, watch: Watch) -> None:
+def _receive(response: requests.Response, part: Path, etag_file: Path, done: int, watch: Watch) -> None:
     with disk_errors(part):
-        tag = answer.headers.get("ETag", "")
+        tag = response.headers.get("ETag", "")
         if tag and not tag.startswith("W/"):
-            mark.write_text(tag)
+            etag_file.write_text(tag)
         else:
-            mark.unlink(missing_ok=True)  # nothing says that a later answer is of the same bytes
-        total = done + int(answer.headers.get("Content-Length", 0))
-        name = Path(urllib.parse.urlsplit(answer.url).path).name
+            etag_file.unlink(missing_ok=True)  # a later response may be of other bytes
+        total = done + int(response.headers.get("Content-Length", 0))
+        name = Path(urllib.parse.urlsplit(response.url).path).name
         with part.open("ab" if done else "wb") as file:
-            for piece in answer.iter_content(1 << 18):
+            for piece in response.iter_content(1 << 18):
                 file.write(piece)
                 done += len(piece)
                 watch(Event(name, done, total, bytes=True))
     if total and done < total:
-        raise requests.ConnectionError(f"{done} of {total} bytes came")
+        raise requests.ConnectionError(f"{done} of {total} bytes arrived")
 
 
 @dataclass(frozen=True)
 class WheelFile:
-    """One file on a package index; `sha256` as the index prints it, '' where it does not."""
+    """A file on a package index; `sha256` as the index gives it, else ''."""
 
     name: str
     url: str
@@ -124,56 +124,56 @@ class WheelFile:
 class _Links(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "a":
-            self.found += [value for key, value in attrs if key == "href" and value]
+            self.links += [value for key, value in attrs if key == "href" and value]
 
 
 def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
-    """The one wheel of a version whose python-abi-platform tag fits. Raises ConfigError when none or several do."""
+    """Return the one wheel of a version whose python-abi-platform tag matches. Raises ConfigError if none or several do."""
     from packaging.utils import canonicalize_name, canonicalize_version
 
     page = f"{index}/{canonicalize_name(project)}/"
     with session() as web:
         try:
-            answer = web.get(
+            response = web.get(
                 page, headers={"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}, timeout=_TIMEOUT
             )
         except requests.RequestException as error:
             raise CommandError(f"the package index {page} does not answer: {cause(error)}") from error
-    if answer.status_code != 200:
-        raise ConfigError(f"{page} answered HTTP {answer.status_code}", hint=f"is {project!r} the project's name?")
-    if "json" in answer.headers.get("Content-Type", ""):
+    if response.status_code != 200:
+        raise ConfigError(f"{page} answered HTTP {response.status_code}", hint=f"is {project!r} the project's name?")
+    if "json" in response.headers.get("Content-Type", ""):
         files = [
             WheelFile(
                 f["filename"],
-                urllib.parse.urljoin(answer.url, f["url"]),
+                urllib.parse.urljoin(response.url, f["url"]),
                 f["hashes"].get("sha256", ""),
                 f.get("size") or 0,
             )
-            for f in answer.json()["files"]
+            for f in response.json()["files"]
         ]
     else:
-        links = _Links()
-        links.feed(answer.text)
-        files = [_from_link(answer.url, link) for link in links.found]
-    versions = {f.name: parsed[0] for f in files if (parsed := _parsed(f.name))}
+        parser = _Links()
+        parser.feed(response.text)
+        files = [_from_link(response.url, link) for link in parser.links]
+    versions = {f.name: parsed[0] for f in files if (parsed := _version_and_tags(f.name))}
     wanted = [canonicalize_version(text) for text in (version, f"{version}+cpu")]
     of_version = [f for f in files if f.name in versions and canonicalize_version(versions[f.name]) in wanted]
     if not of_version:
-        near = [str(one) for one in sorted(set(versions.values()))[-5:]]
+        latest = [str(one) for one in sorted(set(versions.values()))[-5:]]
         raise ConfigError(
-            f"{project} has no wheel of version {version}", hint=f"the index has {', '.join(near)}" if near else ""
+            f"{project} has no wheel of version {version}", hint=f"the index has {', '.join(latest)}" if latest else ""
         )
-    fitting = [f for f in of_version if tag_fits(f.name, tag)]
-    if len(fitting) != 1:
+    matching = [f for f in of_version if tag_fits(f.name, tag)]
+    if len(matching) != 1:
         raise ConfigError(
-            f"{len(fitting)} wheels of {project} {version} fit the tag {tag!r}, not one",
+            f"{len(matching)} wheels of {project} {version} match the tag {tag!r}, not one",
             hint="they are: " + ", ".join(f.name for f in of_version),
         )
-    return fitting[0]
+    return matching[0]
 
 
 def _from_link(base: str, link: str) -> WheelFile:
@@ -183,24 +183,24 @@ def _from_link(base: str, link: str) -> WheelFile:
 
 
 def size(url: str) -> int | None:
-    """Bytes that a server says a file has, None where it does not say."""
+    """Return the size of a file by its server, None if unknown."""
     with session() as web:
         try:
-            answer = web.head(url, headers={"Accept-Encoding": "identity"}, allow_redirects=True, timeout=_TIMEOUT)
+            response = web.head(url, headers={"Accept-Encoding": "identity"}, allow_redirects=True, timeout=_TIMEOUT)
         except requests.RequestException:
             return None
-    return int(answer.headers["Content-Length"]) if answer.ok and "Content-Length" in answer.headers else None
+    return int(response.headers["Content-Length"]) if response.ok and "Content-Length" in response.headers else None
 
 
 def tag_fits(name: str, tag: str) -> bool:
-    """Whether one of the python-abi-platform tags in a wheel's file name fits a pattern."""
-    parsed = _parsed(name)
+    """Whether one of the python-abi-platform tags in a wheel's file name matches a pattern."""
+    parsed = _version_and_tags(name)
     return parsed is not None and any(fnmatch.fnmatchcase(str(one), tag) for one in parsed[1])
 
 
-def _parsed(name: str) -> tuple[Version, frozenset[Tag]] | None:
-    """Version and tags in a wheel's file name; None for a file that is no wheel."""
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # 50 ms, for those who ask an index
+def _version_and_tags(name: str) -> tuple[Version, frozenset[Tag]] | None:
+    """Return version and tags in a wheel's file name; None if the file is not a wheel."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # costs 50 ms, needed only for an index
 
     try:
         _, version, _, tags = parse_wheel_filename(name)

@@ -8,5 +8,5 @@ from kz_build.core.plain_json import plain
 
 
 def text(value: object) -> str:
-    """Any result as indented JSON with sorted keys."""
+    """Return any result as indented JSON with sorted keys."""
     return json.dumps(plain(value), indent=1, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Who may use a store, or one thing in it, at the same time."""
+"""Locks on a store, and on single things in it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
 PATIENCE = 2.0
-"""Seconds before one who waits is told."""
+"""Seconds of waiting before a message."""
 
 
 @contextlib.contextmanager
 def locked(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
-    """Only one process at a time works on `name`; who waits for long and watches is told what for."""
+    """Let only one process at a time work on `name`; tell `watch` if this takes long."""
     with contextlib.ExitStack() as stack:
         with disk_errors(store / "locks"):
             handle = _lock_file(store, name)
             stack.callback(os.close, handle)
-            taken = _taken(handle)
-        if not taken:
+            acquired = _try_lock(handle)
+        if not acquired:
             if watch:
                 from kz_build.core.progress import Event
 
-                watch(Event(f"waiting: another kz is at {name}"))
+                watch(Event(f"waiting: another kz uses {name}"))
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-def _taken(handle: int) -> bool:
-    """Lock a file for this process alone; False where another one has it for longer than PATIENCE."""
+def _try_lock(handle: int) -> bool:
+    """Lock a file for this process; return False if another process keeps it for longer than PATIENCE."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with contextlib.suppress(BlockingIOError):
@@ -48,25 +48,25 @@ def _taken(handle: int) -> bool:
     return False
 
 
-_held: list[int] = []
+_held_handles: list[int] = []
 
 
 def hold(store: Path) -> None:
-    """Keep `alone` out until `release`. In a store that one may only read, nobody removes anything either."""
+    """Keep `exclusive` out until `release`. A store without write permission needs no lock: nothing can be removed there."""
     with contextlib.suppress(OSError):
-        _held.append(_lock_file(store, "store"))
-        fcntl.flock(_held[-1], fcntl.LOCK_SH)
+        _held_handles.append(_lock_file(store, "store"))
+        fcntl.flock(_held_handles[-1], fcntl.LOCK_SH)
 
 
 def release() -> None:
-    """End every `hold` of this process, as its end does."""
-    while _held:
-        os.close(_held.pop())
+    """Release every `hold` of this process, as its end does."""
+    while _held_handles:
+        os.close(_held_handles.pop())
 
 
 @contextlib.contextmanager
-def alone(store: Path) -> Iterator[None]:
-    """No other kz uses the store meanwhile: those that start wait. Raises StorageError where one uses it now."""
+def exclusive(store: Path) -> Iterator[None]:
+    """Keep every other kz out of the store: new ones wait. Raises StorageError if one uses it now."""
     with disk_errors(store):
         handle = _lock_file(store, "store")
     try:

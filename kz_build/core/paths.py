@@ -1,4 +1,4 @@
-"""Paths that a source does without."""
+"""Paths that a source leaves out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def excluded(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a path falls under `*.gif` (any folder), `folder/` or an exact path."""
+    """Whether a path matches `*.gif` (in any folder), `folder/` or an exact path."""
     for pattern in patterns:
         if pattern.endswith("/") and f"{path}/".startswith(pattern):
             return True
@@ -17,5 +17,5 @@ def excluded(path: str, patterns: Sequence[str]) -> bool:
 
 
 def below(patterns: Sequence[str], path: str) -> tuple[str, ...]:
-    """Exclude patterns as they read inside the submodule at `path`."""
+    """Return exclude patterns relative to the submodule at `path`."""
     return tuple(p.removeprefix(path + "/") for p in patterns if "/" not in p or p.startswith(path + "/"))

@@ -1,4 +1,4 @@
-"""Dataclasses, tuples and enums as what JSON holds."""
+"""Dataclasses, tuples and enums as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain(value: object) -> Any:
-    """Dataclasses, paths and enums as plain values; what has an `as_json`, such as a check, by that."""
+    """Convert dataclasses, paths and enums to plain values, a value with `as_json` (a check) by that."""
     if as_json := getattr(value, "as_json", None):
         return plain(as_json())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

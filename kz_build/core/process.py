@@ -1,4 +1,4 @@
-"""Processes: the only place that starts one."""
+"""Processes: the only module that starts any."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Result = TypeVar("Result")
 Process = subprocess.Popen[bytes]
 TimeoutExpired = subprocess.TimeoutExpired
 STOP_SECONDS = 5.0
-"""How long a stopped command has to end by itself before it is killed."""
+"""How long a stopped command may take to end before it is killed."""
 
 
 class Output(NamedTuple):
-    """What a short command said."""
+    """The result of a short command."""
 
     code: int
     stdout: bytes
@@ -34,7 +34,7 @@ class Output(NamedTuple):
 
 
 def find(program: str) -> str:
-    """Full path of a program on PATH, '' where there is none."""
+    """Return the full path of a program on PATH, '' if there is none."""
     return shutil.which(program) or ""
 
 
@@ -46,7 +46,7 @@ def run(
     cwd: Path | None = None,
     timeout: float | None = None,
 ) -> Output:
-    """Run a command to its end and give its output, whatever its exit code. Raises CommandError if it cannot start."""
+    """Run a command and return its output, whatever its exit code. Raises CommandError if it cannot start."""
     try:
         done = subprocess.run(
             argv,
@@ -74,33 +74,33 @@ def checked(
     stdin: bytes = b"",
     cwd: Path | None = None,
 ) -> bytes:
-    """Run a command and give its standard output. Raises CommandError with what it said when it fails."""
-    done = run(argv, env=env, stdin=stdin, cwd=cwd)
-    required(argv, done)
-    return done.stdout
+    """Run a command and return its standard output. Raises CommandError with its errors if it fails."""
+    output = run(argv, env=env, stdin=stdin, cwd=cwd)
+    require_success(argv, output)
+    return output.stdout
 
 
-def required(argv: Argv, done: Output) -> None:
-    """Raise CommandError with what a command said when it failed."""
-    if done.code != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise CommandError(f"`{joined(argv)}` ended with {done.code}\n{said}")
+def require_success(argv: Argv, output: Output) -> None:
+    """Raise CommandError with a command's errors if it failed."""
+    if output.code != 0:
+        errors = output.stderr.decode("utf-8", "replace").strip()
+        raise CommandError(f"`{joined(argv)}` ended with {output.code}\n{errors}")
 
 
-def followed(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
-    """Run a command to its end, each line of its standard error to `line`, also those it writes over; gives its exit code."""
+def run_following_errors(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
+    """Run a command, pass each line of its standard error to `line`, rewritten ones too; return its exit code."""
     import tempfile
 
-    with tempfile.TemporaryFile() as given:  # a pipe could fill up while nobody reads what it says
-        given.write(stdin)
-        given.seek(0)
+    with tempfile.TemporaryFile() as file:  # a pipe could fill up while its errors are not read
+        file.write(stdin)
+        file.seek(0)
         process = subprocess.Popen(
-            argv, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env), start_new_session=True
+            argv, stdin=file, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env), start_new_session=True
         )
     assert process.stderr
     try:
-        with open(process.stderr.fileno(), encoding="utf-8", errors="replace", closefd=False) as said:
-            for text in said:  # \r ends a line too
+        with open(process.stderr.fileno(), encoding="utf-8", errors="replace", closefd=False) as errors:
+            for text in errors:  # \r ends a line too
                 line(text)
         return process.wait()
     finally:
@@ -108,39 +108,39 @@ def followed(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str],
         process.stderr.close()
 
 
-def side_by_side(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
-    """Run short commands at the same time; gives what each said, in order, whatever its exit code."""
+def run_parallel(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[Output]:
+    """Run short commands at the same time; return their outputs in order, whatever their exit codes."""
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(conversation(argv, env)) for argv in argvs]
-        said = [process.communicate() for process in running]
-        return [Output(process.returncode, *texts) for process, texts in zip(running, said, strict=True)]
+        outputs = [process.communicate() for process in running]
+        return [Output(process.returncode, *texts) for process, texts in zip(running, outputs, strict=True)]
 
 
-def all_checked(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
-    """As `side_by_side`, their output alone. Raises CommandError with what the first that failed said."""
-    found = side_by_side(argvs, env=env)
-    for argv, done in zip(argvs, found, strict=True):
-        required(argv, done)
-    return [done.stdout for done in found]
+def checked_parallel(argvs: Sequence[Argv], *, env: Mapping[str, str]) -> list[bytes]:
+    """Like `run_parallel`, but return only standard output. Raises CommandError with the errors of the first that failed."""
+    outputs = run_parallel(argvs, env=env)
+    for argv, output in zip(argvs, outputs, strict=True):
+        require_success(argv, output)
+    return [output.stdout for output in outputs]
 
 
 def in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """What a function of a module gives for each item, every item in a process of its own; a single one here.
+    """Call a module's function for each item, each in a process of its own; a single item in this process.
 
-    For work of Python's own on much data. Function, items and results must pickle.
+    For much data that Python itself works on. Function, items and results must pickle.
     """
     if len(items) < 2:
         return [function(item) for item in items]
-    from concurrent.futures import ProcessPoolExecutor  # costs 20 ms, which only much data is worth
+    from concurrent.futures import ProcessPoolExecutor  # costs 20 ms
 
-    # Ctrl-C is for the caller: its processes end with what they are at.
+    # Ctrl-C is for the caller: its processes finish their item.
     with ProcessPoolExecutor(len(items), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
         return list(pool.map(function, items))
 
 
 @contextlib.contextmanager
 def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
-    """A process one talks to over its pipes; it has ended when the block is left."""
+    """Start a process to talk to expired its pipes; it has ended when the block is left."""
     process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -168,7 +168,7 @@ def streamed(
     limit: float,
     started: Callable[[int], None] | None = None,
 ) -> int:
-    """Run a command to its end, each line of its output to `line`; gives its exit code. See Commands.
+    """Run a command, pass each line of its output to `line`, return its exit code. See Commands.
 
     Raises StoppedError after `limit` seconds, and CommandError if it cannot start.
     """
@@ -193,17 +193,17 @@ def streamed(
                 line(raw)
             return process.wait()
         finally:
-            # Also when the leader has ended well: nothing that it left behind may go on writing.
+            # Also after success: nothing that it left behind may go on writing.
             _end_group(process)
 
 
 @contextlib.contextmanager
 def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` if the block takes longer (0: never), and raise StoppedError once it has ended."""
-    over = threading.Event()
+    """Call `stop` if the block takes longer than `seconds` (0: never), and raise StoppedError once it has ended."""
+    expired = threading.Event()
 
     def end() -> None:
-        over.set()
+        expired.set()
         stop()
 
     timer = threading.Timer(seconds, end) if seconds else None
@@ -215,13 +215,13 @@ def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
     finally:
         if timer:
             timer.cancel()
-        if over.is_set():
+        if expired.is_set():
             raise StoppedError(f"stopped: it took longer than {seconds:g} s")
 
 
 def joined(argv: Argv) -> str:
-    """A command line as a shell takes it."""
-    import shlex  # a verb that only reads shows no command
+    """Return a command line as a shell accepts it."""
+    import shlex  # verbs that only read do not need it
 
     return shlex.join(argv)
 

@@ -1,4 +1,4 @@
-"""Processes of a command as the kernel counts them: all of its session, what they hold, and their end."""
+"""Processes of a command as the kernel counts them: all of its session, their memory, and their end."""
 
 from __future__ import annotations
 
@@ -9,74 +9,66 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from kz_build.core.host import memory_groups
+from kz_build.core.host import Memory, memory_groups
 
 _PROC = Path("/proc")
 _KILOBYTES = re.compile(rb"^(VmRSS|VmSwap):\s+(\d+) kB", re.MULTILINE)
 
 
-class Held(NamedTuple):
-    """Bytes of RAM and of swap."""
-
-    ram: int
-    swap: int
-
-
-def held(session: int) -> Held:
-    """What the processes of a session hold now. Pages that several share are counted for each."""
+def memory_use(session: int) -> Memory:
+    """Return the memory that the processes of a session use. Shared pages are counted for each."""
     ram = swap = 0
     for pid in members(session):
         with contextlib.suppress(OSError):
-            found = dict(_KILOBYTES.findall((_PROC / str(pid) / "status").read_bytes()))
-            ram += int(found.get(b"VmRSS", 0)) * 1024
-            swap += int(found.get(b"VmSwap", 0)) * 1024
-    return Held(ram, swap)
+            fields = dict(_KILOBYTES.findall((_PROC / str(pid) / "status").read_bytes()))
+            ram += int(fields.get(b"VmRSS", 0)) * 1024
+            swap += int(fields.get(b"VmSwap", 0)) * 1024
+    return Memory(ram, swap)
 
 
 def members(session: int) -> Iterator[int]:
-    """Process ids of a session, also of groups of their own in it."""
+    """Yield the process ids of a session, also of process groups within it."""
     for entry in os.listdir(_PROC):
         if entry.isdigit() and _facts(int(entry))[0] == session:
             yield int(entry)
 
 
-def started(pid: int) -> int:
-    """When a process started, in the kernel's ticks since boot; 0 where there is none. Tells a process id from its next use."""
+def start_time(pid: int) -> int:
+    """Return when a process start_time, in the kernel's ticks since boot; 0 if there is none. Tells a reused process id apart."""
     return _facts(pid)[1]
 
 
 def _facts(pid: int) -> tuple[int, int]:
-    """(session, start) of a process that lives; zombies do not."""
+    """Return (session, start) of a live process; zombies do not count."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return 0, 0
-    fields = text.rpartition(b")")[2].split()  # the name before may hold anything
+    fields = text.rpartition(b")")[2].split()  # the name before may contain anything
     return (int(fields[3]), int(fields[19])) if fields[0] not in (b"Z", b"X") else (0, 0)
 
 
 def end(session: int, patience: float = 5.0) -> bool:
-    """End every process of a session, asked first and then killed; whether there was one."""
-    found = False
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    """End every process of a session, by SIGTERM, then SIGKILL; return whether there was one."""
+    any_members = False
+    for signal_number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + patience
         pids = list(members(session))
-        found = found or bool(pids)
+        any_members = any_members or bool(pids)
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, sign)
+                os.kill(pid, signal_number)
         while pids and time.monotonic() < deadline and any(members(session)):
             time.sleep(0.02)
-    return found
+    return any_members
 
 
-def kills() -> int:
-    """How many processes the kernel has killed for the memory limit of this process's control group; 0 where it tells not."""
+def oom_kill_count() -> int:
+    """Return how many processes the kernel killed at the memory limit of this control group; 0 if unknown."""
     for folder in memory_groups()[:1]:
         for name in ("memory.events", "memory.oom_control"):  # version 2, version 1
             with contextlib.suppress(OSError):
-                found = re.search(r"^oom_kill (\d+)", (folder / name).read_text(), re.MULTILINE)
-                return int(found[1]) if found else 0
+                match = re.search(r"^oom_kill (\d+)", (folder / name).read_text(), re.MULTILINE)
+                return int(match[1]) if match else 0
     return 0

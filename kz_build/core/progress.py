@@ -1,4 +1,4 @@
-"""What a stage tells those who watch it."""
+"""Progress events of a stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Event:
-    """`phase` is at `done` of `total` (0 where unknown), in `bytes` or in things; `text` is a line for people, '' for mere
+    """`phase` is at `done` of `total` (0 if unknown), in `bytes` or items; `text` is a line for people, '' for mere
     progress. A line without a phase is shown and stays."""
 
     phase: str
@@ -22,4 +22,4 @@ Watch = Callable[[Event], None]
 
 
 def quiet(event: Event) -> None:
-    """For those who do not watch."""
+    """Ignore an event."""

@@ -1,4 +1,4 @@
-"""Rules for text that reaches git, the disk or the network. Each function returns what is wrong, '' where nothing is."""
+"""Rules for text that reaches git, the disk or the network. Each function returns what is wrong, or ''."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bad_version(text: str) -> str:
 
 
 def bad_address(text: str) -> str:
-    """Check the address of a git repository: a URL, or a path. `ext::COMMAND` is a command that git would run."""
+    """Check the address of a git repository: a URL, or a path. Git would run `COMMAND` of `ext::COMMAND`."""
     if _HELPER.match(text):
         return "must be a URL or a path: `NAME::` names a program for git to run"
     return _bad_word(text)
@@ -52,7 +52,7 @@ def bad_folder(text: str) -> str:
 
 
 def unsafe_path(path: str) -> str:
-    """Why a path must not be written ('' where it may): it leaves its folder or reaches into `.git`."""
+    """Return why a path must not be written, or '': it leaves its folder or reaches into `.git`."""
     parts = path.split("/")
     if not path or path.startswith("/") or "\0" in path or "\\" in path:
         return "is not a relative path"
@@ -64,7 +64,7 @@ def unsafe_path(path: str) -> str:
 
 
 def _bad_word(text: str) -> str:
-    """Check what every word on a command line needs."""
+    """Check what every word of a command line must obey."""
     if not text:
         return "must not be empty"
     if text.startswith("-"):

@@ -9,20 +9,20 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does; once one of the three came, what ends it is not interrupted again."""
-    signs = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {sign: signal.getsignal(sign) for sign in signs}
-    heard = [sign for sign in signs if before[sign] is not signal.SIG_IGN]  # nohup
+    """Let SIGTERM and SIGHUP end the block like Ctrl-C; after the first of the three, cleanup is not interrupted."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    handled = [number for number in numbers if before[number] is not signal.SIG_IGN]  # nohup
 
     def stop(*_: object) -> None:
-        for sign in heard:
-            signal.signal(sign, signal.SIG_IGN)
+        for number in handled:
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    for sign in heard:
-        signal.signal(sign, stop)
+    for number in handled:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        for sign in heard:
-            signal.signal(sign, before[sign])
+        for number in handled:
+            signal.signal(number, before[number])

@@ -1,4 +1,4 @@
-"""The record that a stage leaves, last: the key of its inputs, what went in, the files that it made, and what else it says."""
+"""The record that a stage leaves, last: the key of its inputs, the inputs, the files that it made, and other facts."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kz_build.core.files import sha256_file, write_atomic
 from kz_build.core.rules import unsafe_path
 
 MOST_BYTES = 16 << 20
-"""A longer file is no record: the largest is that of an export, some hundred kilobytes."""
+"""A longer file is no record: the largest, of an export, has some hundred kilobytes."""
 _INPUTS = frozenset(("aar", "canonical", "contract", "engine_why", "overrides", "recipe", "sources", "stacks"))
-"""Under these names a record says what went in; the file holds them beside all else."""
+"""The names of a record's inputs; the file has them beside all else."""
 _KINDS = (str, int | None, str, str | None)
 _Kind = TypeVar("_Kind")
 
 
 class Output(NamedTuple):
-    """A file that a stage made. `profile` says how it is audited; `size` and `build_id` are None where nobody noted them."""
+    """A file that a stage made. `profile` says how it is audited; `size` and `build_id` are None if not recorded."""
 
     sha256: str
     size: int | None = None
@@ -31,7 +31,7 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True)
 class StageRecord:
-    """`key` is the digest of all that can change what comes out. A stage whose way of working can change has a CACHE_EPOCH
+    """`key` is the digest of all that can change the outputs. A stage whose own code can change them has a CACHE_EPOCH
     in its key: a number to raise with such a change.
 
     `outputs` are by their path in the stage's folder; the path of a stage's only file is ''.
@@ -44,32 +44,32 @@ class StageRecord:
     facts: Mapping[str, object] = field(default_factory=dict)
 
     def get(self, name: str, kind: type[_Kind]) -> _Kind:
-        """Return an input or a fact. Raises LockError where there is none of that kind."""
+        """Return an input or a fact. Raises LockError if there is none of that type."""
         value = self.inputs.get(name, self.facts.get(name))
         if not isinstance(value, kind):
             raise LockError(f"{self.path} was not written by kz: {name} is no {kind.__name__}", hint="remove that file")
         return value
 
     def plain(self) -> dict[str, Any]:
-        """Return the record as JSON holds it."""
-        known = {name: _known(output) for name, output in self.outputs.items()}
+        """Return the record as plain values for JSON."""
+        known = {name: _without_defaults(output) for name, output in self.outputs.items()}
         only = known.pop("", {})
         files = {name: facts if len(facts) > 1 else facts["sha256"] for name, facts in known.items()}
         return {**self.facts, **self.inputs, **({"files": files} if files else {}), **only, "key": self.key}
 
     def save(self) -> None:
-        """Write the record: at once, and only when all that it speaks of is there."""
+        """Write the record atomically; the caller has written all that it lists."""
         write_atomic(self.path, json.dumps(self.plain(), indent=1, sort_keys=True).encode() + b"\n")
 
 
 def load(path: Path, key: str) -> StageRecord | None:
-    """Read a record; None where it is absent, damaged, too large, or of other inputs than `key` stands for."""
+    """Read a record; return None if it is absent, damaged, too large, or has another key."""
     record = load_any(path)
     return record if record and record.key == key else None
 
 
 def load_any(path: Path) -> StageRecord | None:
-    """Read a record of whatever inputs; None where it is absent, damaged or too large."""
+    """Read a record with any key; return None if it is absent, damaged or too large."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -79,12 +79,12 @@ def load_any(path: Path) -> StageRecord | None:
 
 
 def beside(file: Path) -> Path:
-    """Return the path of the record of a file that lies among others."""
+    """Return the path of the record of a single file."""
     return file.with_name(f"{file.name}.json")
 
 
 def changed(folder: Path, outputs: Mapping[str, Output], digest: Callable[[Path], str] = sha256_file) -> Path | None:
-    """Return the first file in `folder` that is not, or no longer, what a stage made; None where all are."""
+    """Return the first file in `folder` that is not what a stage made; None if all are."""
     for name, output in outputs.items():
         path = folder / name
         if not path.is_file() or output.size not in (None, path.stat().st_size) or digest(path) != output.sha256:
@@ -110,5 +110,5 @@ def _output(facts: Any) -> Output:
     return output
 
 
-def _known(output: Output) -> dict[str, object]:
+def _without_defaults(output: Output) -> dict[str, object]:
     return {name: value for name, value in output._asdict().items() if value != Output._field_defaults.get(name)}

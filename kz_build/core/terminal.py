@@ -1,14 +1,17 @@
-"""Results as lines for people, at most 80 columns where the facts allow."""
+"""Results as lines for people, at most 80 columns if possible."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kz_build.core.check import Check
 from kz_build.core.progress import Event
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 def checks(found: Sequence[Check]) -> str:
@@ -18,21 +21,21 @@ def checks(found: Sequence[Check]) -> str:
     return "\n".join(f"{c.status.value:5} {c.subject:{width}} {c.name:12} {c.evidence}" for c in order)
 
 
-def artifacts(found: dict[str, Any], folder: str) -> str:
-    """Files of a build with size and digest."""
-    width = max(len(name) for name in found)
-    rows = [f"  {name:{width}} {facts['size']:>11,} {facts['sha256'][:12]}" for name, facts in sorted(found.items())]
+def artifacts(outputs: dict[str, Any], folder: str) -> str:
+    """Return the files of a build with size and digest."""
+    width = max(len(name) for name in outputs)
+    rows = [f"  {name:{width}} {facts['size']:>11,} {facts['sha256'][:12]}" for name, facts in sorted(outputs.items())]
     return "\n".join([f"{folder}/", *rows])
 
 
 def papers(unlicensed: Sequence[str], *, signed: bool) -> str:
-    """What lies beside the artifacts, and whose licence one has to look for by hand."""
-    said = "papers: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
-    return said + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
+    """Say what lies beside the artifacts, and which licences to look for by hand."""
+    summary = "papers: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
+    return summary + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
 
 
 def report(found: dict[str, Any]) -> str:
-    """All that is known of a line."""
+    """Return all that is known of a line."""
     rows = [
         f"line {found['line']}: " + ", ".join(f"{k} {v}" for k, v in found["pins"].items()),
         f"canonical: {str(found['canonical']).lower()}",
@@ -59,21 +62,21 @@ def report(found: dict[str, Any]) -> str:
 
 
 def _counts(checks: Sequence[dict[str, Any]]) -> str:
-    """How many answers of each kind."""
+    """Count the checks of each status."""
     states = [check["status"] for check in checks]
     return ", ".join(f"{states.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in states)
 
 
 class Live:
-    """Progress of one command: a bar on a terminal, a line now and then in a log."""
+    """Progress of one command: a bar on a terminal, an occasional line in a log."""
 
     EVERY_SECONDS = 15.0
 
     def __init__(self) -> None:
-        self.bar: Any = None
-        self.task: Any = None
+        self.bar: Progress | None = None
+        self.task: TaskID | None = None
         self.phase = ""
-        self.said = 0.0
+        self.shown_at = 0.0
         self.counts_bytes = False
 
     def __enter__(self) -> Live:
@@ -83,26 +86,26 @@ class Live:
         self.stop()
 
     def stop(self) -> None:
-        """Take the bar away; another event brings it back."""
+        """Remove the bar; another event shows it again."""
         if self.bar:
             self.bar.stop()
             self.bar = self.task = None
             self.phase = ""
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         if self.bar:
             self.bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def head(self, stage: str) -> None:
-        """Begin another stage."""
+        """Begin a stage."""
         self.stop()
         self.note(f"== {stage}")
 
     def event(self, event: Event) -> None:
-        """Progress of a build or a fetch."""
+        """Show progress of a build or a fetch."""
         if event.text:
             if not event.phase:
                 self.note(event.text)
@@ -110,25 +113,25 @@ class Live:
         phase, done, total = event.phase, event.done, event.total
         if not sys.stderr.isatty():
             now = time.monotonic()
-            if phase != self.phase or now - self.said > self.EVERY_SECONDS:
+            if phase != self.phase or now - self.shown_at > self.EVERY_SECONDS:
                 print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
-                self.phase, self.said = phase, now
+                self.phase, self.shown_at = phase, now
             return
         if event.bytes != self.counts_bytes:
             self.stop()
         if self.bar is None:
             self.bar, self.counts_bytes = _progress_bar(event.bytes), event.bytes
             self.bar.start()
-        if phase != self.phase:
+        if phase != self.phase or self.task is None:
             if self.task is not None:
                 self.bar.remove_task(self.task)
             self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
         self.bar.update(self.task, completed=done, total=total or None)
-        if event.bytes and done >= total > 0:  # what comes next may take long, and say nothing of itself
+        if event.bytes and done >= total > 0:  # the next step may take long without any progress
             self.stop()
 
 
-def _progress_bar(counts_bytes: bool) -> Any:
+def _progress_bar(counts_bytes: bool) -> Progress:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

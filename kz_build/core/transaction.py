@@ -1,4 +1,4 @@
-"""Several files of a project changed as one: a record of all of them first, so that a killed finish is rolled forward."""
+"""Several files of a project changed as one: all changes are recorded first, so that the next command can finish a killed one."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from kz_build.core.rules import unsafe_path
 
 NAME = ".kz-commit"
 Changes = Mapping[str, bytes | None]
-"""path relative to the project -> its new content; None where it goes"""
+"""path relative to the project -> its new content; None to remove it"""
 
 
 def change_all(root: Path, changes: Changes) -> None:
-    """Write and remove files so that all of it happens, however often it is killed: the next command finishes it."""
+    """Write and remove files, all of them, however often kz is killed: the next command finishes it."""
     _refuse_outside(root, changes)
-    kept = {path: (_read(root / path), data) for path, data in changes.items() if _read(root / path) != data}
-    if not kept:
+    pending = {path: (_read(root / path), data) for path, data in changes.items() if _read(root / path) != data}
+    if not pending:
         return
-    plain = {path: [_packed(before), _packed(after)] for path, (before, after) in kept.items()}
+    plain = {path: [_encoded(before), _encoded(after)] for path, (before, after) in pending.items()}
     write_atomic(root / NAME, json.dumps(plain).encode())
     _sync(root)
     roll_forward(root)
 
 
 def roll_forward(root: Path) -> None:
-    """Finish what a killed command began; nothing where there is no record.
+    """Finish what a killed command began, if there is a record.
 
-    Raises ConfigError, and leaves all as it is, where a file was changed by hand since.
+    Raises ConfigError, and changes nothing, if a file was changed by hand since.
     """
     try:
         data = (root / NAME).read_bytes()
@@ -40,16 +40,17 @@ def roll_forward(root: Path) -> None:
         return
     try:
         plain = json.loads(data).items()
-        changes = {path: (_unpacked(before), _unpacked(after)) for path, (before, after) in plain}
+        changes = {path: (_decoded(before), _decoded(after)) for path, (before, after) in plain}
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{NAME} was not written by kz: {error}", hint=f"remove {root / NAME}") from error
     _refuse_outside(root, changes)
-    odd = [path for path, versions in changes.items() if _read(root / path) not in versions]
-    if odd:
+    edited = [path for path, versions in changes.items() if _read(root / path) not in versions]
+    if edited:
         raise ConfigError(
             "a command was killed while it wrote these files, and they were changed since:",
             tuple(
-                Problem(path, 0, "is neither as it was before nor as that command would have left it") for path in odd
+                Problem(path, 0, "is neither as it was before nor as that command would have left it")
+                for path in edited
             ),
             hint=f"put them back (git checkout) to let it finish, or remove {root / NAME} to keep what is there",
         )
@@ -68,8 +69,8 @@ def _refuse_outside(root: Path, paths: Iterable[str]) -> None:
     """Raise ConfigError for paths that leave the project or reach into .git: a record can come with a pull request."""
     problems = []
     for path in paths:
-        place = (root / path.replace("\0", "")).parent.resolve() / Path(path).name
-        inside = place.relative_to(root.resolve()).as_posix() if place.is_relative_to(root.resolve()) else ".."
+        target = (root / path.replace("\0", "")).parent.resolve() / Path(path).name
+        inside = target.relative_to(root.resolve()).as_posix() if target.is_relative_to(root.resolve()) else ".."
         if wrong := unsafe_path(inside):
             problems.append(Problem(path if path.isprintable() else ascii(path), 0, wrong))
     if problems:
@@ -84,20 +85,20 @@ def _read(path: Path) -> bytes | None:
         return None
 
 
-def _packed(data: bytes | None) -> str | None:
-    import base64  # every command looks for a record, few find one
+def _encoded(data: bytes | None) -> str | None:
+    import base64  # needed only if there is a record
 
     return None if data is None else base64.b64encode(data).decode()
 
 
-def _unpacked(text: str | None) -> bytes | None:
+def _decoded(text: str | None) -> bytes | None:
     import base64
 
     return None if text is None else base64.b64decode(text)
 
 
 def _sync(folder: Path) -> None:
-    """Make names in a folder last through a power cut."""
+    """Make the names in a folder survive a power cut."""
     if not folder.is_dir():
         return
     with disk_errors(folder):

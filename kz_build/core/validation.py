@@ -1,4 +1,4 @@
-"""pydantic's errors as sentences with a place. Imported only where a file is validated (pydantic costs 100 ms)."""
+"""pydantic's errors as sentences, each with its place. Imported only to validate a file (pydantic costs 100 ms)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, of a
 
 
 def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
-    """The complete plain form of some data, or all its problems as (place, text, unknown key or '')."""
+    """Return data as plain values with all defaults, or its problems as (place, text, unknown key or '')."""
     try:
         return model.model_validate(data).model_dump(mode="json"), []
     except ValidationError as error:
@@ -28,14 +28,14 @@ def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | Non
 
 
 def fields(model: type[Any]) -> set[str]:
-    """Every key that a model and the models and dataclasses in it know."""
+    """Return every key of a model, and of the models and dataclasses in it."""
     if dataclasses.is_dataclass(model):
         return {field.name for field in dataclasses.fields(model)}
-    found: set[str] = set() if issubclass(model, RootModel) else set(model.model_fields)
+    keys: set[str] = set() if issubclass(model, RootModel) else set(model.model_fields)
     for field in model.model_fields.values():
         for inner in _models(field.annotation):
-            found |= fields(inner)
-    return found
+            keys |= fields(inner)
+    return keys
 
 
 def _models(annotation: Any) -> list[type[Any]]:

@@ -1,4 +1,4 @@
-"""Changing one place of a YAML file that people write: everything else, comments included, keeps its bytes."""
+"""Edits of one place in a YAML file that people write: all other bytes stay, comments included."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kz_build.core.errors import ConfigError
 
 
 def with_value(text: str, place: tuple[str, ...], value: str) -> str:
-    """`text` with the scalar at `place` set. Raises ConfigError where there is no plain value to set."""
+    """Return `text` with the scalar at `place` set. Raises ConfigError if there is no plain value to set."""
     _, node = _find(text, place)
     changed = text[: node.start_mark.index] + _scalar(value) + text[node.end_mark.index :]
-    return _proved(text, changed, place, lambda data: _set(data, place, value))
+    return _verified(text, changed, place, lambda data: _set(data, place, value))
 
 
 def with_copy(text: str, place: tuple[str, ...], name: str, **values: str) -> str:
-    """`text` with a second entry beside the mapping at `place`: the same under another name, with `values` set in it."""
+    """Return `text` with a copy of the mapping at `place` beside it, under another name, with `values` set in it."""
     key, node = _find(text, place)
     start = text.rfind("\n", 0, key.start_mark.index) + 1
     block = _block(text, start, node.end_mark.index, key.start_mark.column)
@@ -30,36 +30,36 @@ def with_copy(text: str, place: tuple[str, ...], name: str, **values: str) -> st
         above = _at(data, place[:-1])
         above[name] = dict(above[place[-1]])
 
-    changed = _proved(text, changed, own, expected)
+    changed = _verified(text, changed, own, expected)
     for field, value in values.items():
         changed = with_value(changed, (*own, field), value)
     return changed
 
 
 def without_keys(text: str, keep: Collection[str]) -> tuple[str, list[str]]:
-    """`text`, a mapping, without the entries whose key is not in `keep`, and their keys; the comment lines above them stay."""
+    """Return `text`, a mapping, without the keys not in `keep`, and those keys; the comment lines above them stay."""
     import yaml
 
     node = yaml.compose(text, _loader())
-    gone: list[str] = []
+    removed: list[str] = []
     for key, value in reversed(node.value if isinstance(node, yaml.MappingNode) else []):
         if key.value not in keep:
             start = text.rfind("\n", 0, key.start_mark.index) + 1
             block = _block(text, start, value.end_mark.index, key.start_mark.column)
             text = text[:start] + text[start + len(block) :]
-            gone.insert(0, key.value)
-    return text, gone
+            removed.insert(0, key.value)
+    return text, removed
 
 
 def _loader() -> Any:
-    """libyaml's where PyYAML has it: a file is parsed some times, and Python's own takes fifteen times as long."""
+    """Return libyaml's loader if PyYAML has it: a file is parsed several times, and the Python loader takes 15 times as long."""
     import yaml
 
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:
-    """(key node, value node) of a path of keys."""
+    """Return (key node, value node) of a path of keys."""
     import yaml
 
     key, node = None, yaml.compose(text, _loader())
@@ -67,12 +67,12 @@ def _find(text: str, place: tuple[str, ...]) -> tuple[Any, Any]:
         pairs = node.value if isinstance(node, yaml.MappingNode) else []
         key, node = next(((k, v) for k, v in pairs if k.value == name), (None, None))
         if node is None:
-            raise ConfigError(f"pins.yaml: {'.'.join(place)} does not stand there by itself", hint="edit it by hand")
+            raise ConfigError(f"pins.yaml: {'.'.join(place)} has no entry of its own", hint="edit it by hand")
     return key, node
 
 
 def _block(text: str, start: int, end: int, column: int) -> str:
-    """Whole lines of an entry: what follows it, comments of its neighbour for one, is not of it."""
+    """Return the whole lines of an entry, without what follows it, such as its neighbour's comments."""
     begun = text.rfind("\n", 0, end) + 1
     stop = (text.find("\n", end) + 1 or len(text)) if text[begun:end].strip() else begun
     lines = text[start:stop].splitlines(keepends=True)
@@ -87,10 +87,10 @@ def _block(text: str, start: int, end: int, column: int) -> str:
 def _without_anchors(text: str) -> str:
     import yaml
 
-    # The name is gone from the front; a stand-in keeps it a mapping for the scanner.
+    # The key was cut off the front; `x` stands in for it, so that the scanner sees a mapping.
     spots = [t for t in yaml.scan("x" + text, _loader()) if isinstance(t, yaml.AnchorToken)]
     for token in reversed(spots):
-        # With the blank before it: what stands after it may be the end of the line.
+        # With the blank before it: the anchor may end its line.
         text = text[: token.start_mark.index - 1].rstrip(" ") + text[token.end_mark.index - 1 :]
     return text
 
@@ -112,22 +112,22 @@ def _set(data: Any, place: tuple[str, ...], value: str) -> None:
 
 
 def _unshared(data: Any) -> Any:
-    """A copy in which what an alias names is its own: a change of one place must not count as one of the other."""
+    """Return a copy in which aliases share nothing: a change at one place must not change the other."""
     if isinstance(data, dict):
         return {key: _unshared(value) for key, value in data.items()}
     return [_unshared(value) for value in data] if isinstance(data, list) else data
 
 
-def _proved(before: str, after: str, place: tuple[str, ...], change: Any) -> str:
-    """The edited text, if it says what it should and nothing else."""
+def _verified(before: str, after: str, place: tuple[str, ...], change: Any) -> str:
+    """Return the edited text, if it has exactly the expected values."""
     import yaml
 
-    wanted = _unshared(yaml.load(before, _loader()))
-    change(wanted)
+    expected = _unshared(yaml.load(before, _loader()))
+    change(expected)
     try:
-        got = yaml.load(after, _loader())
+        actual = yaml.load(after, _loader())
     except yaml.YAMLError:
-        got = None
-    if got != wanted:
-        raise ConfigError(f"pins.yaml: {'.'.join(place)} stands in a form that kz cannot edit", hint="edit it by hand")
+        actual = None
+    if actual != expected:
+        raise ConfigError(f"pins.yaml: {'.'.join(place)} has a form that kz cannot edit", hint="edit it by hand")
     return after

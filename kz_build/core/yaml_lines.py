@@ -11,9 +11,9 @@ Place = tuple[str | int, ...]
 
 
 def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
-    """Plain value of YAML text and the line (from 1) of each of its paths.
+    """Return the value of YAML text and the line (from 1) of each path in it.
 
-    Raises ConfigError for what is not YAML, and for a key that stands twice in one mapping.
+    Raises ConfigError if it is not YAML, or a mapping has a key repeated.
     """
     import yaml
 
@@ -27,7 +27,7 @@ def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
     except yaml.YAMLError as error:
         raise ConfigError(f"{shown} is not YAML", (Problem(shown, 0, str(error)),)) from error
     lines: dict[Place, int] = {}
-    twice: list[Problem] = []
+    repeated: list[Problem] = []
     own_keys: dict[int, set[int]] = {}
     loader = yaml.SafeLoader("")
 
@@ -35,7 +35,7 @@ def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
         lines.setdefault(place, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             result: dict[Any, Any] = {}
-            # `<<` lays other mappings under a node's own keys, in the node itself: note them before, once.
+            # `<<` merges other mappings into the node itself: note its own keys first, once.
             own = own_keys.setdefault(id(node), {id(key_node) for key_node, _ in node.value})
             seen: set[Any] = set()
             loader.flatten_mapping(node)
@@ -44,7 +44,7 @@ def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
                 if not isinstance(key, Hashable):
                     key = str(key)
                 if id(key_node) in own and key in seen:
-                    twice.append(Problem(shown, key_node.start_mark.line + 1, f"{key} stands here a second time"))
+                    repeated.append(Problem(shown, key_node.start_mark.line + 1, f"{key} is here a second time"))
                 if id(key_node) in own:
                     seen.add(key)
                 lines[(*place, key)] = key_node.start_mark.line + 1
@@ -55,6 +55,6 @@ def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
         return loader.construct_object(node, deep=True)
 
     value = build(node, ()) if node is not None else None
-    if twice:
-        raise ConfigError(f"{shown} has keys twice", tuple(twice))
+    if repeated:
+        raise ConfigError(f"{shown} has keys twice", tuple(repeated))
     return value, lines

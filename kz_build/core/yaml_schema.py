@@ -1,4 +1,4 @@
-"""A YAML file of people's, validated against a pydantic model: all problems at once, each with its line."""
+"""YAML files that people write, validated against a pydantic model: every problem at once, each with its line."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def load(
     path: Path, model: type[BaseModel], what: str, shown: str = ""
 ) -> tuple[dict[str, Any], Callable[[Place], int]]:
-    """The plain, complete form of a file, and what gives the line of a place in it.
+    """Return a file as plain values with all defaults, and a function from a place in it to its line.
 
-    `what` names its kind in the message; `docs/<what>.md` is what the hint points at. Raises ConfigError.
+    `what` names the kind of file in messages; the hint is `docs/<what>.md`. Raises ConfigError.
     """
     from kz_build.core.validation import fields, validate
 
@@ -35,10 +35,10 @@ def load(
             known = known[:-1]
         return lines.get(known, 0)
 
-    plain, found = validate(model, data if data is not None else {})
+    plain, errors = validate(model, data if data is not None else {})
     if plain is None:
         known = sorted(fields(model))
-        problems = {Problem(shown, where(place), _said(place, text, bad, known)) for place, text, bad in found}
+        problems = {Problem(shown, where(place), _problem_text(place, text, bad, known)) for place, text, bad in errors}
         raise ConfigError(
             f"{what} are wrong:",
             tuple(sorted(problems, key=lambda p: (p.line, p.text))),
@@ -47,6 +47,6 @@ def load(
     return plain, where
 
 
-def _said(place: Place, text: str, bad: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(bad, known, 1, 0.6) if bad else []
-    return f"{'.'.join(map(str, place)) or 'file'}: {text}" + (f"; did you mean {near[0]}?" if near else "")
+def _problem_text(place: Place, text: str, bad: str, known: list[str]) -> str:
+    similar = difflib.get_close_matches(bad, known, 1, 0.6) if bad else []
+    return f"{'.'.join(map(str, place)) or 'file'}: {text}" + (f"; did you mean {similar[0]}?" if similar else "")

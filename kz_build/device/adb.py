@@ -116,7 +116,7 @@ def private(home: Path) -> Iterator[Server]:
             if not (started := process.run(argv, env=env)).code:
                 break
             if not left:
-                process.required(argv, started)
+                process.require_success(argv, started)
             port = _free_port()  # another program took that one before adb did
         yield Server(port)
     finally:

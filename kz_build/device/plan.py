@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.core.errors import ConfigError, LockError, Missing, MissingError
-from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.stage_record import changed, load_any
 from kz_build.device.chat import Chat, chat, chats
 from kz_build.device.push_set import BACKEND, Given, push_set
@@ -94,7 +94,7 @@ def _dist(project: Project, line: str, target: str, given: tuple[Given, ...]) ->
         more = (Missing(one.name, f"{one.path} is not there", one.brings) for one in given if not one.there)
         raise MissingError((Missing(f"{target} of {line}", "it was not built", brings), *more))
     folder = project.dist_folder(line, target)
-    if path := changed(folder, record.outputs, lambda path: remembered_sha256(project.store, path)):
+    if path := changed(folder, record.outputs, lambda path: cached_sha256(project.store, path)):
         raise LockError(f"{path} is not what was built", hint=brings)
     found = {Path(name).name: folder / name for name, f in record.outputs.items() if f.profile != "symbols"}
     if PROGRAM not in found:
@@ -218,7 +218,7 @@ def runtime_lacks(project: Project, line: str, name: str, recipe: str, soc: str,
     given = [Given(Path(), one, True, "") for one in wanted.device.values()]
     lacks = push_set(arch, built, _runtime(project, Wish(line=line, target=name)), given, qnn=True).missing
     brings = f"QNN_SDK_ROOT with Qualcomm's SDK, or --target and --soc whose build has them for {arch}"
-    return tuple(one._replace(brings=brings) if arch else one for one in lacks)
+    return tuple(one._replace(remedy=brings) if arch else one for one in lacks)
 
 
 def _is_qnn(dist: Mapping[str, object], pte: Pte | None, recipe: Recipe | None) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 
 from kz_build.core.errors import ConfigError, DeviceError, Problem
-from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.locks import locked
 from kz_build.core.progress import Event, Watch, quiet
 from kz_build.device.adb import Device, Files
@@ -104,7 +104,7 @@ def push(
     started = time.monotonic()
     with locked(store, f"push-{device.serial.replace('/', '_')}", watch):
         with ThreadPoolExecutor(HASHING) as pool:
-            digests = list(pool.map(lambda item: remembered_sha256(store, item.local), found))
+            digests = list(pool.map(lambda item: cached_sha256(store, item.local), found))
         hashed = [replace(item, sha256=digest) for item, digest in zip(found, digests, strict=True)]
         recorded, free, emulated = _record(device, folder)
         with device.files() as files:

@@ -13,7 +13,7 @@ from kz_build.checks import pte as contract
 from kz_build.core import files
 from kz_build.core.check import Check, Status, ask
 from kz_build.core.errors import KzError, LockError, MissingError
-from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.plain_json import plain
 from kz_build.core.progress import Watch, quiet
 from kz_build.core.stage_record import Output, StageRecord, load_any
@@ -258,7 +258,7 @@ def record(project: Project, tried: Tried, report: Report) -> None:
     if report.run and not any(row.worse for row in report.run.compared):
         # What became worse is not what the next run is held against: it stays worse until somebody accepts it.
         runs[_run_key(tried)] = {**_same(tried), "spreads": plain(report.run.spreads)}
-    held = {name: remembered_sha256(project.store, source) for source, name in tried.files.files}
+    held = {name: cached_sha256(project.store, source) for source, name in tried.files.files}
     key = digest_of([__version__, report.serial, held, list(tried.trial.argv), _identity(tried.info)])
     outputs = {name: Output(sha256) for name, sha256 in held.items()}
     StageRecord(path, key, {}, outputs, {"report": plain(report), "runs": runs}).save()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kz_build.core import files
 from kz_build.core.errors import CommandError, NotReadyError
-from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.process import run
 from kz_build.core.stage_record import StageRecord, load
 from kz_build.export import venv
@@ -55,7 +55,7 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
 
     Raises NotReadyError with what it says where it does not, or gives other numbers than torch.
     """
-    digests = [remembered_sha256(store, (libraries / name).resolve()) for name in LIBRARIES]
+    digests = [cached_sha256(store, (libraries / name).resolve()) for name in LIBRARIES]
     inputs = [CACHE_EPOCH, environment.key, *digests, soc]
     asked = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
     note = store / KEPT / f"{asked[:24]}.json"

@@ -158,7 +158,7 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
     if not recipe.decode:
         return {}
     said: list[str] = []
-    argv = [*engine.cut_off(), *map(fill(environment), recipe.decode)]
+    argv = [*engine.no_network_prefix(), *map(fill(environment), recipe.decode)]
     work = run_stage.work_folder(environment, "decode")
     course = run_stage.Course("decode", {}, watch)
     out, env = environment.places["out"], environment.variables

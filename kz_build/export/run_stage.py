@@ -101,13 +101,13 @@ def run_stage(
     for path in stage.makes:
         files.remove(Path(path))
     work = work_folder(environment, stage.name, stage.inside)
-    cut, kills = engine.cut_off(), process_group.kills()
+    cut, kills = engine.no_network_prefix(), process_group.oom_kill_count()
     course = Course(stage.name, before, watch)
 
     try:
         log = attended(out, course, commands, [*cut, *stage.run], cwd=work, env=environment.variables)
     except CommandError as error:
-        raise _explained(recipe, stage, error, course.end(), killed=process_group.kills() > kills) from error
+        raise _explained(recipe, stage, error, course.end(), killed=process_group.oom_kill_count() > kills) from error
     missing = [path for path in stage.makes if not Path(path).is_file()]
     if missing:
         raise CommandError(
@@ -139,7 +139,7 @@ def attended(
     """Run a command to its end, its course watched, and leave nothing of its session running; gives its log."""
 
     def started(pid: int) -> None:
-        entry = {"session": pid, "started": process_group.started(pid)}
+        entry = {"session": pid, "started": process_group.start_time(pid)}
         files.write_atomic(out / RUNNING, json.dumps(entry).encode())
         course.begin(pid)
 
@@ -164,7 +164,7 @@ def end_leftovers(out: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         return False
     # The id may be another's by now: then its leader lives, and started at another time.
-    ended = process_group.started(leader) in (0, began) and process_group.end(leader)
+    ended = process_group.start_time(leader) in (0, began) and process_group.end(leader)
     (out / RUNNING).unlink(missing_ok=True)
     return ended
 
@@ -214,7 +214,7 @@ class Course:
 
     def _sample(self) -> None:
         while not self._over.wait(SAMPLE_SECONDS):
-            held = process_group.held(self.session)
+            held = process_group.memory_use(self.session)
             with self._guard:
                 now, at = self._now, time.monotonic()
                 self._now = replace(now, ram=max(now.ram, held.ram), swap=max(now.swap, held.swap))

@@ -35,7 +35,10 @@ def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
 def machine_checks(recipe: Recipe) -> tuple[Check, ...]:
     """The C library, and those libraries that its linker must find."""
     glibc = [preflight_rules.glibc(recipe.needs.glibc, host.glibc())] if recipe.needs.glibc else []
-    found = [preflight_rules.library(name, brings, host.opens(name)) for name, brings in recipe.needs.libraries.items()]
+    found = [
+        preflight_rules.library(name, brings, host.dlopen_error(name))
+        for name, brings in recipe.needs.libraries.items()
+    ]
     return (*glibc, *found)
 
 
@@ -46,7 +49,7 @@ def checks(project: Project, recipe: Recipe) -> tuple[Check, ...]:
         version = f"{project.pins.line(recipe.line)[name]} of PyPI"
         lacking = not_accepted(project, Request(recipe.line, (name,)))
         if lacking:
-            said, fix = f"{version}; {lacking[0].what}: {lacking[0].why}", tuple(one.brings for one in lacking)
+            said, fix = f"{version}; {lacking[0].what}: {lacking[0].why}", tuple(one.remedy for one in lacking)
             found.append(failed(said, name=f"sdk {name}", fix=fix))
         else:
             found.append(passed(f"{version}; its licence is accepted", name=f"sdk {name}"))

@@ -8,7 +8,7 @@ from typing import Any
 
 from kz_build.core import files
 from kz_build.core.command_log import Commands
-from kz_build.core.hash_cache import remembered_sha256
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.export import run_stage, venv
 from kz_build.export.environment import Environment
@@ -52,7 +52,7 @@ def _make(store: Path, path: Path, of: Weights, environment: Environment, comman
     folder, note = path.parent, path.with_name(f".{path.name}.json")
     key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
     record = load(note, key)
-    if record and not changed(path, record.outputs, lambda path: remembered_sha256(store, path)):
+    if record and not changed(path, record.outputs, lambda path: cached_sha256(store, path)):
         return
     if of.content is not None:
         files.write_atomic(path, json.dumps(of.content, indent=1).encode() + b"\n")

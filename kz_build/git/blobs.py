@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kz_build.core.process import side_by_side
+from kz_build.core.process import run_parallel
 from kz_build.git.repository import Repository, local_environment
 
 MERGES = 16
@@ -47,6 +47,6 @@ def merge_files(triples: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | N
                 for file, data in zip(files, parts, strict=True):
                     file.write_bytes(data)
                 argvs.append(["git", "merge-file", "-p", "-q", "--end-of-options", *map(str, files)])
-            done = side_by_side(argvs, env=local_environment())
+            done = run_parallel(argvs, env=local_environment())
         results += [one.stdout if one.code == 0 else None for one in done]
     return results

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kz_build.core.process import all_checked, run
+from kz_build.core.process import checked_parallel, run
 from kz_build.git.object_types import Commit
 from kz_build.git.refs import LIST, parse_refs
 from kz_build.git.repository import Repository, local_environment
@@ -95,13 +95,13 @@ def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> W
     span = f"{base}..{tip}"
     count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
     words = [*_above(repository, base), count, repository.argv(*_LOG, span, "--", *_specs(paths))]
-    above, tags, total, log_output = all_checked(words, env=local_environment())
+    above, tags, total, log_output = checked_parallel(words, env=local_environment())
     return Walk(int(total), _commits(log_output), above, tags)
 
 
 def first_tags(repository: Repository, commits: Collection[str], since: str) -> dict[str, str]:
     """Return the same as Walk's; `since` is a revision that contains none of the commits."""
-    above, tags = all_checked(_above(repository, since), env=local_environment())
+    above, tags = checked_parallel(_above(repository, since), env=local_environment())
     return _first_tags(above, tags, commits)
 
 

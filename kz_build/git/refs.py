@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
-from kz_build.core.process import Output, required, run
+from kz_build.core.process import Output, require_success, run
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository, local_environment
 
@@ -126,7 +126,7 @@ def _ls_remote(repository: Repository, *refs: str, options: Sequence[str] = ()) 
 
 def _require_reached(repository: Repository, argv: Sequence[str], done: Output) -> None:
     try:
-        required(argv, done)
+        require_success(argv, done)
     except CommandError as error:
         url = repository.git("config", "remote.origin.url").decode().strip()
         if problem := reachable(url, 8.0):

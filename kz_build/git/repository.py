@@ -15,7 +15,7 @@ from kz_build.core.env import networked, plain
 from kz_build.core.errors import CommandError, StorageError
 from kz_build.core.files import disk_errors, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
-from kz_build.core.process import Output, checked, conversation, followed, required, run
+from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors
 from kz_build.core.rules import bad_id
 from kz_build.git.cat_file import Objects
 from kz_build.git.stale_locks import retry_past_stale_locks
@@ -105,7 +105,7 @@ class Repository(NamedTuple):
         """Run local plumbing; return its output. Raises CommandError."""
         argv = self.argv(*words)
         done = retry_past_stale_locks(self.path, lambda: run(argv, env=local_environment(), stdin=stdin))
-        required(argv, done)
+        require_success(argv, done)
         return done.stdout
 
     def exists(self) -> bool:
@@ -183,7 +183,7 @@ class Repository(NamedTuple):
         wanted = set(ids)
         listing = "".join(f"{oid}\n" for oid in sorted(wanted - self._present(wanted))).encode()
         if listing:
-            required(*self.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"]))
+            require_success(*self.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"]))
             self.index_packs()
 
     def _present(self, blobs: Collection[str]) -> set[str]:
@@ -205,13 +205,13 @@ class Repository(NamedTuple):
             from kz_build.git.fetch_progress import FetchProgress
 
             progress = FetchProgress(self.path.stem.rpartition("-")[0], self.watch)
-            code = followed(argv, progress.line, env=networked(), stdin=stdin)
+            code = run_following_errors(argv, progress.line, env=networked(), stdin=stdin)
             return Output(code, b"", progress.messages.encode())
 
         with _disk_errors(self.path):
             done = retry_past_stale_locks(self.path, once)
             if re.search(_FULL, done.stderr.decode("utf-8", "replace")):
-                required(argv, done)
+                require_success(argv, done)
         return argv, done
 
     def index_packs(self) -> None:

@@ -16,7 +16,7 @@ def lacks(found: Sequence[Any]) -> str:
     for one in found:
         rows.append(f"{one.stage} will be skipped, it needs:")
         for item in one.missing:
-            rows += [_wrapped(f"{item.what}: {item.why}", "  ", "     "), _wrapped(f"-> {item.brings}", "  ", "     ")]
+            rows += [_wrapped(f"{item.what}: {item.why}", "  ", "     "), _wrapped(f"-> {item.remedy}", "  ", "     ")]
     return "\n".join(rows)
 
 

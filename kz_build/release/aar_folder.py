@@ -59,24 +59,24 @@ def publish(
         locks.locked(project.out("build", made.line), made.target),
         files.new_folder(path.parent, project.out("package", made.line)) as folder,
     ):
-        files.put(folder / path.name, data)
-        files.put(folder / path.with_suffix(".gradle.kts").name, snippet.encode())
+        files.write_new(folder / path.name, data)
+        files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet.encode())
         subjects = {p.name: files.sha256_file(p) for p in folder.iterdir()}
-        files.put(folder / papers.PROVENANCE, as_text(statement(subjects)).encode())
+        files.write_new(folder / papers.PROVENANCE, as_text(statement(subjects)).encode())
         for name in papers.parse_sums((own / papers.SUMS).read_text()):
             if name in (papers.PROVENANCE, papers.SBOM) or name.startswith(f"{papers.NOTICES}/"):
-                files.second_name(own / name, folder / papers.LIBRARIES / name)
+                files.hardlink_or_copy(own / name, folder / papers.LIBRARIES / name)
         for name in papers.UNLISTED:
             if (own / name).is_file():
-                files.second_name(own / name, folder / papers.LIBRARIES / name)
+                files.hardlink_or_copy(own / name, folder / papers.LIBRARIES / name)
         there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
         sums = {name: files.sha256_file(folder / name) for name in there}
         text = papers.sums_text(sums).encode()
-        files.put(folder / papers.SUMS, text)
+        files.write_new(folder / papers.SUMS, text)
         if not sign and (path.parent / papers.SUMS).is_file() and (path.parent / papers.SUMS).read_bytes() == text:
             for name in (papers.SIGNATURE, papers.PUBLIC_KEY):  # the same again: a signature on it stays
                 if (path.parent / name).is_file():
-                    files.second_name(path.parent / name, folder / name)
+                    files.hardlink_or_copy(path.parent / name, folder / name)
     if sign:
         signed(path.parent, sign, f"kz {made.line}/{made.target} aar")
 

@@ -229,7 +229,7 @@ def _write(
     with files.new_folder(plan.dist, plan.build) as made:
         for name in built.record.outputs:
             (made / name).parent.mkdir(parents=True, exist_ok=True)
-            files.second_name(plan.dist / name, made / name)
+            files.hardlink_or_copy(plan.dist / name, made / name)
         parts = []
         texts = dict(_texts(sources))
         named = _named(plan, built, _names(project, plan, sources))
@@ -237,16 +237,16 @@ def _write(
         for component in components:
             found = {f"{model.NOTICES}/{component.ref}/{name}": data for name, data in texts[component.ref].items()}
             for path, data in found.items():
-                files.put(made / path, data)
+                files.write_new(made / path, data)
             licences = {path: notices.licence(made / path) for path in sorted(found)}
             inside = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
             parts.append(sbom.Licensed(component, licences, inside))
-        files.put(made / model.PROVENANCE, as_text(said).encode())
+        files.write_new(made / model.PROVENANCE, as_text(said).encode())
         subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
-        files.put(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
+        files.write_new(made / model.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
         there = [p.relative_to(made).as_posix() for p in made.rglob("*") if p.is_file()]
         sums = {name: subjects.get(name) or files.sha256_file(made / name) for name in there}
-        files.put(made / model.SUMS, model.sums_text(sums).encode())
+        files.write_new(made / model.SUMS, model.sums_text(sums).encode())
         for folder in (p for p in made.rglob("*") if p.is_dir()):
             folder.chmod(0o755)
     return tuple(part.component.ref for part in parts if not part.notices)

@@ -155,7 +155,7 @@ def collect(projects: Sequence[Project], days: float) -> tuple[StoreEntry, ...]:
     """Remove what `unneeded` returns, and join the many packs of clones, while no other kz uses the store. Raises
     StorageError if one does."""
     root = projects[0].store
-    with locks.alone(root):
+    with locks.exclusive(root):
         for leftover in (*root.glob(".gone-*"), *(p for kind in CONTENT for p in (root / kind).glob(".*"))):
             files.remove(leftover)  # of a killed process: none is alive
         unneeded_entries = unneeded(projects, days)

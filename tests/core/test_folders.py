@@ -68,7 +68,7 @@ def test_what_fails_leaves_the_old_folder_and_nothing_else(tmp_path: Path, name:
 
 def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a file system that cannot exchange two names."""
-    monkeypatch.setattr(files, "_exchanged_at_once", lambda made, path: False)
+    monkeypatch.setattr(files, "_exchanged_atomically", lambda made, path: False)
 
 
 @pytest.mark.parametrize("name", STAGINGS)
@@ -170,16 +170,16 @@ def test_a_linked_top_folder_is_met_where_it_lies(tmp_path: Path) -> None:
     assert files._places(tmp_path / ".t.new", tmp_path / "t") == (tmp_path / ".t.new",)
 
 
-def test_two_folders_are_exchanged_at_once(tmp_path: Path) -> None:
+def test_two_folders_are_exchanged_atomically(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
         (folder / folder.name).touch()
-    if not files._exchanged_at_once(one, two):
+    if not files._exchanged_atomically(one, two):
         pytest.skip("this file system cannot exchange names")
     assert snapshot(tmp_path) == {"one/two": b"", "two/one": b""}
     with pytest.raises(FileNotFoundError) as caught:
-        files._exchanged_at_once(tmp_path / "gone", two)
+        files._exchanged_atomically(tmp_path / "gone", two)
     assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "gone"), str(two))
     assert caught.value.strerror == "No such file or directory"
 
@@ -198,7 +198,7 @@ def test_where_names_cannot_be_exchanged_it_says_so(
 
     monkeypatch.setattr(ctypes, "CDLL", Library)
     monkeypatch.setattr(ctypes, "get_errno", lambda: code)
-    assert files._exchanged_at_once(tmp_path / "a", tmp_path / "b") is False
+    assert files._exchanged_atomically(tmp_path / "a", tmp_path / "b") is False
 
 
 def test_files_links_and_folders_are_removed(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_old_folders_go_while_the_new_ones_are_made(tmp_path: Path, monkeypatch:
         remove(path)
 
     monkeypatch.setattr(files, "remove", removing)
-    with files.removing((one, tmp_path / "gone", two), aside):
+    with files.delete_in_background((one, tmp_path / "gone", two), aside):
         assert not one.exists() and not two.exists()
         one.mkdir()
         (one / "new").write_text("x")
@@ -271,7 +271,7 @@ def test_a_folder_on_another_disk_is_removed_where_it_is(tmp_path: Path, monkeyp
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     monkeypatch.setattr(Path, "rename", elsewhere)
-    with files.removing((one,), tmp_path / "old"):
+    with files.delete_in_background((one,), tmp_path / "old"):
         assert not one.exists()
     assert not (tmp_path / "old").exists()
 
@@ -286,7 +286,7 @@ def test_an_error_while_old_folders_are_deleted_is_not_lost(tmp_path: Path, monk
             raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(files, "remove", remove)
-    with pytest.raises(PermissionError), files.removing((tmp_path / "one",), tmp_path / "old"):
+    with pytest.raises(PermissionError), files.delete_in_background((tmp_path / "one",), tmp_path / "old"):
         pass
 
 
@@ -298,10 +298,10 @@ def test_a_file_gets_a_second_name_or_is_copied(tmp_path: Path, monkeypatch: pyt
     at = tmp_path / "a"
     at.write_text("x")
     at.chmod(0o500)
-    files.second_name(at, tmp_path / "deep" / "er" / "b")
+    files.hardlink_or_copy(at, tmp_path / "deep" / "er" / "b")
     assert at.samefile(tmp_path / "deep" / "er" / "b")
     monkeypatch.setattr(os, "link", no_links)
-    files.second_name(at, tmp_path / "deep" / "er" / "c")
+    files.hardlink_or_copy(at, tmp_path / "deep" / "er" / "c")
     copy = tmp_path / "deep" / "er" / "c"
     assert copy.read_text() == "x" and not at.samefile(copy) and stat.S_IMODE(copy.stat().st_mode) == 0o500
 
@@ -310,7 +310,7 @@ def test_a_file_is_put_with_its_folders(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         for _ in range(2):
-            files.put(tmp_path / "a" / "b" / "c", b"data")
+            files.write_new(tmp_path / "a" / "b" / "c", b"data")
     finally:
         os.umask(before)
     assert snapshot(tmp_path) == {"a/b/c": b"data"}

@@ -278,7 +278,7 @@ def test_a_used_up_rate_limit_with_a_token(api: Api, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "message", "hint"),
     [
-        (401, "Bad credentials", "wrong or has run out"),
+        (401, "Bad credentials", "wrong or has expired"),
         (403, "Resource not accessible by integration", "issues: write"),
         (404, "Not Found", "is the name right"),
         (422, "Validation Failed", ""),
@@ -310,7 +310,7 @@ def test_what_github_refuses(api: Api, tmp_path: Path, status: int, message: str
 )
 def test_what_is_not_githubs(api: Api, tmp_path: Path, answer: Answer) -> None:
     api.tell(PULLS, answer)
-    with pytest.raises(CommandError, match="answered what GitHub does not") as raised:
+    with pytest.raises(CommandError, match="did not answer like GitHub") as raised:
         github.open_pulls(tmp_path, SLUG)
     assert api.url in str(raised.value)
 
@@ -320,7 +320,7 @@ def test_the_token_goes_nowhere_else(api: Api, make_api: Callable[[], Api], tmp_
     other = make_api()
     other.tell("/stolen", Answer(200, [raw_pull(1)]))
     api.tell(PULLS, Answer(200, [raw_pull(2)], {"Link": f'<{other.url}/stolen>; rel="next"'}))
-    with pytest.raises(CommandError, match="the next page is elsewhere"):
+    with pytest.raises(CommandError, match="the next page is on another host"):
         github.open_pulls(tmp_path, SLUG)
     assert not other.asked
     api.tell(PULLS, Answer(302, {}, {"Location": f"{other.url}/stolen"}))
@@ -346,7 +346,7 @@ def test_a_port_where_nobody_listens(api: Api, tmp_path: Path, monkeypatch: pyte
     assert time.monotonic() - began < patient(2.5)
     assert raised.value.exit_code == 6
     (missing,) = raised.value.missing
-    assert (missing.what, missing.why) == (dead, "Connection refused") and "GITHUB_API_URL" in missing.brings
+    assert (missing.what, missing.why) == (dead, "Connection refused") and "GITHUB_API_URL" in missing.remedy
 
 
 def test_a_connection_that_breaks_off(api: Api, tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_a_connection_that_breaks_off(api: Api, tmp_path: Path) -> None:
 
 def test_a_token_that_no_header_can_hold(api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret\r\nX-Evil: 1")
-    with pytest.raises(ConfigError, match="GITHUB_TOKEN holds characters") as raised:
+    with pytest.raises(ConfigError, match="GITHUB_TOKEN has characters") as raised:
         github.open_pulls(tmp_path, SLUG)
     assert "ghp_secret" not in str(raised.value) and not api.asked
 

@@ -36,7 +36,7 @@ def killed(source, target):
     rename(source, target)
     os.kill(os.getpid(), signal.SIGKILL)
 
-files._exchanged_at_once = lambda made, path: False  # as on a file system that cannot
+files._exchanged_atomically = lambda made, path: False  # as on a file system that cannot
 os.rename = killed
 with files.new_folder(project / "dist/l/t", project / "out/build/l/t") as made:
     (made / "file").write_text("new")
@@ -95,7 +95,7 @@ def test_a_rename_that_fails_leaves_the_old_folder(
 ) -> None:
     path = fill(tmp_path, "old")
     if not at_once:
-        monkeypatch.setattr(files, "_exchanged_at_once", lambda made, path: False)
+        monkeypatch.setattr(files, "_exchanged_atomically", lambda made, path: False)
     with pytest.raises(FileNotFoundError), files.new_folder(path.parent, tmp_path / "out/build/l/t") as made:
         made.rmdir()
     assert path.read_text() == "old" and not hidden(tmp_path)

@@ -55,8 +55,8 @@ def test_a_wheel_is_found_by_its_version_and_any_of_its_tags(index: str, version
     [
         ("1.11", "*", "no wheel of version 1.11"),
         ("main", "*", "no wheel of version main"),
-        ("2.0.0", "*x86_64", "2 wheels of some.tool 2.0.0 fit"),
-        ("2.0.0", "*aarch64", "0 wheels of some.tool 2.0.0 fit"),
+        ("2.0.0", "*x86_64", "2 wheels of some.tool 2.0.0 match"),
+        ("2.0.0", "*aarch64", "0 wheels of some.tool 2.0.0 match"),
     ],
 )
 def test_what_is_no_single_wheel_is_refused(index: str, version: str, tag: str, said: str) -> None:

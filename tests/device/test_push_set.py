@@ -52,8 +52,8 @@ def test_all_that_is_missing_is_told_at_once_with_what_brings_it() -> None:
     found = push_set("v81", own, {}, (given("m.pte", there=False), given("tokenizer.json")), qnn=True)
     told = {one.what: one for one in found.missing}
     assert set(told) == {"libQnnHtpV81Stub.so", "libQnnHtpV81Skel.so", "m.pte"}
-    assert "it is for v79" in told["libQnnHtpV81Skel.so"].why and "--qnn" in told["libQnnHtpV81Skel.so"].brings
-    assert told["m.pte"].brings == "kz export m.pte"
+    assert "it is for v79" in told["libQnnHtpV81Skel.so"].why and "--qnn" in told["libQnnHtpV81Skel.so"].remedy
+    assert told["m.pte"].remedy == "kz export m.pte"
 
 
 def test_without_an_arch_qnn_has_no_set_and_cpu_needs_none() -> None:

@@ -164,4 +164,4 @@ def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, kz_process: Kz
     started = time.monotonic()
     done = kz_process("-C", project, "fetch", **env)
     assert done.returncode == 0 and time.monotonic() - started > 3
-    assert f"waiting: another kz is at {clone.name}" in done.stderr
+    assert f"waiting: another kz uses {clone.name}" in done.stderr

@@ -219,12 +219,12 @@ import os, signal, sys
 from pathlib import Path
 from kz_build.core import files
 from kz_build.cli import main
-dist, at_once, exchanged, rename = Path(sys.argv[1]), sys.argv[2] == "at once", files._exchanged_at_once, os.rename
+dist, at_once, exchanged, rename = Path(sys.argv[1]), sys.argv[2] == "at once", files._exchanged_atomically, os.rename
 
 def killed():
     os.kill(os.getpid(), signal.SIGKILL)
 
-files._exchanged_at_once = lambda made, path: at_once and exchanged(made, path) and killed()
+files._exchanged_atomically = lambda made, path: at_once and exchanged(made, path) and killed()
 os.rename = lambda source, target: (rename(source, target), Path(source) == dist and killed())
 main(sys.argv[3:])
 """

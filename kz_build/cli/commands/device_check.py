@@ -130,7 +130,7 @@ def _app(arguments: argparse.Namespace, project: Project, trial: Trial, live: Li
     except MissingError as error:
         if arguments.require:
             raise
-        return "; ".join(f"{item.what}: {item.why}. {item.brings}" for item in error.missing)
+        return "; ".join(f"{item.what}: {item.why}. {item.remedy}" for item in error.missing)
 
 
 def _and_in_app(ask: _Ask, app: App | str, project: Project, trial: Trial, watch: Watch, often: dict[str, Any]) -> _Ask:
