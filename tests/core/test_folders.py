@@ -351,7 +351,7 @@ def test_two_names_are_exchanged_wherever_the_kernel_can(tmp_path: Path, monkeyp
         (tmp_path / name / f"was {name}").mkdir(parents=True)
     if ctypes.CDLL(None).renameat2(-100, b"one", -100, b"two", 2):
         pytest.skip("this file system cannot exchange names")
-    assert files._exchanged_at_once(Path("one"), Path("two"))
+    assert files._exchanged_atomically(Path("one"), Path("two"))
     assert (tmp_path / "one" / "was one").is_dir() and (tmp_path / "two" / "was two").is_dir()
 
 
