@@ -188,13 +188,16 @@ def mutation(session: nox.Session) -> None:
 
 
 def _hold_scores(session: nox.Session, results: list[list[str]]) -> None:
-    """Show each group's score (a mutant that never ends counts as found), and fail where one is too low."""
+    """Show each group's score, and fail where one is too low. A mutant that ran out of time does not count as found: of 65 that
+    did, tests found 57 when they were given more."""
     low = []
     for group, (least, names) in MUTATED.items():
         modules = tuple(f"kz_build.{name.replace('/', '.')}." for name in names.split())
         found = Counter(status for name, status in results if name.strip().startswith(modules))
-        killed, every = found["killed"] + found["timeout"], found.total()
-        session.log(f"{group}: {killed} of {every} mutants found, {killed / every:.1%} (at least {least} %)")
+        killed, every, slow = found["killed"], found.total(), found["timeout"]
+        session.log(
+            f"{group}: {killed} of {every} mutants found, {killed / every:.1%} (at least {least} %), {slow} out of time"
+        )
         low += [group] if killed * 100 < least * every else []
     if low:
         session.error(f"too low: {', '.join(low)}. See `mutmut results` and `mutmut show NAME` in .nox/mutation/tmp")
