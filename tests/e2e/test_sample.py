@@ -177,7 +177,10 @@ def test_status_finds_the_branch_of_a_bundle_and_what_landed_there(sample: Path,
     assert "! main has what it changes, at runtime/program.cpp:50-57: the next rebase" in done.stdout
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("sign", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 130, marks=pytest.mark.reproduce), (signal.SIGKILL, -9)],
+)
 def test_a_stopped_build_leaves_nothing_half_made(
     built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, sign: int, code: int
 ) -> None:

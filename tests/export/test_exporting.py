@@ -282,6 +282,7 @@ def test_a_second_run_does_nothing(ready: Toy, run: Run) -> None:
     assert snapshot(ready.dist.parent) == before
 
 
+@pytest.mark.exports
 def test_only_what_changed_is_run_again(ready: Toy, run: Run) -> None:
     ready.recipe("ok", "unknown")
     refused = run("export", "toy")
@@ -310,6 +311,7 @@ def test_a_stage_that_makes_nothing(ready: Toy, run: Run) -> None:
     assert refused.returncode == 5 and "ended well and did not make" in refused.stderr, refused.stderr
 
 
+@pytest.mark.exports
 def test_killed_by_the_system(ready: Toy, run: Run) -> None:
     ready.recipe("kill")
     refused = run("export", "toy")
@@ -318,6 +320,7 @@ def test_killed_by_the_system(ready: Toy, run: Run) -> None:
     )
 
 
+@pytest.mark.exports
 def test_at_the_limit_of_a_process(ready: Toy, run: Run) -> None:
     ready.recipe("limit", needs={"memory": {"gb": [0.01, 9999], "source": "x"}, "disk": {}})
     refused = run("export", "toy")
@@ -351,6 +354,7 @@ def group() -> Iterator[Path]:
     until(removed)
 
 
+@pytest.mark.exports
 def test_killed_for_the_limit_of_a_container(ready: Toy, run: Run, clean_env: dict[str, str], group: Path) -> None:
     assert run("env", "toy").returncode == 0
     ready.recipe("eat")
@@ -402,6 +406,7 @@ def hanging(ready: Toy, clean_env: dict[str, str]) -> tuple[subprocess.Popen[str
     return process, session
 
 
+@pytest.mark.exports
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_all_of_it(ready: Toy, run: Run, clean_env: dict[str, str], sign: int) -> None:
     ready.recipe("hang")
@@ -413,6 +418,7 @@ def test_a_signal_ends_all_of_it(ready: Toy, run: Run, clean_env: dict[str, str]
     assert run("export", "toy").returncode == 0
 
 
+@pytest.mark.exports
 def test_killed_in_the_middle_goes_on_and_ends_what_was_left(ready: Toy, run: Run, clean_env: dict[str, str]) -> None:
     ready.recipe("hang")
     process, session = hanging(ready, clean_env)
@@ -426,6 +432,7 @@ def test_killed_in_the_middle_goes_on_and_ends_what_was_left(ready: Toy, run: Ru
     until(lambda: not list(members(session)))  # the system reaps them
 
 
+@pytest.mark.exports
 def test_the_next_run_tells_how_long_the_last_one_took(ready: Toy, run: Run) -> None:
     ready.recipe("hold")
     assert run("export", "toy").returncode == 0
