@@ -30,7 +30,7 @@ _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 
 @dataclass(frozen=True)
 class Built:
-    """What a build left. The outputs of its record are the files of dist; `fresh` if they were just made."""
+    """A finished build. The outputs of its record are the files of dist; `fresh` if they were just built."""
 
     plan: Plan
     record: StageRecord
@@ -42,14 +42,14 @@ def require(project: Project, line: str, target: str, request: Request, *, here:
     needs = project.pins.target(target, line)["needs"] if here else {}
     missing = missing_sources(project, request)
     missing += tuple(
-        Missing(name, f"{target} needs this program", brings) for name, brings in needs.items() if not find(name)
+        Missing(name, f"{target} needs this program", remedy) for name, remedy in needs.items() if not find(name)
     )
     if missing:
         raise MissingError(missing)
 
 
 def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[Fetched, ...]:
-    """Sources with their patched trees in the place of upstream's."""
+    """Return sources with their patched trees instead of upstream's."""
     patched = {tree.source: tree for tree in trees}
     return tuple(
         replace(s, trees=(replace(s.trees[0], commit=patched[s.name].commit, tree=patched[s.name].tree), *s.trees[1:]))
@@ -60,13 +60,13 @@ def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[
 
 
 def done(plan: Plan) -> Built | None:
-    """The build of this very plan, if it is there and its files are still what they were."""
+    """Return the build of this plan, if there is one and its files have not changed."""
     record = load(plan.build / RECORD, plan.key)
     return Built(plan, record, False) if record and not changed(plan.dist, record.outputs) else None
 
 
 def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
-    """Run a plan. `inputs` (sources, overrides) go into the record. On any failure dist stays as it was."""
+    """Run a plan. `inputs` (sources, overrides) go into the record. After a failure dist is unchanged."""
     with locks.locked(plan.build.parent, plan.target, watch):
         return done(plan) or _build(plan, engine, commands, inputs, watch)
 
@@ -98,12 +98,12 @@ def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> None
 
 
 def _progress(phase: str, text: str) -> Event:
-    at = _NINJA.match(text)
-    return Event(phase, int(at[1]), int(at[2]), "") if at else Event(phase, text=text)
+    match = _NINJA.match(text)
+    return Event(phase, int(match[1]), int(match[2]), "") if match else Event(phase, text=text)
 
 
 def _file_symbols(plan: Plan) -> None:
-    """Name each debug file by its build-id, where debuggers and crash services look: symbols/ab/cdef….debug."""
+    """Name each debug file by its build-id, as debuggers and crash services expect: symbols/ab/cdef….debug."""
     from kz_build.formats.elf import read_elf
 
     for artifact in plan.artifacts:
@@ -113,7 +113,7 @@ def _file_symbols(plan: Plan) -> None:
             if not build_id:
                 raise CommandError(
                     f"{artifact.name} has no build-id, so its symbols cannot be filed",
-                    hint="link it with -Wl,--build-id=sha1, or say `symbols: false` of it in pins.yaml",
+                    hint="link it with -Wl,--build-id=sha1, or set `symbols: false` for it in pins.yaml",
                 )
             to = plan.stage / "symbols" / build_id[:2] / f"{build_id[2:]}.debug"
             to.parent.mkdir(exist_ok=True)
@@ -130,7 +130,7 @@ def _outputs(plan: Plan) -> dict[str, Output]:
         outputs[f"{artifact.folder}/{artifact.name}"] = _output(path, artifact.profile, build_id)
     for path in (plan.stage / "symbols").rglob("*.debug"):
         outputs[path.relative_to(plan.stage).as_posix()] = _output(path, "symbols", None)
-    return dict(sorted(outputs.items()))  # as the record gives them back: a report reads the same after either
+    return dict(sorted(outputs.items()))  # in the order of a record that was read back
 
 
 def _output(path: Path, profile: str, build_id: str | None) -> Output:
@@ -138,18 +138,18 @@ def _output(path: Path, profile: str, build_id: str | None) -> Output:
 
 
 def _publish(plan: Plan) -> None:
-    """Exchange dist for the new folder. The old record is gone already: it must never vouch for other files."""
+    """Replace dist by the new folder. The old record is gone already: it must never stand for other files."""
     if not any((plan.stage / "symbols").iterdir()):
         (plan.stage / "symbols").rmdir()
-    with files.new_folder(plan.dist, plan.build) as made:
+    with files.new_folder(plan.dist, plan.build) as folder:
         for child in plan.stage.iterdir():
-            child.rename(made / child.name)
+            child.rename(folder / child.name)
 
 
 def sources_facts(
     sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project, more: tuple[Override, ...] = ()
 ) -> dict[str, Any]:
-    """What a record says of what went in; `more` overrides are the engine's."""
+    """Return the inputs for a record; `more` overrides are the engine's."""
     return {
         "sources": [
             {
@@ -179,15 +179,15 @@ def java_paths(project: Project, line: str, java: Mapping[str, Any], watch: Watc
 
 
 def java_sources(sources: tuple[Fetched, ...], java: Mapping[str, Any] | None) -> dict[str, bytes]:
-    """The .java and .kt files that go with the library, from the patched tree."""
+    """Return the .java and .kt files that belong to the library, from the patched tree."""
     if not java:
         return {}
-    at = next(s for s in sources if s.name == java["source"]).trees[0]
-    repository = git.Repository(at.repository)
-    wanted = [
+    tree = next(s for s in sources if s.name == java["source"]).trees[0]
+    repository = git.Repository(tree.repository)
+    entries = [
         e
-        for e in repository.entries(at.tree)
+        for e in repository.entries(tree.tree)
         if e.path.endswith((".java", ".kt")) and e.path.startswith(tuple(java["paths"]))
     ]
     with repository.objects() as objects:
-        return {e.path: (objects.get(e.id) or ("", "", b""))[2] for e in wanted}
+        return {e.path: (objects.get(e.id) or ("", "", b""))[2] for e in entries}

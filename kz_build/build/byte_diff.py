@@ -1,4 +1,4 @@
-"""Files compared by their parts: sections of an ELF file, members of a zip."""
+"""Comparison of files by their parts: sections of an ELF file, members of a zip."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 72
 
 
 def parts(path: Path) -> dict[str, bytes]:
-    """Name -> content of a file's parts; one part without name where the file is neither ELF nor zip, or is damaged."""
+    """Return name -> content of a file's parts; one part named '' if it is neither ELF nor zip, or is damaged."""
     with path.open("rb") as file:
         magic = file.read(4)
     try:
@@ -33,28 +33,28 @@ def parts(path: Path) -> dict[str, bytes]:
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    """Members, and what a zip says beside their content: order, times, modes."""
+    """Return a zip's members, and its other facts as one more part: order, times, modes."""
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
-        said = [f"{i.filename} {i.date_time} {i.external_attr:o} {i.compress_type} {i.extra.hex()}" for i in infos]
-        return {**{i.filename: archive.read(i) for i in infos}, "order, times and modes": "\n".join(said).encode()}
+        facts = [f"{i.filename} {i.date_time} {i.external_attr:o} {i.compress_type} {i.extra.hex()}" for i in infos]
+        return {**{i.filename: archive.read(i) for i in infos}, "order, times and modes": "\n".join(facts).encode()}
 
 
 def differences(name: str, first: Path, second: Path) -> Iterator[Difference]:
-    """Where two files differ, in the file's order; nothing where they are the same."""
+    """Yield where two files differ, in the file's order."""
     ours, theirs = parts(first), parts(second)
-    some = False
+    any_part = False
     for where in dict.fromkeys([*ours, *theirs]):
         a, b = ours.get(where), theirs.get(where)
         if a != b:
-            some = True
+            any_part = True
             yield Difference(name, where, *_evidence(a, b))
-    if not some and first.read_bytes() != second.read_bytes():
+    if not any_part and first.read_bytes() != second.read_bytes():
         yield Difference(name, "", "other places of the same parts", "")
 
 
 def _evidence(a: bytes | None, b: bytes | None) -> tuple[str, str]:
-    """What stands where they begin to differ, on both sides."""
+    """Return what is at the first difference, on both sides."""
     if a is None or b is None:
         return ("absent" if a is None else f"{len(a)} bytes", "absent" if b is None else f"{len(b)} bytes")
     at = _first_difference(a, b)
@@ -75,7 +75,7 @@ def _first_difference(a: bytes, b: bytes) -> int:
 
 
 def _around(data: bytes, at: int) -> str:
-    """The text that the place belongs to, whole where it is short, else a few bytes in hexadecimal."""
+    """Return the text around an offset, if it is text, else a few bytes in hexadecimal."""
     start = max(0, at - _SHOWN)
     for match in _PRINTABLE.finditer(data[start : at + _SHOWN]):
         if match.start() <= at - start <= match.end():
@@ -84,7 +84,7 @@ def _around(data: bytes, at: int) -> str:
 
 
 def diffoscope(first: Path, second: Path, to: Path) -> bool:
-    """Write what Debian's diffoscope says of two files or folders; false where it is not installed or needs too long."""
+    """Write diffoscope's report on two files or folders; return False if it is not installed or takes too long."""
     if not find("diffoscope"):
         return False
     run(["diffoscope", "--text", str(to), str(first), str(second)], timeout=DIFFOSCOPE_SECONDS)

@@ -1,4 +1,4 @@
-"""The compile cache: ccache, where the machine has it, in a folder of the store."""
+"""The compile cache: ccache, if the machine has it, in a folder of the store."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from kz_build.core.process import find
 
 
 def compile_cache(store: Path) -> Ccache | None:
-    """ccache on PATH with `<store>/ccache`; None where there is none, or KZ_CCACHE=0 says to do without."""
+    """Return ccache on PATH with `<store>/ccache`; None if there is none, or KZ_CCACHE=0 turns it off."""
     program = find("ccache")
     return Ccache(program, store / "ccache") if program and variable("KZ_CCACHE") != "0" else None

@@ -1,4 +1,4 @@
-"""Engine `docker`: one container a build (container/sandbox.py)."""
+"""Engine `docker`: one container per build (container/sandbox.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step
 from kz_build.container.daemon import Daemon, Image
-from kz_build.container.sandbox import ROOT, Box
+from kz_build.container.sandbox import ROOT, Sandbox
 from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
@@ -21,7 +21,7 @@ from kz_build.git.repository import Repository
 _COPY = 'test -f "$1" || exit 44; mkdir -p "${2%/*}" && cp "$1" "$2" && if test -x "$1"; then chmod 755 "$2"; else chmod 644 "$2"; fi'
 
 
-class Container:
+class DockerEngine:
     """See Engine."""
 
     name = "docker"
@@ -31,21 +31,23 @@ class Container:
         self.ccache = ccache and environment.variable("KZ_CCACHE") != "0"
         self.cache = f"kz-cache-{hashlib.sha256(bytes(store)).hexdigest()[:12]}"
         remote = environment.variable("KZ_CCACHE_REMOTE") if ccache else ""
-        within = environment.variable("KZ_CCACHE_NETWORK") if remote else ""
-        if remote and not within:
+        internal = environment.variable("KZ_CCACHE_NETWORK") if remote else ""
+        if remote and not internal:
             raise ConfigError(
                 "KZ_CCACHE_REMOTE needs KZ_CCACHE_NETWORK: the network is off in a build",
                 hint="docker network create --internal NAME, the cache's container on it, KZ_CCACHE_NETWORK=NAME",
             )
-        if within:
-            daemon.internal(within)
-        self.network = f"off, but for the internal network {within}" if within else "off"
+        if internal:
+            daemon.require_internal(internal)
+        self.network = f"off, but for the internal network {internal}" if internal else "off"
         memory = _bytes(environment.variable("KZ_MEMORY")) or daemon.memory * 7 // 8
-        self.box = Box(daemon, image, self.cache, memory, within, {"CCACHE_REMOTE_STORAGE": remote} if remote else {})
-        self._laid: dict[Path, Future[Path]] = {}
+        self.sandbox = Sandbox(
+            daemon, image, self.cache, memory, internal, {"CCACHE_REMOTE_STORAGE": remote} if remote else {}
+        )
+        self._checkouts: dict[Path, Future[Path]] = {}
 
     def layout(self) -> Layout:
-        """Where things lie in the container: the same for everyone."""
+        """Return the paths in the container: the same for everyone."""
         return Layout(Path(ROOT), Path(ROOT / "out"), Path("/cache"), "/usr/bin/python3", self.image.key)
 
     def compile_cache(self, store: Path) -> Ccache | None:
@@ -53,9 +55,9 @@ class Container:
         return Ccache("ccache", Path("/cache/ccache")) if self.ccache else None
 
     def facts(self) -> dict[str, Any]:
-        """What a record says of this engine."""
+        """Return what a record says of this engine."""
         image = {
-            "digest": self.box.daemon.id(self.image),
+            "digest": self.sandbox.daemon.id(self.image),
             "name": self.image.tag,
             "key": self.image.key,
             "base": self.image.base,
@@ -70,13 +72,13 @@ class Container:
     @contextlib.contextmanager
     def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
         """See Engine."""
-        self.box.daemon.ensure(self.image, commands)
-        volumes = [(self.box.volume(bring), bring) for bring in plan.brought]
-        with self._laying(plan, commands.folder / "checkout"), self.box.started(volumes):
+        self.sandbox.daemon.ensure(self.image, commands)
+        volumes = [(self.sandbox.volume(mount), mount) for mount in plan.mounts]
+        with self._checking_out(plan, commands.folder / "checkout"), self.sandbox.started(volumes):
             self._require(plan.needs)
             stage = plan.layout.build / "stage"
             folders = {stage / a.folder for a in plan.artifacts} | {stage / "symbols", plan.layout.build / "home"}
-            self.box.exec(["mkdir", "-p", *map(str, sorted(folders))])
+            self.sandbox.exec(["mkdir", "-p", *map(str, sorted(folders))])
             yield
             self._collect(plan, stage)
 
@@ -91,24 +93,24 @@ class Container:
                 cwd=step.cwd,
                 env=dict(step.env),
                 watch=watch,
-                program=self.box.program(commands.limit),
+                program=self.sandbox.program(commands.limit),
             )
         else:
-            code, said = self.box.exec(["sh", "-c", _COPY, "copy", str(step.source), str(step.to)], may_fail=True)
+            code, output = self.sandbox.exec(["sh", "-c", _COPY, "copy", str(step.source), str(step.to)], may_fail=True)
             if code == 44:
                 raise CommandError(
                     f"{step.source} was not made, or is not in its source",
                     hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?",
                 )
             if code:
-                raise CommandError(f"cannot copy {step.source} to {step.to}: {said}")
+                raise CommandError(f"cannot copy {step.source} to {step.to}: {output}")
 
     @contextlib.contextmanager
-    def _laying(self, plan: Plan, folder: Path) -> Iterator[None]:
-        """Lay the trees of a plan here, by the same git as engine host, each while the one before is sent."""
+    def _checking_out(self, plan: Plan, folder: Path) -> Iterator[None]:
+        """Check out the trees of a plan here, with the same git as engine host, each while the one before is sent."""
         trees = [step for step in plan.steps if isinstance(step, Checkout)]
         pool = ThreadPoolExecutor(1)
-        self._laid = {tree.folder: pool.submit(_lay, tree, folder / str(n)) for n, tree in enumerate(trees)}
+        self._checkouts = {tree.folder: pool.submit(_checkout, tree, folder / str(n)) for n, tree in enumerate(trees)}
         try:
             yield
         finally:
@@ -116,37 +118,37 @@ class Container:
             remove(folder)
 
     def _send(self, step: Checkout) -> None:
-        laid = self._laid[step.folder].result()
-        self.box.send(laid, PurePosixPath(step.folder))
-        remove(laid)
+        checkout = self._checkouts[step.folder].result()
+        self.sandbox.send(checkout, PurePosixPath(step.folder))
+        remove(checkout)
 
     def _require(self, programs: Sequence[str]) -> None:
         script = 'for name; do command -v "$name" >/dev/null || echo "$name"; done'
-        _, said = self.box.exec(["sh", "-c", script, "sh", *programs])
-        if lacks := said.split():
-            why = f"the target needs it, {self.image.tag} has it not"
-            brings = f"{self.image.folder.name}/packages, or the Dockerfile beside it; or --engine host"
-            raise MissingError(tuple(Missing(name, why, brings) for name in lacks))
+        _, output = self.sandbox.exec(["sh", "-c", script, "sh", *programs])
+        if missing := output.split():
+            why = f"the target needs it, {self.image.tag} does not have it"
+            remedy = f"{self.image.folder.name}/packages, or the Dockerfile beside it; or --engine host"
+            raise MissingError(tuple(Missing(name, why, remedy) for name in missing))
 
     def _collect(self, plan: Plan, stage: Path) -> None:
         wanted = {f"stage/{a.folder}/{a.name}": plan.stage / a.folder / a.name for a in plan.artifacts}
         symbols = {f"{a.name}.debug" for a in plan.artifacts if a.symbols}
         wanted |= {f"stage/symbols/{name}": plan.stage / "symbols" / name for name in symbols}
-        if lacks := sorted(set(wanted) - self.box.take(str(stage), wanted.get)):
-            raise CommandError(f"the container gave no {', '.join(lacks)}")
+        if missing := sorted(set(wanted) - self.sandbox.fetch(str(stage), wanted.get)):
+            raise CommandError(f"the container has no {', '.join(missing)}")
 
 
-def _lay(step: Checkout, folder: Path) -> Path:
+def _checkout(step: Checkout, folder: Path) -> Path:
     repository = Repository(step.repository)
     repository.checkout(repository.entries(step.tree, step.exclude), folder)
     return folder
 
 
 def _bytes(text: str) -> int:
-    """Bytes of a size as Docker writes it: 512m, 16g; 0 of ''. Raises ConfigError."""
+    """Return the bytes of a size in Docker's form (512m, 16g); 0 for ''. Raises ConfigError."""
     if not text:
         return 0
     number, unit = (text[:-1], text[-1].lower()) if text[-1].isalpha() else (text, "b")
     if not number.isdigit() or unit not in "bkmg":
-        raise ConfigError(f"KZ_MEMORY={text} is no size", hint="as Docker writes them: 512m, 16g")
+        raise ConfigError(f"KZ_MEMORY={text} is not a size", hint="use Docker's form: 512m, 16g")
     return int(number) << (10 * "bkmg".index(unit))

@@ -19,33 +19,33 @@ from kz_build.git.repository import Repository
 
 
 class Engine(Protocol):
-    """What a build needs of the place it runs in."""
+    """Where a build runs, as far as the build knows."""
 
     name: str
 
     def layout(self) -> Layout | None:
-        """Where it puts what a build works with; None for the folders of this machine."""
+        """Return the paths that a build works with; None for the folders of this machine."""
 
     def compile_cache(self, store: Path) -> Ccache | None:
-        """The compile cache that builds of a store share there; None where there is none, or KZ_CCACHE=0."""
+        """Return the compile cache that builds of a store share there; None if there is none, or KZ_CCACHE=0."""
 
     def facts(self) -> dict[str, Any]:
-        """What a record says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
+        """Return what a record says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
 
     def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
-        """The place of one build. At a good end what it staged lies in `plan.stage`; at any end nothing of it runs on."""
+        """Open the place of one build. After success what it staged is in `plan.stage`; in any case none of its processes is left."""
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """Carry out one step; every line a program prints goes to the log and to `watch`."""
+        """Run one step; every line a program prints goes to the log and to `watch`."""
 
 
 def no_network_prefix() -> list[str]:
-    """What in front of a command line takes its network away; nothing where this kernel does not allow it."""
-    cut = [find("unshare"), "-rn", "--"]
-    return cut if cut[0] and run([*cut, "true"]).code == 0 else []
+    """Return the words before a command line that turn its network off; none if this kernel does not allow it."""
+    prefix = [find("unshare"), "-rn", "--"]
+    return prefix if prefix[0] and run([*prefix, "true"]).code == 0 else []
 
 
-class Host:
+class HostEngine:
     """This machine."""
 
     name = "host"

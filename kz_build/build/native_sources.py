@@ -1,4 +1,4 @@
-"""Programs of kz's own that a target builds for its device with its own toolchain: the source `kz` of a cmake project."""
+"""kz's own programs that a target builds for its device with its toolchain: the source `kz` of a cmake project."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FOLDER = Path(__file__).with_name("native")
 
 
 def digest() -> str:
-    """sha256 over the files, by name: what a build that has them depends on."""
-    found = hashlib.sha256()
+    """Return the sha256 over the files, by name: an input of a build that has them."""
+    result = hashlib.sha256()
     for path in sorted(FOLDER.iterdir()):
         data = path.read_bytes()
-        found.update(f"{path.name} {len(data)}\n".encode() + data)
-    return found.hexdigest()
+        result.update(f"{path.name} {len(data)}\n".encode() + data)
+    return result.hexdigest()

@@ -1,4 +1,4 @@
-"""plan: trees and a target -> build steps. Nothing is run and nothing is written here."""
+"""plan: trees and a target -> build steps. This module runs and writes nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from kz_build import __version__
 from kz_build.build import native_sources
 from kz_build.build.steps import ASSEMBLE, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
-from kz_build.container.mount import Bring
+from kz_build.container.mount import Mount
 from kz_build.core.errors import ConfigError
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import NATIVE, digest_of
@@ -20,7 +20,7 @@ from kz_build.pins.soc import arch_of
 from kz_build.sources.fetched import Fetched
 
 MAPPED = "/kz"
-"""Where sources seem to lie in debug info and messages, whatever the folder was (and where engine docker puts them)."""
+"""The folder of all sources in debug info and messages, whatever it really was (engine docker puts them there)."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class _Context:
 
     @property
     def native(self) -> Path | None:
-        """Where a build finds kz's own programs, None where the target has none of them."""
+        """Return where a build finds kz's own programs, None if the target has none."""
         if all(cmake["source"].split("/")[0] != NATIVE for cmake in self.target["cmake"].values()):
             return None
         return self.tree / NATIVE if self.layout.image else native_sources.FOLDER
@@ -49,13 +49,13 @@ class _Context:
         return self.layout.build
 
     def folder(self, source: Fetched) -> Path:
-        """Where the programs of a build find a source."""
+        """Return where the programs of a build find a source."""
         if source.trees or self.layout.image or not source.folder:
             return self.tree / source.name
         return source.folder
 
     def file(self, source: Fetched) -> str:
-        """Where they find a source's archive or wheel itself."""
+        """Return where they find a source's archive or wheel."""
         if source.file and self.layout.image:
             return f"{MAPPED}/files/{source.name}/{source.file.name}"
         return str(source.file or "")
@@ -76,10 +76,10 @@ def plan(
     ccache: Ccache | None = None,
     at: Path | None = None,
 ) -> Plan:
-    """The steps that build a target of fetched and patched sources, in the places of an engine's layout (None: this machine's).
+    """Return the steps that build a target from fetched and patched sources, at the paths of an engine's layout (None: this
+    machine's).
 
-    `ccache` makes them quicker and no byte different. `at` is a folder in whose out/ and dist/ all of it happens, with a
-    cache of its own, instead of the project's.
+    `ccache` makes them faster and changes no byte. `at` is a folder whose out/, dist/ and cache replace the project's.
     """
     target = project.pins.target(name, line)
     soc = soc or target["soc"]
@@ -114,7 +114,7 @@ def plan(
         tuple(steps),
         artifacts,
         layout,
-        tuple(_brought(context, project)) if layout.image else (),
+        tuple(_mounts(context, project)) if layout.image else (),
         tuple(target["needs"]),
     )
 
@@ -123,7 +123,7 @@ def _refuse_spaces(project: Project, target: Mapping[str, Any], name: str) -> No
     for folder, move in ((project.root, "move the project"), (project.store, "move the store: KZ_CACHE=/other/folder")):
         if not target["spaces"] and " " in str(folder):
             raise ConfigError(
-                f"{folder} has a space in it, and the build of {name} breaks at one (upstream's, minutes later)",
+                f"{folder} has a space in it, and upstream's build of {name} fails with one, after minutes",
                 hint=move,
             )
 
@@ -161,17 +161,17 @@ def _context(
     return context
 
 
-def _brought(context: _Context, project: Project) -> Iterator[Bring]:
-    """What lies unpacked on this machine, and archives that the target takes as they are."""
+def _mounts(context: _Context, project: Project) -> Iterator[Mount]:
+    """Yield sources unpacked on this machine, and archives that the target uses as they are."""
     for source in context.sources:
         if source.folder and not source.trees:
             only = project.pins.source(source.name).list("only")
             known = source.identity if source.identity.startswith("sha256 ") else ""
-            yield Bring(source.folder, context.folder(source), only, f"{known} {source.folder.name}" if known else "")
+            yield Mount(source.folder, context.folder(source), only, f"{known} {source.folder.name}" if known else "")
         if source.file and f"{{{source.name}.file}}" in str(context.target):
-            yield Bring(source.file, Path(context.file(source)).parent, (), source.identity)
+            yield Mount(source.file, Path(context.file(source)).parent, (), source.identity)
     if context.native:
-        yield Bring(native_sources.FOLDER, context.native, (), f"sha256 {native_sources.digest()} {NATIVE}")
+        yield Mount(native_sources.FOLDER, context.native, (), f"sha256 {native_sources.digest()} {NATIVE}")
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
@@ -191,7 +191,7 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
     defines = {
         **_flags(context),
-        **_assembling(context),
+        **_assembler_cache(context),
         "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
         "CMAKE_INSTALL_PREFIX": str(build) + "-install",
         **{key: context.fill(value) for key, value in cmake["defines"].items()},
@@ -221,7 +221,7 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
 
 
 def _flags(context: _Context) -> dict[str, str]:
-    """Prefix maps for all three languages: without them each object holds the folder it was built in."""
+    """Return prefix maps for all three languages: without them each object contains its build folder."""
     folders = {str(context.tree): MAPPED, str(context.build): f"{MAPPED}/out"}
     folders |= {str(context.folder(s)): f"{MAPPED}/{s.name}" for s in context.sources if s.folder and not s.trees}
     if context.native:
@@ -231,13 +231,13 @@ def _flags(context: _Context) -> dict[str, str]:
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
 
 
-def _assembling(context: _Context) -> dict[str, str]:
-    """Assembler through the compile cache: CMake knows launchers for other languages alone."""
+def _assembler_cache(context: _Context) -> dict[str, str]:
+    """Return the option for assembler through the compile cache: CMake has launchers only for other languages."""
     return {"CMAKE_ASM_COMPILE_OBJECT": f"{context.ccache.program} {ASSEMBLE}"} if context.ccache else {}
 
 
 def environment(context: _Context) -> dict[str, str]:
-    """The whole environment of a build: nothing of the caller's comes in."""
+    """Return the whole environment of a build: nothing comes from the caller's."""
     tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
     env = {
         "PATH": ":".join([*sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]),
@@ -245,7 +245,7 @@ def environment(context: _Context) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "SOURCE_DATE_EPOCH": "1",
-        **_caching(context),
+        **_cache_variables(context),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",
@@ -256,21 +256,21 @@ def environment(context: _Context) -> dict[str, str]:
     return env | {key: context.fill(value) for key, value in context.target["environment"].items()}
 
 
-def _caching(context: _Context) -> dict[str, str]:
-    """CMake takes the launcher from the environment, for projects inside a project too; upstream's own search finds no other."""
+def _cache_variables(context: _Context) -> dict[str, str]:
+    """Return the compile cache's variables. CMake reads the launcher from them, for nested projects too; upstream's search finds no other."""
     ccache = context.ccache
     if ccache is None:
         return {"CCACHE_DISABLE": "1"}
     env = {
         "CCACHE_DIR": str(ccache.folder),
         "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
-        # By the headers that the compiler names as it goes: no second preprocessing, which clang refuses assembler besides
-        # (-mmark-bti-property, which XNNPACK's is built with).
+        # By the headers that the compiler reports: no second preprocessing, which clang also refuses for assembler
+        # (-mmark-bti-property, as in XNNPACK's).
         "CCACHE_DEPEND": "1",
         "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
         "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
     }
-    if context.layout.image:  # all files there have one time, which is what ccache would know a compiler by
+    if context.layout.image:  # all files there have the same time, by which ccache identifies a compiler
         tools = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
         env["CCACHE_COMPILERCHECK"] = f"string:{tools}"
     return env
@@ -292,8 +292,8 @@ def _staging(
 ) -> Iterator[Step]:
     objcopy = [context.fill(word) for word in target["tools"]["objcopy"]]
     env = tuple(sorted(environment(context).items()))
-    made = [a for a in artifacts if a.made]
-    for (_, output), artifact in zip(target["outputs"].items(), made, strict=True):
+    compiled = [a for a in artifacts if a.made]
+    for (_, output), artifact in zip(target["outputs"].items(), compiled, strict=True):
         built, to = context.fill(output["path"]), stage / artifact.folder / artifact.name
         if artifact.symbols:
             debug = stage / "symbols" / f"{artifact.name}.debug"

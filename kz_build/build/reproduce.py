@@ -1,6 +1,6 @@
-"""reproduce: build twice in other surroundings, compare every byte, and find what a difference comes from.
+"""reproduce: build twice in different surroundings, compare every byte, and find the cause of each difference.
 
-Builds go to folders of their own, without any cache; dist and the build that left it are only read.
+Builds go to folders of their own, without any cache; dist and its build are only read.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from kz_build.build import byte_diff
 from kz_build.build.build import build, done
-from kz_build.build.engine import Host
+from kz_build.build.engine import HostEngine
 from kz_build.build.plan import plan
 from kz_build.build.steps import Plan
-from kz_build.build.variation import NOTHING, TOGETHER, Difference, Reproduced, Variation
-from kz_build.build.vary import Varied, unmount, variations
+from kz_build.build.variation import NOTHING, TOGETHER, Difference, ReproduceResult, Variation
+from kz_build.build.vary import VariedEngine, unmount, variations
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
@@ -28,15 +28,15 @@ from kz_build.sources.fetched import Fetched
 
 HERE, ELSEWHERE = "a", "another-folder-with-a-longer-name"
 _DATE = re.compile(r"\b20\d\d-?[01]\d-?[0-3]\d|\b[A-Z][a-z]{2} [ \d]\d 20\d\d|\b\d\d:\d\d:\d\d|\b[12]\d{9}\b")
-_FOLLOWS = (".note.gnu.build-id",)
+_DERIVED = (".note.gnu.build-id",)
 _OBJECTS = (".o", ".obj", ".a")
 _MOST_OBJECTS = 10
 Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What is built again and again: a target's fetched and patched sources."""
+class ReproduceTarget:
+    """What is built repeatedly: a target's fetched and patched sources."""
 
     project: Project
     line: str
@@ -47,15 +47,15 @@ class Subject:
 
     @property
     def folder(self) -> Path:
-        """Where all of it happens: out/reproduce/<line>/<target>."""
+        """Return the folder for all builds: out/reproduce/<line>/<target>."""
         return self.project.out("reproduce", self.line, self.target)
 
     def at(self, names: Iterable[str]) -> Path:
-        """The folder of a build with these variations."""
+        """Return the folder of a build with these variations."""
         return self.folder / (ELSEWHERE if "path" in names else HERE)
 
     def plan(self, names: Iterable[str], cpus: int) -> Plan:
-        """The build with these variations; tools and SDKs lie elsewhere too where the path is one of them."""
+        """Return the plan with these variations; if the path is one of them, tools and SDKs move too."""
         at = self.at(names)
         sources = tuple(_moved(s, at / "store" / s.name) for s in self.sources) if "path" in names else self.sources
         jobs = min(self.jobs, cpus) if "cpus" in names else self.jobs
@@ -66,60 +66,59 @@ def _moved(source: Fetched, to: Path) -> Fetched:
     return replace(source, folder=to) if source.folder and not source.trees else source
 
 
-def reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
-    """Build twice, the second time with everything varied that this machine can vary; leaves a record.
+def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> ReproduceResult:
+    """Build twice, the second time with everything varied that this machine can vary; save a record.
 
-    Where files differ, builds once more with nothing varied, then with one variation at a time until each difference has
-    its cause. Raises CommandError when the build does not even work in other surroundings.
+    If files differ, build once more with nothing varied, then with one variation at a time until each difference has
+    its cause. Raises CommandError if the build fails in other surroundings.
     """
     with locks.locked(subject.folder.parent, subject.target, watch):
         _clear(subject)
         return _reproduce(subject, commands, watch)
 
 
-def _reproduce(subject: Subject, commands: Commands, watch: Watch) -> Reproduced:
-    network = Host().network
-    bench = _Bench(subject, (_path(subject), *variations(network, subject.folder)), commands, watch)
+def _reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> ReproduceResult:
+    network = HostEngine().network
+    path = Variation("path", f"…/{HERE}", f"…/{ELSEWHERE}")
+    bench = _BuildBench(subject, (path, *variations(network, subject.folder)), commands, watch)
     first = bench.build("first", ())
     second = bench.build("second", tuple(v.name for v in bench.variations if not v.absent))
-    found = tuple(_compared(first, second))
-    objects = _objects(first, second) if found else ()
-    if found:
-        found = _blamed(bench, first, second, found)
-    result = Reproduced(
+    differences = tuple(_all_differences(first, second))
+    objects = _objects(first, second) if differences else ()
+    if differences:
+        differences = _add_causes(bench, first, second, differences)
+    result = ReproduceResult(
         subject.line,
         subject.target,
         bench.variations,
         {name: files.sha256_file(path) for name, path in _files(first).items()},
-        found,
+        differences,
         objects,
         bench.seconds,
-        _kept(subject, first),
+        _compare_dist(subject, first),
         network,
     )
-    _leave(subject, result)
+    _save(subject, result)
     return result
 
 
-def _path(subject: Subject) -> Variation:
-    return Variation("path", f"…/{HERE}", f"…/{ELSEWHERE}")
+class _BuildBench:
+    """Runs builds one after the other, each moved aside when it is finished: the next one needs its folder."""
 
-
-class _Bench:
-    """Builds one after the other, each moved aside as soon as it is made: the next one needs its folder."""
-
-    def __init__(self, subject: Subject, ways: tuple[Variation, ...], commands: Commands, watch: Watch) -> None:
+    def __init__(
+        self, subject: ReproduceTarget, variations: tuple[Variation, ...], commands: Commands, watch: Watch
+    ) -> None:
         self.subject = subject
-        self.variations = ways
+        self.variations = variations
         self.seconds: dict[str, float] = {}
         self._commands = commands
         self._watch = watch
 
     def build(self, name: str, names: tuple[str, ...]) -> Path:
-        """Build with these variations; gives the folder that keeps what it made, under `name`."""
+        """Build with these variations; return the folder `name` that keeps its outputs."""
         subject = self.subject
         chosen = [v for v in self.variations if v.name in names]
-        planned = subject.plan(names, next((int(v.second) for v in chosen if v.name == "cpus"), 1))
+        plan = subject.plan(names, next((int(v.second) for v in chosen if v.name == "cpus"), 1))
         at = subject.at(names)
         files.remove(at)
         if "path" in names:
@@ -127,9 +126,9 @@ class _Bench:
                 if source.folder and not source.trees:
                     files.link_tree(source.folder, at / "store" / source.name)
         self._watch(Event(f"{name} build"))
-        with Varied(Host(), chosen, planned.tree) as engine:
+        with VariedEngine(HostEngine(), chosen, plan.tree) as engine:
             try:
-                built = build(planned, engine, self._commands, {}, self._watch)
+                built = build(plan, engine, self._commands, {}, self._watch)
             except CommandError as error:
                 if names:
                     raise CommandError(
@@ -138,22 +137,22 @@ class _Bench:
                 raise
         self.seconds[name] = built.record.get("seconds", float)
         kept = subject.folder / name
-        _keep(planned, kept)
+        _keep(plan, kept)
         files.remove(at)
         return kept
 
 
-def _keep(planned: Plan, kept: Path) -> None:
-    """What is compared: dist, files with their debug information, and intermediate ones to name the first that differs."""
+def _keep(plan: Plan, kept: Path) -> None:
+    """Keep what is compared: dist, files with their debug information, and intermediate files, to name the first that differ."""
     kept.mkdir(parents=True)
-    planned.dist.rename(kept / "dist")
+    plan.dist.rename(kept / "dist")
     (kept / "unstripped").mkdir()
-    for artifact in planned.artifacts:
+    for artifact in plan.artifacts:
         if artifact.built and artifact.symbols:
             os.link(artifact.built, kept / "unstripped" / artifact.name)
-    for path in planned.build.rglob("*"):
-        if path.suffix in _OBJECTS and path.is_file() and planned.stage not in path.parents:
-            to = kept / "objects" / path.relative_to(planned.build)
+    for path in plan.build.rglob("*"):
+        if path.suffix in _OBJECTS and path.is_file() and plan.stage not in path.parents:
+            to = kept / "objects" / path.relative_to(plan.build)
             to.parent.mkdir(parents=True, exist_ok=True)
             os.link(path, to)
 
@@ -167,8 +166,8 @@ def _files(kept: Path, *folders: str) -> dict[str, Path]:
     }
 
 
-def _compared(first: Path, second: Path) -> Iterable[Difference]:
-    """All places that differ. Debug files are named by build-id: where that differs, the unstripped file speaks for them."""
+def _all_differences(first: Path, second: Path) -> Iterable[Difference]:
+    """Yield all places that differ. Debug files are named by build-id: if that differs, the unstripped files are compared instead."""
     ours, theirs = _files(first), _files(second)
     for name in sorted({*ours, *theirs}):
         if name in ours and name in theirs:
@@ -187,39 +186,41 @@ def _objects(first: Path, second: Path) -> tuple[str, ...]:
     ]
 
 
-def _blamed(bench: _Bench, first: Path, second: Path, found: tuple[Difference, ...]) -> tuple[Difference, ...]:
-    """Differences with their causes: first those that come by themselves, then one variation at a time, likely ones first."""
-    causes: dict[Place, list[str]] = {(d.file, d.where): [] for d in found if not d.where.startswith(_FOLLOWS)}
-    for difference in _compared(first, bench.build("control", ())):
+def _add_causes(
+    bench: _BuildBench, first: Path, second: Path, differences: tuple[Difference, ...]
+) -> tuple[Difference, ...]:
+    """Return differences with their causes: first those without any variation, then one variation at a time, likely ones first."""
+    causes: dict[Place, list[str]] = {(d.file, d.where): [] for d in differences if not d.where.startswith(_DERIVED)}
+    for difference in _all_differences(first, bench.build("control", ())):
         place = difference.file, difference.where
         if place in causes:
             dated = _DATE.search(difference.first) and _DATE.search(difference.second)
             causes[place].append("clock" if dated else NOTHING)
-    evidence = " ".join(f"{d.first} {d.second}" for d in found)
+    evidence = " ".join(f"{d.first} {d.second}" for d in differences)
     ways = [v for v in bench.variations if not v.absent]
-    goals = _places(second)
+    wanted = _part_hashes(second)
     open_places = {place for place, known in causes.items() if not known}
     for way in sorted(ways, key=lambda v: not (v.second in evidence or v.name == "path" and ELSEWHERE in evidence)):
         if not open_places:
             break
         alone = bench.build(f"{way.name}-alone", (way.name,))
-        made = _places(alone)
-        for difference in _compared(first, alone):
+        parts = _part_hashes(alone)
+        for difference in _all_differences(first, alone):
             place = difference.file, difference.where
             if place in open_places:
                 causes[place].append(way.name)
-                if made.get(place) == goals.get(place):
+                if parts.get(place) == wanted.get(place):
                     open_places.discard(place)
         files.remove(alone)
-    return tuple(_with(d, causes.get((d.file, d.where))) for d in found)
+    return tuple(_with_cause(d, causes.get((d.file, d.where))) for d in differences)
 
 
-def _with(difference: Difference, causes: list[str] | None) -> Difference:
+def _with_cause(difference: Difference, causes: list[str] | None) -> Difference:
     return replace(difference, causes=() if causes is None else tuple(dict.fromkeys(causes)) or (TOGETHER,))
 
 
-def _places(kept: Path) -> Mapping[Place, int]:
-    """A hash of each part of each file: whether one variation alone brings the very bytes that all together brought."""
+def _part_hashes(kept: Path) -> Mapping[Place, int]:
+    """Return a hash of each part of each file: does one variation alone cause the same bytes as all together?"""
     return {
         (name, where): hash(data)
         for name, path in _files(kept).items()
@@ -227,26 +228,26 @@ def _places(kept: Path) -> Mapping[Place, int]:
     }
 
 
-def _kept(subject: Subject, first: Path) -> str:
-    """Whether dist, left by `kz build` of the same inputs, has the same bytes."""
-    left = done(
+def _compare_dist(subject: ReproduceTarget, first: Path) -> str:
+    """Say whether dist, by `kz build` of the same inputs, has the same bytes."""
+    existing = done(
         plan(subject.project, subject.line, subject.target, subject.sources, soc=subject.soc, jobs=subject.jobs)
     )
-    if left is None:
+    if existing is None:
         return "absent"
-    made = {name: files.sha256_file(path) for name, path in _files(first, "dist").items()}
-    return "same" if made == {name: output.sha256 for name, output in left.record.outputs.items()} else "differs"
+    digests = {name: files.sha256_file(path) for name, path in _files(first, "dist").items()}
+    return "same" if digests == {name: output.sha256 for name, output in existing.record.outputs.items()} else "differs"
 
 
-def _clear(subject: Subject) -> None:
-    """Away with what a killed run left, mounted file systems first."""
+def _clear(subject: ReproduceTarget) -> None:
+    """Remove what a killed run left, mounted file systems first."""
     unmount(subject.folder)
     files.remove(subject.folder)
     subject.folder.mkdir(parents=True)
 
 
-def _leave(subject: Subject, result: Reproduced) -> None:
-    """The record, and `first` and `second` only where they differ, with what diffoscope says of them where it is installed."""
+def _save(subject: ReproduceTarget, result: ReproduceResult) -> None:
+    """Save the record, and keep `first` and `second` only if they differ, with diffoscope's report if it is installed."""
     for path in subject.folder.iterdir():
         if result.same or path.name not in ("first", "second"):
             files.remove(path)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kz_build.container.mount import Bring
+from kz_build.container.mount import Mount
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """Lay a git tree into a new folder."""
+    """Check out a git tree into a new folder."""
 
     repository: Path
     tree: str
@@ -21,7 +21,7 @@ class Checkout:
 
 @dataclass(frozen=True)
 class Copy:
-    """Put one file into its place; `executable` sets its mode."""
+    """Copy one file."""
 
     source: Path
     to: Path
@@ -29,7 +29,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Command:
-    """Run a program. `phase` names it in the progress display and in the name of its log."""
+    """Run a program. `phase` names it in the progress display and in its log's name."""
 
     phase: str
     argv: tuple[str, ...]
@@ -49,14 +49,14 @@ CACHING = (
     "CMAKE_C_COMPILER_LAUNCHER",
     "CMAKE_CXX_COMPILER_LAUNCHER",
 )
-"""Variables of a step that say whether a compile cache is used, and where."""
+"""Variables of a step that turn on a compile cache, and place it."""
 
 ASSEMBLE = "<CMAKE_ASM_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>"
 """CMake's own rule for one file of assembler (CMakeASMInformation.cmake)."""
 
 
 class Ccache(NamedTuple):
-    """A compile cache: the program, and the folder it keeps its results in."""
+    """A compile cache: the program, and the folder of its results."""
 
     program: str
     folder: Path
@@ -64,7 +64,7 @@ class Ccache(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a build's things lie for the programs it runs: folders of this machine, or of a container.
+    """Paths of a build as its programs see them: folders of this machine, or of a container.
 
     `image` is the content key of a container's image, '' on this machine, where sources are read in the store.
     """
@@ -78,9 +78,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that the build puts into `dist`: `name` there, under which profile it is audited, where its symbols go.
+    """A file that the build puts into `dist`: its `name` there, its audit profile, and whether it has symbols.
 
-    `built` is the file as the build left it, with its debug information; None for what goes along as it is.
+    `built` is the file as the build left it, with its debug information; None for a file copied as it is.
     """
 
     name: str
@@ -93,9 +93,9 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of one build. `key` stands for every input that can change a byte of what comes out.
+    """A whole build. `key` stands for every input that can change a byte of the outputs.
 
-    Steps name places of `layout`; tree, build, stage and dist are folders of this machine. `needs` are programs that the
+    Steps use paths of `layout`; tree, build, stage and dist are folders of this machine. `needs` are programs that the
     engine must have.
     """
 
@@ -109,5 +109,5 @@ class Plan:
     steps: tuple[Step, ...]
     artifacts: tuple[Artifact, ...]
     layout: Layout
-    brought: tuple[Bring, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     needs: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""A plan as a shell script that one can read, paste and run."""
+"""A plan as a shell script to read, paste and run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kz_build.build.steps import Checkout, Command, Copy, Plan
 
 
 def script(plan: Plan) -> str:
-    """A plan as a shell script."""
+    """Return a plan as a shell script."""
     lines = [f"# {plan.line} {plan.target}: {len(plan.steps)} steps, key {plan.key[:16]}", "set -e"]
     folders = sorted(
         {str(plan.build / "home"), str(plan.stage / "symbols"), *(str(plan.stage / a.folder) for a in plan.artifacts)}

@@ -1,4 +1,4 @@
-"""Other surroundings for a build: what this machine can vary, and an engine that does it.
+"""Different surroundings for a build: what this machine can vary, and an engine that does it.
 
 The list is that of Debian's reprotest. Nothing needs root where the kernel allows user namespaces.
 """
@@ -23,12 +23,12 @@ from kz_build.core.errors import CommandError
 from kz_build.core.process import find, run
 
 HOSTNAME, UID, TIMEZONE, AHEAD = "kz-elsewhere", 4242, "XST-13:45", "+9631h"
-"""Another machine, another user, a zone nobody has, and a clock 401 days and some hours ahead."""
+"""Another machine, another user, a time zone that does not exist, and a clock 401 days and some hours ahead."""
 _FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfaketimeMT.so.1")
 
 
 def variations(network: str, folder: Path) -> tuple[Variation, ...]:
-    """All but the path, in the order in which their commands go before a build's. `folder` is where builds will lie."""
+    """Return all variations but the path, in the order of their commands before a build's. `folder` is for builds."""
     return (_hostname(), _umask(), _cpus(), _locale(), _timezone(), _clock(), _order(folder), _uid(network))
 
 
@@ -59,8 +59,8 @@ def _cpus() -> Variation:
 
 def _locale() -> Variation:
     first = "C.UTF-8"
-    said = run(["locale", "-a"]).stdout.decode("ascii", "replace").split() if find("locale") else []
-    if others := [name for name in said if not name.startswith(("C", "POSIX", "en_"))]:
+    locales = run(["locale", "-a"]).stdout.decode("ascii", "replace").split() if find("locale") else []
+    if others := [name for name in locales if not name.startswith(("C", "POSIX", "en_"))]:
         return Variation("locale", first, others[0], env=(("LC_ALL", others[0]),))
     note = "its character set alone; no other language is installed: apt install locales-all"
     return Variation("locale", first, "POSIX", env=(("LC_ALL", "POSIX"),), note=note)
@@ -72,7 +72,7 @@ def _timezone() -> Variation:
 
 def _clock() -> Variation:
     library = next((str(path) for text in _FAKETIME for path in sorted(Path("/").glob(text[1:]))), "")
-    # Times of files stay: programs that libfaketime does not reach (static ones) see them too.
+    # File times stay: programs that libfaketime does not reach (static ones) see them too.
     env = (("LD_PRELOAD", library), ("FAKETIME", AHEAD), ("NO_FAKE_STAT", "1"))
     if not library:
         return Variation("clock", "now", absent="no libfaketime: apt install faketime")
@@ -84,7 +84,7 @@ def _clock() -> Variation:
 
 
 def _order(folder: Path) -> Variation:
-    """disorderfs over the source tree. A checkout in another order does not do: ext4, xfs and btrfs list by their own."""
+    """Vary file order by disorderfs over the source tree. A checkout in another order is no use: ext4, xfs and btrfs have their own."""
     first = "as the disk lists"
     if not find("disorderfs"):
         return Variation("order", first, absent="no disorderfs: apt install disorderfs")
@@ -97,7 +97,7 @@ def _order(folder: Path) -> Variation:
     listed = os.listdir(over)
     unmount(over)
     if why or listed != ["b", "a"]:
-        return Variation("order", first, absent=f"disorderfs does not mount here: {why or 'it lists nothing else'}")
+        return Variation("order", first, absent=f"disorderfs does not mount here: {why or 'the order did not change'}")
     return Variation("order", first, "the source by name, last first")
 
 
@@ -110,25 +110,25 @@ def _uid(network: str) -> Variation:
 
 
 def _mount(under: Path, over: Path) -> str:
-    """'' or why it failed. No padding of blocks: it is file order that varies."""
+    """Mount disorderfs; return why it failed, or ''. No padding of blocks: only file order varies."""
     words = ("disorderfs", "--sort-dirents=yes", "--reverse-dirents=yes", "--pad-blocks=0", str(under), str(over))
-    done = run(words, timeout=20)
-    return "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
+    output = run(words, timeout=20)
+    return "" if output.code == 0 else output.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
 
 
 def mounted_below(folder: Path) -> tuple[Path, ...]:
-    """Mounts in a folder, or on it, the innermost first; those whose file system has died too."""
+    """Return the mounts in a folder, or on it, innermost first; also those whose file system has died."""
     try:
-        said = Path("/proc/self/mounts").read_bytes().decode("utf-8", "surrogateescape").splitlines()
+        lines = Path("/proc/self/mounts").read_bytes().decode("utf-8", "surrogateescape").splitlines()
     except FileNotFoundError:
         return ()
-    places = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), line.split(" ")[1]) for line in said]
+    places = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), line.split(" ")[1]) for line in lines]
     real = folder.resolve()
     return tuple(Path(place) for place in reversed(places) if Path(place).is_relative_to(real))
 
 
 def unmount(folder: Path) -> None:
-    """Take every disorderfs in a folder off, even where a process that was left behind stands in it."""
+    """Unmount every disorderfs in a folder, even if a process left behind is in it."""
     for words in (["fusermount", "-uz"], ["fusermount3", "-uz"], ["umount", "-l"]):
         for place in mounted_below(folder) if find(words[0]) else ():
             run([*words, str(place)])
@@ -136,8 +136,8 @@ def unmount(folder: Path) -> None:
         raise CommandError(f"cannot unmount {left[0]}", hint=f"umount {left[0]}")
 
 
-class Varied:
-    """An engine in other surroundings: those of `chosen`."""
+class VariedEngine:
+    """An engine in the surroundings of `chosen`."""
 
     def __init__(self, engine: Engine, chosen: Sequence[Variation], tree: Path) -> None:
         self.name = engine.name
@@ -168,20 +168,20 @@ class Varied:
         """See Engine."""
         if isinstance(step, Command):
             if self._disorder:
-                self._shuffle()
+                self._reverse_file_order()
             env = tuple(sorted({**dict(step.env), **self._env}.items()))
             step = replace(step, argv=(*self._argv, *step.argv), env=env)
-        with self._masked() if isinstance(step, Checkout) else contextlib.nullcontext():
+        with self._with_umask() if isinstance(step, Checkout) else contextlib.nullcontext():
             self._engine.run(step, commands, watch)
 
-    def __enter__(self) -> Varied:
+    def __enter__(self) -> VariedEngine:
         return self
 
     def __exit__(self, *_: object) -> None:
         unmount(self._tree)
 
-    def _shuffle(self) -> None:
-        """The first command finds the tree that was checked out under a file system that lists it in another order."""
+    def _reverse_file_order(self) -> None:
+        """Before the first command, put the checked-out tree under a file system that lists it in another order."""
         if not mounted_below(self._tree):
             under = self._tree.with_name(f"{self._tree.name}.under")
             self._tree.rename(under)
@@ -190,7 +190,7 @@ class Varied:
                 raise CommandError(f"disorderfs did not mount: {why}")
 
     @contextlib.contextmanager
-    def _masked(self) -> Iterator[None]:
+    def _with_umask(self) -> Iterator[None]:
         before = os.umask(self._umask) if self._umask is not None else None
         try:
             yield

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from kz_build.build.wheel_files import packed
-from kz_build.build.wheel_types import Wheel, repacked
+from kz_build.build.wheel_files import zip_bytes
+from kz_build.build.wheel_types import Wheel, repack
 from kz_build.core import files
 from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
@@ -18,7 +18,7 @@ from kz_build.stack.apply import apply_source
 def wheel(project: Project, line: str, name: str) -> Wheel:
     """Write dist/<line>/wheels/<name>-<version>+kz.g<tree>-….whl.
 
-    Raises ConfigError when the source is no patched wheel, LockError where the store's files are not what their ids say.
+    Raises ConfigError if the source is not a wheel with patches, LockError if the store's files do not match their ids.
     """
     source = project.pins.source(name)
     if source.kind != "wheel":
@@ -28,8 +28,8 @@ def wheel(project: Project, line: str, name: str) -> Wheel:
     repository = Repository(path)
     with repository.objects() as objects:
         content = {e.path: Blob(e.mode, (objects.get(e.id) or ("", "", b""))[2]) for e in repository.entries(tree.tree)}
-    file_name, version, members = repacked(content, tree.tree)
-    data = packed(members)
+    file_name, version, members = repack(content, tree.tree)
+    data = zip_bytes(members)
     to = project.dist_folder(line, "wheels") / file_name
     files.write_atomic(to, data)
     return Wheel(to, version, hashlib.sha256(data).hexdigest(), tree.tree)

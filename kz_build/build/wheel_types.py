@@ -1,4 +1,4 @@
-"""A patched wheel's names and metadata. Nothing here reads or writes files."""
+"""A patched wheel's names and metadata. Pure: reads and writes no files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kz_build.git.object_types import Blob
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel that kz wrote: `version` is upstream's with `+kz.g<tree>`, `tree` the patched tree it holds."""
+    """A wheel that kz wrote: `version` is upstream's with `+kz.g<tree>`, `tree` its patched tree."""
 
     path: Path
     version: str
@@ -24,16 +24,16 @@ class Wheel:
 
 
 def local_version(version: str, tree: str) -> str:
-    """Upstream's version with the tree's first eight digits as a local version: `0.6.1+kz.g1d1a03cf`."""
+    """Return upstream's version with the tree's first eight digits as a local version: `0.6.1+kz.g1d1a03cf`."""
     # Not `packaging`: an AAR's version is Maven's, and upstream's spelling stays.
     public, _, local = version.partition("+")
     return f"{public}+{local + '.' if local else ''}kz.g{tree[:8]}"
 
 
-def repacked(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tuple[str, Blob], ...]]:
-    """Files of a patched wheel -> (file name, version, members in their order, RECORD last).
+def repack(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tuple[str, Blob], ...]]:
+    """Return (file name, version, members in order, RECORD last) of a patched wheel's files.
 
-    The dist-info folder, METADATA's Version and the file name carry the new version; RECORD is made anew
+    The dist-info folder, METADATA's Version and the file name have the new version; RECORD is written anew
     (PyPA, "Recording installed projects": path, sha256 in URL-safe base64 without padding, size).
     """
     infos = sorted({path.split("/")[0] for path in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)})
@@ -53,14 +53,14 @@ def repacked(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tupl
             blob = Blob(
                 blob.mode, re.sub(rb"(?m)^Version:[^\r\n]*", b"Version: " + version.encode(), blob.data, count=1)
             )
-        members.append((_moved(path, name, upstream, version, old, new), blob))
+        members.append((_new_path(path, name, upstream, version, old, new), blob))
     rows = [f"{_csv(path)},sha256={_digest(blob.data)},{len(blob.data)}" for path, blob in members]
     record = "\n".join([*rows, f"{_csv(new + '/RECORD')},,", ""]).encode()
     tags = _tags(files[f"{old}/WHEEL"].data if f"{old}/WHEEL" in files else b"")
     return f"{name}-{version}-{tags}.whl", version, (*members, (f"{new}/RECORD", Blob("100644", record)))
 
 
-def _moved(path: str, name: str, upstream: str, version: str, old: str, new: str) -> str:
+def _new_path(path: str, name: str, upstream: str, version: str, old: str, new: str) -> str:
     top, _, rest = path.partition("/")
     if top == old:
         return f"{new}/{rest}"
@@ -68,7 +68,7 @@ def _moved(path: str, name: str, upstream: str, version: str, old: str, new: str
 
 
 def _tags(wheel: bytes) -> str:
-    """python-abi-platform of a WHEEL file, its several tags compressed as in the file name."""
+    """Return the python-abi-platform of a WHEEL file, several tags compressed as in a file name."""
     tags = [m.decode().split("-") for m in re.findall(rb"(?m)^Tag:\s*(\S+)", wheel)]
     if not tags or any(len(tag) != 3 for tag in tags):
         raise ConfigError("the wheel's WHEEL file names no tag")

@@ -62,11 +62,11 @@ def changing(arguments: argparse.Namespace) -> Iterator[Project]:
 
 def within(arguments: argparse.Namespace, project: Project, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
     """Run the verb of this command line in the image instead: what it says is shown as it is; gives its exit code."""
-    from kz_build.build.run_in_image import inside
+    from kz_build.build.run_in_image import run_in_image
     from kz_build.core.command_log import Commands, new_log_folder
 
     commands = Commands(new_log_folder(project.out("log")), lambda text: print(text, file=sys.stderr))
-    done = inside(project, lines, arguments.words, commands, onto=onto)
+    done = run_in_image(project, lines, arguments.words, commands, onto=onto)
     print(done.stdout, end="")
     print(done.stderr, end="", file=sys.stderr)
     if done.changed:

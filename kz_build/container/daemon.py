@@ -1,4 +1,4 @@
-"""The container daemon that DOCKER_HOST names: asked through Docker's SDK, its failures told as ours."""
+"""The container daemon that DOCKER_HOST names, by Docker's SDK, with its failures as kz's errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kz_build.core.errors import CommandError, ConfigError, Missing, MissingErro
 
 SOCKET = "/var/run/docker.sock"
 OWN = "kz_build"
-"""Label of every container, volume and image that kz makes."""
+"""Label of every container, volume and image that kz creates."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image as its folder and its base describe it. `base` is what the Dockerfile starts FROM, `base_is` its content
-    (a digest, or the ids of its layers: an imported root gets another id at each import). `apt` is a mirror that stands in for the
+    """An image, described by its folder and its base. `base` is what the Dockerfile starts FROM, `base_is` its content
+    (a digest, or the ids of its layers: an imported root gets another id at each import). `apt` is a mirror instead of the
     base's own apt snapshot."""
 
     folder: Path
@@ -33,7 +33,7 @@ class Image:
 
     @property
     def key(self) -> str:
-        """sha256 of all that can change the image."""
+        """Return the sha256 of all that can change the image."""
         parts = [self.base_is, "mirror" if self.apt else "snapshot"]
         for path in self.files():
             parts += [path.relative_to(self.folder.parent).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()]
@@ -41,24 +41,24 @@ class Image:
 
     @property
     def tag(self) -> str:
-        """Its name at the daemon, by content."""
+        """Return its name at the daemon, by content."""
         return f"kz-{self.folder.name}:{self.key[:20]}"
 
     def files(self) -> list[Path]:
-        """What the daemon gets to build it: its folder, and the files beside it that images share."""
+        """Return the files that the daemon builds it from: its folder, and the files beside it that images share."""
         beside = [path for path in self.folder.parent.iterdir() if path.is_file()]
         return sorted([*beside, *(path for path in self.folder.rglob("*") if path.is_file())])
 
     def context(self) -> io.BytesIO:
-        """The same as a tar."""
-        made = io.BytesIO()
-        with tarfile.open(fileobj=made, mode="w") as tar:
+        """Return these files as a tar."""
+        tar_file = io.BytesIO()
+        with tarfile.open(fileobj=tar_file, mode="w") as tar:
             for path in self.files():
                 info = tarfile.TarInfo(path.relative_to(self.folder.parent).as_posix())
                 info.size, info.mode = path.stat().st_size, 0o644
                 tar.addfile(info, io.BytesIO(path.read_bytes()))
-        made.seek(0)
-        return made
+        tar_file.seek(0)
+        return tar_file
 
 
 class Daemon:
@@ -67,14 +67,14 @@ class Daemon:
     def __init__(self, client: Any, address: str) -> None:
         self.api = client.api
         self.address = address
-        with self.answering("what it is"):
+        with self.kz_errors("what it is"):
             info = self.api.info()
         self.memory, self.cores = int(info["MemTotal"]), int(info["NCPU"])
         self.version = str(info.get("ServerVersion", ""))
 
     @contextlib.contextmanager
-    def answering(self, asked: str) -> Iterator[None]:
-        """Tell the SDK's errors as ours: what the daemon refuses, and that it is gone."""
+    def kz_errors(self, request: str) -> Iterator[None]:
+        """Turn the SDK's errors into kz's: the daemon refuses, or is gone."""
         import docker.errors
         import requests
         import urllib3
@@ -82,7 +82,7 @@ class Daemon:
         try:
             yield
         except docker.errors.APIError as error:
-            raise CommandError(f"the container daemon refuses {asked}: {error.explanation or error}") from error
+            raise CommandError(f"the container daemon refuses {request}: {error.explanation or error}") from error
         except (
             docker.errors.DockerException,
             requests.exceptions.RequestException,
@@ -91,44 +91,44 @@ class Daemon:
             TimeoutError,
         ) as error:
             raise CommandError(
-                f"the container daemon at {self.address} no longer answers ({asked})",
-                hint="look at its log, and whether its machine has memory and disk left; the same command goes on from here",
+                f"the container daemon at {self.address} no longer answers ({request})",
+                hint="look at its log, and whether its machine has memory and disk left; the same command continues from here",
             ) from error
 
     def layers(self, name: str) -> str:
-        """What a local image is by its content. Raises MissingError if the daemon has none of that name."""
+        """Return what identifies the content of a local image. Raises MissingError if the daemon has none of that name."""
         import docker.errors
 
-        with self.answering(f"image {name}"):
+        with self.kz_errors(f"image {name}"):
             try:
-                found = self.api.inspect_image(name)
+                details = self.api.inspect_image(name)
             except docker.errors.ImageNotFound:
-                lacks = Missing(f"image {name}", f"BASE_IMAGE names it, {self.address} has none", _IMPORT)
-                raise MissingError((lacks,)) from None
-        return " ".join(found["RootFS"]["Layers"])
+                missing = Missing(f"image {name}", f"BASE_IMAGE names it, {self.address} has none", _IMPORT)
+                raise MissingError((missing,)) from None
+        return " ".join(details["RootFS"]["Layers"])
 
     def id(self, image: Image) -> str:
-        """What the daemon itself calls an image that it has: the digest of its configuration."""
-        with self.answering(f"image {image.tag}"):
+        """Return the daemon's own id of an image that it has: the digest of its configuration."""
+        with self.kz_errors(f"image {image.tag}"):
             return str(self.api.inspect_image(image.tag)["Id"])
 
     def digest(self, repository: str, tag: str) -> str:
-        """Digest of a tag in its registry, which the daemon asks. Raises CommandError where it does not answer."""
-        with self.answering(f"the digest of {repository}:{tag}"):
+        """Return the digest of a tag in its registry, by the daemon. Raises CommandError if it does not answer."""
+        with self.kz_errors(f"the digest of {repository}:{tag}"):
             return str(self.api.inspect_distribution(f"{repository}:{tag}")["Descriptor"]["digest"])
 
     def ensure(self, image: Image, commands: Commands) -> None:
         """Build an image unless the daemon has it already."""
         import docker.errors
 
-        with self.answering(f"image {image.tag}"), contextlib.suppress(docker.errors.ImageNotFound):
+        with self.kz_errors(f"image {image.tag}"), contextlib.suppress(docker.errors.ImageNotFound):
             self.api.inspect_image(image.tag)
             return
         arguments = {"BASE": image.base, "APT_MIRROR": image.apt}
 
         def build(argv: Any, cwd: Path, env: Any, line: Callable[[bytes], None]) -> int:
-            with self.answering(f"to build {image.tag}"):
-                for said in self.api.build(
+            with self.kz_errors(f"to build {image.tag}"):
+                for message in self.api.build(
                     fileobj=image.context(),
                     custom_context=True,
                     dockerfile=f"{image.folder.name}/Dockerfile",
@@ -140,22 +140,22 @@ class Daemon:
                     forcerm=True,
                     decode=True,
                 ):
-                    for text in (said.get("stream") or said.get("error") or "").splitlines():
+                    for text in (message.get("stream") or message.get("error") or "").splitlines():
                         line(f"{text}\n".encode())
-                    if "error" in said:
-                        return int(said.get("errorDetail", {}).get("code") or 1)
+                    if "error" in message:
+                        return int(message.get("errorDetail", {}).get("code") or 1)
             return 0
 
-        given = [word for key, value in arguments.items() if value for word in ("--build-arg", f"{key}={value}")]
+        options = [word for key, value in arguments.items() if value for word in ("--build-arg", f"{key}={value}")]
         file = f"{image.folder.name}/Dockerfile"
-        argv = ["docker", "build", "-t", image.tag, "--network", "host", "-f", file, *given, "."]
+        argv = ["docker", "build", "-t", image.tag, "--network", "host", "-f", file, *options, "."]
         commands.run(f"image-{image.folder.name}", argv, cwd=image.folder.parent, env={}, program=build)
 
-    def internal(self, network: str) -> None:
-        """Raise ConfigError unless a network is one that Docker itself keeps from the outside."""
-        with self.answering(f"network {network}"):
-            found = self.api.networks(names=[network])
-        if not any(n["Name"] == network and n.get("Internal") for n in found):
+    def require_internal(self, network: str) -> None:
+        """Raise ConfigError unless a network is internal to Docker."""
+        with self.kz_errors(f"network {network}"):
+            networks = self.api.networks(names=[network])
+        if not any(n["Name"] == network and n.get("Internal") for n in networks):
             raise ConfigError(
                 f"KZ_CCACHE_NETWORK={network} is no internal network of {self.address}",
                 hint=f"docker network create --internal {network}, and the cache's container on it",
@@ -163,16 +163,16 @@ class Daemon:
 
 
 _IMPORT = "containers/base/make | docker import - NAME, or a name that `docker images` shows"
-_BRINGS = "apt install docker.io, and a user in group docker; or DOCKER_HOST=tcp://…; or --engine host"
+_REMEDY = "apt install docker.io, and a user in group docker; or DOCKER_HOST=tcp://…; or --engine host"
 
 
-def named() -> bool:
-    """Whether this machine says that it has a daemon. Cheap: nothing is imported or asked."""
+def is_configured() -> bool:
+    """Whether this machine is set up for a daemon. Cheap: imports and asks nothing."""
     return bool(environment.docker().get("DOCKER_HOST")) or Path(SOCKET).exists()
 
 
 def connect() -> Daemon:
-    """The daemon. Raises MissingError where none answers."""
+    """Connect to the daemon. Raises MissingError if none answers."""
     import docker
     import docker.errors
     import requests
@@ -183,9 +183,9 @@ def connect() -> Daemon:
         client = docker.DockerClient.from_env(version="auto", timeout=60, environment=variables)
         return Daemon(client, address)
     except (docker.errors.DockerException, requests.exceptions.RequestException, CommandError, OSError) as error:
-        lacks = Missing(f"a container daemon at {address}", f"engine docker runs in one; {_first(error)}", _BRINGS)
-        raise MissingError((lacks,)) from error
+        missing = Missing(f"a container daemon at {address}", f"engine docker runs in one; {_line(error)}", _REMEDY)
+        raise MissingError((missing,)) from error
 
 
-def _first(error: Exception) -> str:
+def _line(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

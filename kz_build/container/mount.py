@@ -1,4 +1,4 @@
-"""Files of this machine that a container shows."""
+"""Files of this machine that a container sees."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Bring:
-    """Files of this machine that a build reads but never writes, and where the engine shows them: what of `only` (all
-    where empty) lies in `source`, or `source` itself where that is a file. `identity` stands for their content, '' where
-    nobody knows it."""
+class Mount:
+    """Files of this machine that a build only reads, and their path in the engine: what `only` (all if empty) names in
+    `source`, or `source` itself if it is a file. `identity` stands for their content, '' if unknown."""
 
     source: Path
     to: Path

@@ -1,4 +1,4 @@
-"""Tar streams to and from a container: written without a copy on disk, the same for the same content anywhere."""
+"""Tar streams to and from a container: without a copy on disk, and the same bytes for the same content anywhere."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 USER = 10001
-"""Uid and gid of builds in a container, and of all that is sent there."""
+"""Uid and gid of builds in a container, and of all files sent there."""
 _PIECE = 1 << 20
 
 
 def archive(source: Path, to: PurePosixPath, only: Sequence[str] = ()) -> Iterator[bytes]:
-    """A folder, or what of `only` lies in it, or one file, below `to`, as a tar in pieces of some size.
+    """Yield a tar of a folder, or what `only` names in it, or one file, below `to`, in pieces of about 1 MB.
 
-    Owner, times and all of the mode but "executable" are the same always: what was sent is its content alone.
+    Owner, times and modes are fixed, but for "executable": only content is sent.
     """
-    held, size = [], 0
+    blocks, size = [], 0
     for piece in _blocks(source, to, only):
-        held.append(piece)
+        blocks.append(piece)
         size += len(piece)
         if size >= _PIECE:
-            yield b"".join(held)
-            held, size = [], 0
-    yield b"".join([*held, bytes(2 * tarfile.BLOCKSIZE)])
+            yield b"".join(blocks)
+            blocks, size = [], 0
+    yield b"".join([*blocks, bytes(2 * tarfile.BLOCKSIZE)])
 
 
 def _blocks(source: Path, to: PurePosixPath, only: Sequence[str]) -> Iterator[bytes]:
@@ -68,11 +68,11 @@ def _head(name: str, kind: bytes, *, size: int = 0, link: str = "", executable: 
 
 
 def listing(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
-    """(path, kind of tar member) of all in a folder, in the order of their names."""
+    """Yield (path, kind of tar member) of all in a folder, by name."""
     for base, folders, files in os.walk(folder):
         below = "" if base == str(folder) else f"{Path(base).relative_to(folder).as_posix()}/"
         links = [name for name in folders if os.path.islink(os.path.join(base, name))]
-        folders[:] = sorted(name for name in folders if name not in links and _on_the_way(f"{below}{name}/", only))
+        folders[:] = sorted(name for name in folders if name not in links and _may_contain(f"{below}{name}/", only))
         yield from ((f"{below}{name}", tarfile.DIRTYPE) for name in folders)
         for name in sorted([*files, *links]):
             if not only or f"{below}{name}".startswith(tuple(only)):
@@ -80,8 +80,8 @@ def listing(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, bytes
                 yield f"{below}{name}", tarfile.SYMTYPE if linked else tarfile.REGTYPE
 
 
-def leaving(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """(path, target) of links that mean nothing elsewhere: absolute ones, and those that lead out of the folder."""
+def outside_links(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield (path, target) of links that break elsewhere: absolute ones, and those that lead out of the folder."""
     for path, kind in listing(folder, only):
         if kind == tarfile.SYMTYPE:
             target = os.readlink(folder / path)
@@ -92,12 +92,12 @@ def leaving(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]
                 yield path, target
 
 
-def _on_the_way(folder: str, only: Sequence[str]) -> bool:
-    return not only or any(folder.startswith(wanted) or wanted.startswith(folder) for wanted in only)
+def _may_contain(folder: str, only: Sequence[str]) -> bool:
+    return not only or any(folder.startswith(path) or path.startswith(folder) for path in only)
 
 
-def state(folder: Path, only: Sequence[str] = ()) -> str:
-    """What a folder that nobody vouches for is at this moment: names, sizes and times of all in it."""
+def state_digest(folder: Path, only: Sequence[str] = ()) -> str:
+    """Return a digest of a folder of unknown origin as it is now: names, sizes and times of all in it."""
     digest = hashlib.sha256()
     for path, kind in listing(folder, only):
         status = os.lstat(folder / path)
@@ -106,41 +106,41 @@ def state(folder: Path, only: Sequence[str] = ()) -> str:
 
 
 class _Reader(io.RawIOBase):
-    """Pieces as a file."""
+    """A file of pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
-        self._held = b""
+        self._rest = b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._held:
+        while not self._rest:
             try:
-                self._held = next(self._pieces)
+                self._rest = next(self._pieces)
             except StopIteration:
                 return 0
-        size = min(len(buffer), len(self._held))
-        buffer[:size], self._held = self._held[:size], self._held[size:]
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
 
 
 def extract(pieces: Iterable[bytes], places: Callable[[str], Path | None]) -> set[str]:
-    """Write those regular files of a tar for which `places` knows a place, nothing else; gives their names.
+    """Write the regular files of a tar for which `places` returns a path, nothing else; return their names.
 
-    What a container sends is not trusted: no link, no other name, no other kind of member is followed.
+    What a container sends is not trusted: links, other names and other kinds of members are ignored.
     """
-    found = set()
+    names = set()
     with tarfile.open(fileobj=io.BufferedReader(_Reader(pieces), _PIECE), mode="r|") as tar:
         for member in tar:
-            place = places(member.name) if member.isreg() else None
-            content = tar.extractfile(member) if place else None
-            if place and content:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with place.open("wb") as file:
+            path = places(member.name) if member.isreg() else None
+            content = tar.extractfile(member) if path else None
+            if path and content:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
                     while piece := content.read(_PIECE):
                         file.write(piece)
-                place.chmod(0o755 if member.mode & 0o100 else 0o644)
-                found.add(member.name)
-    return found
+                path.chmod(0o755 if member.mode & 0o100 else 0o644)
+                names.add(member.name)
+    return names

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.build.build import java_paths, java_sources, with_stacks
-from kz_build.build.wheel_files import packed
+from kz_build.build.wheel_files import zip_bytes
 from kz_build.build.wheel_types import local_version
 from kz_build.checks.audit import Audited, Rules, audit_files, recorded
 from kz_build.core import files
@@ -53,7 +53,7 @@ def package(
 ) -> Package:
     """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its piece for Gradle, and papers.
 
-    Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of which nobody
+    Raises ConfigError for a target that cannot be zip_bytes, LockError for one that was not built, or an AAR of which nobody
     knows the digest, AuditError for one whose audit failed.
     """
     wanted = project.pins.target(target, line)
@@ -74,7 +74,7 @@ def package(
     version = local_version(aar.version, tree)
     path = project.dist_folder(line, "aar", target) / f"{_name(project, line, aar)}-{version}-{target}.aar"
     good = not any(c.failed for c in checks)
-    data = packed(tuple(sorted(members.items()))) if good else b""
+    data = zip_bytes(tuple(sorted(members.items()))) if good else b""
     made = hashlib.sha256(data).hexdigest() if good else ""
     found = Package(
         line, target, wanted["abi"], version, str(path) if made else "", made, tree, placed, left_out,

@@ -19,10 +19,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from kz_build.build.docker_engine import Container
+from kz_build.build.docker_engine import DockerEngine
 from kz_build.build.steps import Artifact, Command, Copy, Plan
 from kz_build.container import daemon as adapter
-from kz_build.container.mount import Bring
+from kz_build.container.mount import Mount
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, MissingError, StoppedError
 from tests.build import daemon
@@ -46,14 +46,14 @@ def base(address: str, store: Path) -> str:
 
 
 @pytest.fixture
-def engine(address: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Container:
+def engine(address: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DockerEngine:
     monkeypatch.setenv("DOCKER_HOST", address)
     monkeypatch.setenv("KZ_MEMORY", "256m")
     found = adapter.connect()
-    return Container(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
+    return DockerEngine(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
 
 
-def planned(engine: Container, tmp_path: Path, *, artifacts: tuple[Artifact, ...] = ()) -> Plan:
+def planned(engine: DockerEngine, tmp_path: Path, *, artifacts: tuple[Artifact, ...] = ()) -> Plan:
     at = tmp_path / "build"
     return Plan("l", "t", "k", tmp_path / "tree", at, at / "stage", tmp_path / "dist", (), artifacts, engine.layout())
 
@@ -62,7 +62,7 @@ def shell(text: str) -> Command:
     return Command("evil", ("sh", "-c", text), Path("/kz/out"), (("PATH", "/usr/bin:/bin"),))
 
 
-def tried(engine: Container, tmp_path: Path, text: str, *, limit: float = 60) -> str:
+def tried(engine: DockerEngine, tmp_path: Path, text: str, *, limit: float = 60) -> str:
     """What a build says that runs this; the container is gone afterwards."""
     commands = Commands(tmp_path / "log", limit=limit)
     with pytest.raises(CommandError) as said, engine.opened(planned(engine, tmp_path), commands):
@@ -71,18 +71,18 @@ def tried(engine: Container, tmp_path: Path, text: str, *, limit: float = 60) ->
     return str(said.value)
 
 
-def running(engine: Container) -> list[str]:
-    return [c["Id"] for c in engine.box.daemon.api.containers(filters={"label": f"kz_build={engine.cache}"})]
+def running(engine: DockerEngine) -> list[str]:
+    return [c["Id"] for c in engine.sandbox.daemon.api.containers(filters={"label": f"kz_build={engine.cache}"})]
 
 
-def test_a_build_that_writes_outside_is_refused_and_told_so(engine: Container, tmp_path: Path) -> None:
+def test_a_build_that_writes_outside_is_refused_and_told_so(engine: DockerEngine, tmp_path: Path) -> None:
     for place in ("/usr/bin/evil", "/etc/passwd", "/evil"):
         said = tried(engine, tmp_path, f"echo x > {place}")
         assert "it wrote outside: only /kz, /cache and /tmp" in said or "Permission denied" in said, said
     assert "it wrote outside" in tried(engine, tmp_path, "echo x > /evil")
 
 
-def test_a_build_has_no_rights_and_sees_nothing_of_this_machine(engine: Container, tmp_path: Path) -> None:
+def test_a_build_has_no_rights_and_sees_nothing_of_this_machine(engine: DockerEngine, tmp_path: Path) -> None:
     commands = Commands(tmp_path / "log")
     lines: list[str] = []
     with engine.opened(planned(engine, tmp_path), commands):
@@ -94,14 +94,14 @@ def test_a_build_has_no_rights_and_sees_nothing_of_this_machine(engine: Containe
     assert {line for line in lines if line.isidentifier() and line.isupper()} <= {"PATH", "HOME", "HOSTNAME", "PWD"}
 
 
-def test_a_build_that_dials_out_reaches_nobody(engine: Container, tmp_path: Path) -> None:
+def test_a_build_that_dials_out_reaches_nobody(engine: DockerEngine, tmp_path: Path) -> None:
     said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/10.0.0.1/80'")
     assert "it dialled out: the network is off in a build" in said
     said = tried(engine, tmp_path, "exec bash -c 'exec 3<>/dev/tcp/kz.example.org/80'")
     assert "it dialled out" in said
 
 
-def test_a_build_that_eats_memory_is_ended_and_told_so(engine: Container, tmp_path: Path) -> None:
+def test_a_build_that_eats_memory_is_ended_and_told_so(engine: DockerEngine, tmp_path: Path) -> None:
     said = tried(engine, tmp_path, "perl -e '$x = q(x) x (1 << 30); print length $x'")
     assert "out of memory: the container may use 0.2 GB" in said and "--jobs" in said
     # A child of it is killed, and the program that started it says no more than that it failed.
@@ -113,8 +113,8 @@ def test_a_build_that_eats_memory_is_ended_and_told_so(engine: Container, tmp_pa
     assert "out of memory" in said
 
 
-def test_a_build_that_forks_without_end_is_held_and_ends_at_its_limit(engine: Container, tmp_path: Path) -> None:
-    engine.box.memory = 4 << 30
+def test_a_build_that_forks_without_end_is_held_and_ends_at_its_limit(engine: DockerEngine, tmp_path: Path) -> None:
+    engine.sandbox.memory = 4 << 30
     bomb = "perl -e 'while (1) { my $p = fork(); if (!defined $p) { warn qq(fork: $!\\n); sleep 1 } }'"
     started = time.monotonic()
     with pytest.raises(StoppedError, match="took longer than 6 s"):
@@ -131,7 +131,7 @@ def test_a_build_that_forks_without_end_is_held_and_ends_at_its_limit(engine: Co
     assert "Resource temporarily unavailable" in (tmp_path / "log/02-evil.log").read_text() or "4096 processes" in said
 
 
-def test_a_build_that_ignores_term_is_stopped_with_all_it_started(engine: Container, tmp_path: Path) -> None:
+def test_a_build_that_ignores_term_is_stopped_with_all_it_started(engine: DockerEngine, tmp_path: Path) -> None:
     started = time.monotonic()
     said = tried(
         engine, tmp_path, "trap '' TERM INT HUP; (trap '' TERM; setsid sleep 300) & while :; do sleep 1; done", limit=2
@@ -140,36 +140,36 @@ def test_a_build_that_ignores_term_is_stopped_with_all_it_started(engine: Contai
     assert time.monotonic() - started < patient(20)
 
 
-def test_what_a_container_stages_is_taken_and_nothing_else(engine: Container, tmp_path: Path) -> None:
+def test_what_a_container_stages_is_taken_and_nothing_else(engine: DockerEngine, tmp_path: Path) -> None:
     plan = planned(engine, tmp_path, artifacts=(Artifact("a", "bin", "program", True, False),))
     commands = Commands(tmp_path / "log")
     with engine.opened(plan, commands):
         engine.run(shell("echo hello > made; ln -s /etc/passwd stage/bin/b; echo x > stage/bin/more"), commands, print)
         engine.run(Copy(Path("/kz/out/made"), Path("/kz/out/stage/bin/a")), commands, print)
     assert snapshot(tmp_path / "build") == {"stage/bin/a": b"hello\n"}
-    with pytest.raises(CommandError, match="gave no stage/bin/a"), engine.opened(plan, commands):
+    with pytest.raises(CommandError, match="has no stage/bin/a"), engine.opened(plan, commands):
         engine.run(shell("ln -s /etc/passwd stage/bin/a"), commands, print)
     with pytest.raises(CommandError, match="/kz/out/nothing was not made"), engine.opened(plan, commands):
         engine.run(Copy(Path("/kz/out/nothing"), Path("/kz/out/stage/bin/a")), commands, print)
 
 
-def test_an_image_is_named_by_content_and_not_made_twice(engine: Container, base: str, tmp_path: Path) -> None:
+def test_an_image_is_named_by_content_and_not_made_twice(engine: DockerEngine, base: str, tmp_path: Path) -> None:
     commands = Commands(tmp_path / "log")
-    engine.box.daemon.ensure(engine.image, commands)
-    before = engine.box.daemon.api.inspect_image(engine.image.tag)["Id"]
-    engine.box.daemon.ensure(engine.image, Commands(tmp_path / "again"))
+    engine.sandbox.daemon.ensure(engine.image, commands)
+    before = engine.sandbox.daemon.api.inspect_image(engine.image.tag)["Id"]
+    engine.sandbox.daemon.ensure(engine.image, Commands(tmp_path / "again"))
     assert not (tmp_path / "again").exists()
-    assert engine.box.daemon.api.inspect_image(engine.image.tag)["Id"] == before
+    assert engine.sandbox.daemon.api.inspect_image(engine.image.tag)["Id"] == before
     folder = Path(shutil.copytree(FOLDER, tmp_path / "containers/build"))
     assert adapter.Image(folder, "other-name", engine.image.base_is).tag == engine.image.tag
     (folder / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\nRUN exit 7\n")
     broken = adapter.Image(folder, base, engine.image.base_is)
     assert broken.tag != engine.image.tag
     with pytest.raises(CommandError, match="returned a non-zero code: 7"):
-        engine.box.daemon.ensure(broken, commands)
+        engine.sandbox.daemon.ensure(broken, commands)
 
 
-def test_programs_that_an_image_lacks_are_named_at_once(engine: Container, tmp_path: Path) -> None:
+def test_programs_that_an_image_lacks_are_named_at_once(engine: DockerEngine, tmp_path: Path) -> None:
     plan = replace(planned(engine, tmp_path), needs=("sh", "cobol", "glslc"))
     with pytest.raises(MissingError, match="cobol") as said, engine.opened(plan, Commands(tmp_path / "log")):
         pass
@@ -177,14 +177,14 @@ def test_programs_that_an_image_lacks_are_named_at_once(engine: Container, tmp_p
 
 
 @pytest.mark.parametrize("target", ["/usr/lib/libc.so", "../../beside/libc.so"])
-def test_a_link_out_of_what_a_container_gets_is_said_so(engine: Container, tmp_path: Path, target: str) -> None:
+def test_a_link_out_of_what_a_container_gets_is_said_so(engine: DockerEngine, tmp_path: Path, target: str) -> None:
     """Such an NDK builds on this machine, and in a container its compiler does not start."""
     (tmp_path / "ndk/lib").mkdir(parents=True)
     (tmp_path / "ndk/lib/libc++.so").symlink_to("../lib/libc.so")
     (tmp_path / "ndk/current").symlink_to("..of-today")  # a name, and no way up
     (tmp_path / "ndk/lib/libc.so").symlink_to(target)
     with pytest.raises(ConfigError, match=f"ndk/lib/libc.so is a link to {target}, and"):
-        engine.box.volume(Bring(tmp_path / "ndk", Path("/kz/ndk"), (), ""))
+        engine.sandbox.volume(Mount(tmp_path / "ndk", Path("/kz/ndk"), (), ""))
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +286,7 @@ def test_a_daemon_that_dies_under_a_build_is_said_so(
         monkeypatch.setenv("DOCKER_HOST", own.address)
         found = adapter.connect()
         base = daemon.imported(own.address, store)
-        engine = Container(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
+        engine = DockerEngine(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
         commands = Commands(tmp_path / "log")
         timer = threading.Timer(2, own.stop, [signal.SIGKILL])
         with pytest.raises(CommandError) as said, engine.opened(planned(engine, tmp_path), commands):
@@ -300,14 +300,14 @@ def test_a_daemon_that_dies_under_a_build_is_said_so(
 def test_podman_does_the_same(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "source/deep").mkdir(parents=True)
     (tmp_path / "source/deep/file").write_text("content\n")
-    bring = Bring(tmp_path / "source", Path("/kz/source"), (), "")
+    mount = Mount(tmp_path / "source", Path("/kz/source"), (), "")
     with daemon.podman() as own:
         monkeypatch.setenv("DOCKER_HOST", own)
         found = adapter.connect()
         base = daemon.imported(own, store)
-        engine = Container(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
+        engine = DockerEngine(found, adapter.Image(FOLDER, base, found.layers(base)), tmp_path, ccache=False)
         artifact = Artifact("a", "bin", "program", True, False)
-        plan = replace(planned(engine, tmp_path, artifacts=(artifact,)), brought=(bring,))
+        plan = replace(planned(engine, tmp_path, artifacts=(artifact,)), mounts=(mount,))
         commands = Commands(tmp_path / "log")
         for _ in range(2):  # the second finds its volumes there
             with engine.opened(plan, commands):
@@ -335,7 +335,7 @@ def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
         monkeypatch.setenv("KZ_CCACHE_NETWORK", network.name)
         found = adapter.connect()
         image = adapter.Image(ROOT / "containers/android", base, found.layers(base), daemon.apt_mirror())
-        one, two = (Container(found, image, tmp_path / name, ccache=True) for name in ("one", "two"))
+        one, two = (DockerEngine(found, image, tmp_path / name, ccache=True) for name in ("one", "two"))
         assert one.cache != two.cache
         assert cached(one, tmp_path) == {"cache_miss": "1", "remote_storage_write": "2"}
         assert network.name in one.facts()["network"]
@@ -347,10 +347,10 @@ def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
         network.remove()
     monkeypatch.setenv("KZ_CCACHE_NETWORK", "bridge")
     with pytest.raises(ConfigError, match="no internal network"):
-        Container(found, image, tmp_path, ccache=True)
+        DockerEngine(found, image, tmp_path, ccache=True)
 
 
-def cached(engine: Container, tmp_path: Path) -> dict[str, str]:
+def cached(engine: DockerEngine, tmp_path: Path) -> dict[str, str]:
     """What ccache counts of one compilation."""
     env = (("PATH", "/usr/bin:/bin"), ("CCACHE_DIR", "/cache/ccache"), ("HOME", "/kz/out/home"))
     text = "echo 'int f;' > a.c && ccache gcc -c a.c -o a.o && ccache --print-stats"

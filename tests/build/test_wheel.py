@@ -1,4 +1,4 @@
-"""A wheel patched and repacked: the same bytes anywhere, and pip takes it."""
+"""A wheel patched and repack: the same bytes anywhere, and pip takes it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kz_build.build.wheel_files import packed
-from kz_build.build.wheel_types import local_version, repacked
+from kz_build.build.wheel_files import zip_bytes
+from kz_build.build.wheel_types import local_version, repack
 from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
 from tests.conftest import ROOT, Kz
@@ -39,10 +39,10 @@ names = st.text(
 
 @given(st.dictionaries(names.map(lambda n: f"x/{n}"), st.binary(max_size=40), max_size=6))
 def test_record_names_every_file_with_its_digest(content: dict[str, bytes]) -> None:
-    name, version, members = repacked({**META, **{p: Blob("100644", d) for p, d in content.items()}}, TREE)
+    name, version, members = repack({**META, **{p: Blob("100644", d) for p, d in content.items()}}, TREE)
     assert (name, version) == ("x-1.0+kz.g01234567-py2.py3-none-any.whl", "1.0+kz.g01234567")
-    data = packed(members)
-    assert data == packed(members)
+    data = zip_bytes(members)
+    assert data == zip_bytes(members)
     with zipfile.ZipFile(io.BytesIO(data)) as zipped:
         assert zipped.testzip() is None
         rows = list(csv.reader(io.StringIO(zipped.read(f"x-{version}.dist-info/RECORD").decode(), newline="")))
@@ -64,7 +64,7 @@ def test_a_local_version_stays_one() -> None:
 
 def test_what_is_no_wheel() -> None:
     with pytest.raises(ConfigError, match="one .dist-info"):
-        repacked({"x/a.py": Blob("100644", b"")}, TREE)
+        repack({"x/a.py": Blob("100644", b"")}, TREE)
 
 
 @pytest.fixture(scope="module")

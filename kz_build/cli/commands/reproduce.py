@@ -20,7 +20,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.build.build import require, with_stacks
-    from kz_build.build.reproduce import Subject, reproduce
+    from kz_build.build.reproduce import ReproduceTarget, reproduce
     from kz_build.build.text_reproduce import reproduced
     from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.core.terminal import Live
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         sources = fetch(project, request)
         sources = with_stacks(sources, apply(project, line, live.event, request.names))
         prove(project, sources)
-        subject = Subject(project, line, target, sources, arguments.soc, arguments.jobs or os.cpu_count() or 1)
+        subject = ReproduceTarget(project, line, target, sources, arguments.soc, arguments.jobs or os.cpu_count() or 1)
         found = reproduce(subject, Commands(new_log_folder(project.out("log")), live.note), live.event)
     show(arguments, {**vars(found), "same": found.same}, reproduced(found))
     if not found.same:
