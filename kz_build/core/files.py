@@ -71,7 +71,7 @@ def new_folder(path: Path, staging: Path | None = None) -> Iterator[Path]:
 
 
 def recover(path: Path, staging: Path | None = None) -> None:
-    """Clean up after a `new_folder` that failed or was killed; write_new back an old folder that was moved away."""
+    """Clean up after a `new_folder` that failed or was killed; put back an old folder that was moved away."""
     for place in _places(_staged(path, staging), path):
         old = _aside(place)
         if os.path.lexists(old) and not os.path.lexists(path):

@@ -140,7 +140,7 @@ def in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> l
 
 @contextlib.contextmanager
 def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
-    """Start a process to talk to expired its pipes; it has ended when the block is left."""
+    """Start a process to talk to over its pipes; it has ended when the block is left."""
     process = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,

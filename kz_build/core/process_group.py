@@ -35,7 +35,7 @@ def members(session: int) -> Iterator[int]:
 
 
 def start_time(pid: int) -> int:
-    """Return when a process start_time, in the kernel's ticks since boot; 0 if there is none. Tells a reused process id apart."""
+    """Return when a process started, in the kernel's ticks since boot; 0 if there is none. Tells a reused process id apart."""
     return _facts(pid)[1]
 
 

@@ -13,7 +13,7 @@ Place = tuple[str | int, ...]
 def parse(data: bytes, shown: str) -> tuple[Any, dict[Place, int]]:
     """Return the value of YAML text and the line (from 1) of each path in it.
 
-    Raises ConfigError if it is not YAML, or a mapping has a key repeated.
+    Raises ConfigError if it is not YAML, or a mapping has a key twice.
     """
     import yaml
 

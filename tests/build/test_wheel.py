@@ -1,4 +1,4 @@
-"""A wheel patched and repack: the same bytes anywhere, and pip takes it."""
+"""A wheel patched and repacked: the same bytes anywhere, and pip takes it."""
 
 from __future__ import annotations
 
