@@ -28,9 +28,9 @@ def artifacts(outputs: dict[str, Any], folder: str) -> str:
     return "\n".join([f"{folder}/", *rows])
 
 
-def papers(unlicensed: Sequence[str], *, signed: bool) -> str:
+def release_files(unlicensed: Sequence[str], *, signed: bool) -> str:
     """Say what lies beside the artifacts, and which licences to look for by hand."""
-    summary = "papers: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
+    summary = "release files: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
     return summary + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
 
 

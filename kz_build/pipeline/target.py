@@ -16,7 +16,7 @@ from kz_build.build.steps import Layout, Plan
 from kz_build.checks import audit
 from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.progress import Watch, quiet
-from kz_build.release.write import papers
+from kz_build.release.write import write_release_files
 from kz_build.sources.fetch import fetch
 from kz_build.sources.request import Request, resolve_target
 from kz_build.stack.apply import apply
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kz_build.build.build import Built
     from kz_build.core.check import Check
     from kz_build.pins.project import Project
-    from kz_build.release.write import Papers
+    from kz_build.release.write import ReleaseFiles
     from kz_build.sources.fetched import Fetched, Tree
 
 
@@ -52,7 +52,7 @@ class TargetBuild:
     planned: Plan
     built: Built
     checks: tuple[Check, ...]
-    papers: Papers | None = None
+    papers: ReleaseFiles | None = None
 
     def __init__(
         self,
@@ -109,10 +109,10 @@ class TargetBuild:
         self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch)
 
     def audit(self) -> None:
-        """What was built, checked; papers beside it where all is well: what is not to be shipped gets none."""
+        """What was built, checked; release files beside it if all is well: what must not be shipped gets none."""
         self.checks = audit.audit(self.project, self.built, self.sources)
         if not self.failed:
-            self.papers = papers(
+            self.papers = write_release_files(
                 self.project, self.built, self.sources, self.trees, self.request.soc, self.request.sign
             )
 

@@ -1,4 +1,4 @@
-"""package: upstream's published AAR with the libraries of a target in the place of its own (docs/package.md)."""
+"""package: upstream's published AAR with a target's libraries instead of its own (docs/package.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kz_build.git.object_types import Blob
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
-from kz_build.release.aar_folder import Package, Snippet, publish, said
+from kz_build.release.aar_folder import Package, Snippet, provenance_of, publish
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.request import Request
@@ -36,12 +36,12 @@ from kz_build.stack.apply import apply
 
 _LIBRARY = re.compile(r"jni/([^/]+)/([^/]+)")
 _JAR = re.compile(r"classes\.jar|libs/[^/]+\.jar")
-_ASKED = ("needed", "jni", "natives")
+_CHECKED = ("needed", "jni", "natives")
 
 
 @dataclass(frozen=True)
 class _Built:
-    """The libraries of a build by file name: their paths and audit profiles. `overrides` made it this machine's own."""
+    """The libraries of a build by file name: their paths and audit profiles. `overrides` make it specific to this machine."""
 
     paths: Mapping[str, Path]
     profiles: Mapping[str, str]
@@ -51,10 +51,10 @@ class _Built:
 def package(
     project: Project, line: str, target: str, watch: Watch, snippet: Snippet, sign: Path | None = None
 ) -> Package:
-    """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its piece for Gradle, and papers.
+    """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its Gradle snippet and release files.
 
-    Raises ConfigError for a target that cannot be zip_bytes, LockError for one that was not built, or an AAR of which nobody
-    knows the digest, AuditError for one whose audit failed.
+    Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of unknown
+    digest, AuditError for one whose audit failed.
     """
     wanted = project.pins.target(target, line)
     how, java = wanted["package"], wanted["audit"]["java"]
@@ -66,38 +66,39 @@ def package(
     source, aar = with_stacks(sources, apply(project, line, watch, (java["source"],)))
     built = _built(project, line, target, source)
     content = _content(aar)
-    brought = {lib: _filled(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
-    members, placed, left_out = _combined(content, built, wanted["abi"], brought)
-    inside = {p.rsplit("/", 1)[-1] for p, _ in placed}
-    checks = tuple(_checks(content, built, inside, wanted, brought, source, sources[0]))
+    dependencies = {lib: _with_versions(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
+    members, placed, left_out = _combine(content, built, wanted["abi"], dependencies)
+    included = {p.rsplit("/", 1)[-1] for p, _ in placed}
+    checks = tuple(_checks(content, built, included, wanted, dependencies, source, sources[0]))
     tree = source.trees[0].tree
     version = local_version(aar.version, tree)
     path = project.dist_folder(line, "aar", target) / f"{_name(project, line, aar)}-{version}-{target}.aar"
-    good = not any(c.failed for c in checks)
-    data = zip_bytes(tuple(sorted(members.items()))) if good else b""
-    made = hashlib.sha256(data).hexdigest() if good else ""
-    found = Package(
-        line, target, wanted["abi"], version, str(path) if made else "", made, tree, placed, left_out,
-        tuple(_filled(project, line, at) for at in how["dependencies"]),
-        any(built.profiles[name] == "hexagon" for name in inside),
+    passed = not any(c.failed for c in checks)
+    data = zip_bytes(tuple(sorted(members.items()))) if passed else b""
+    sha256 = hashlib.sha256(data).hexdigest() if passed else ""
+    result = Package(
+        line, target, wanted["abi"], version, str(path) if sha256 else "", sha256, tree, placed, left_out,
+        tuple(_with_versions(project, line, at) for at in how["dependencies"]),
+        any(built.profiles[name] == "hexagon" for name in included),
         (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
     )  # fmt: skip
-    if made:
-        publish(project, found, data, snippet(found, path.name), said(project, found, source, aar, built.paths), sign)
-    _record(project, found, aar)
-    return found
+    if sha256:
+        provenance = provenance_of(project, result, source, aar, built.paths)
+        publish(project, result, data, snippet(result, path.name), provenance, sign)
+    _record(project, result, aar)
+    return result
 
 
 def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, watch: Watch) -> tuple[Fetched, ...]:
-    """The source of the Java side, with those files of it alone, and upstream's AAR."""
+    """Fetch the source of the Java side, only its files, and upstream's AAR."""
     paths = java_paths(project, line, java, watch)
     return fetch(project, Request(line, (java["source"], aar), paths={java["source"]: paths}, watch=watch))
 
 
 def _content(aar: Fetched) -> dict[str, bytes]:
-    """The AAR's files by path."""
+    """Return the AAR's files by path."""
     if not aar.file:
-        raise ConfigError(f"{aar.name} {aar.version} is no file", hint="`package.aar` in pins.yaml names an archive")
+        raise ConfigError(f"{aar.name} {aar.version} is not a file", hint="`package.aar` in pins.yaml names an archive")
     with aar.file.open("rb") as file, zips.opened(f"{aar.name} {aar.version}", file) as archive:
         if sum(e.size for e in archive.entries) > zips.MOST:
             raise AuditError(f"{aar.name} {aar.version} would unpack to more than {zips.MOST:,} bytes")
@@ -122,24 +123,24 @@ def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
     )
 
 
-def _filled(project: Project, line: str, coordinates: str) -> str:
-    """Coordinates with the versions of pins in the place of their names."""
+def _with_versions(project: Project, line: str, coordinates: str) -> str:
+    """Return coordinates with pinned versions instead of names."""
     pins = project.pins.line(line)
-    if lost := [name for name in PLACEHOLDER.findall(coordinates) if name not in pins]:
-        raise ConfigError(f"package.dependencies: {coordinates}: line {line} has no {lost[0]}", hint="mend pins.yaml")
+    if unknown := [name for name in PLACEHOLDER.findall(coordinates) if name not in pins]:
+        raise ConfigError(f"package.dependencies: {coordinates}: line {line} has no {unknown[0]}", hint="fix pins.yaml")
     return PLACEHOLDER.sub(lambda m: pins[m[1]], coordinates)
 
 
 _Placed = tuple[tuple[str, str], ...]
 
 
-def _combined(
-    content: Mapping[str, bytes], built: _Built, abi: str, brought: Mapping[str, str]
+def _combine(
+    content: Mapping[str, bytes], built: _Built, abi: str, dependencies: Mapping[str, str]
 ) -> tuple[dict[str, Blob], _Placed, _Placed]:
-    """(files of the new AAR, libraries put in, files left out)."""
+    """Return (files of the new AAR, libraries put in, files left out)."""
     members: dict[str, Blob] = {}
     left_out: list[tuple[str, str]] = []
-    theirs: set[str] = set()
+    upstreams: set[str] = set()
     for place, data in content.items():
         match = _LIBRARY.fullmatch(place)
         if not match:
@@ -147,29 +148,29 @@ def _combined(
         elif match[1] != abi:
             left_out.append((place, f"{match[1]} is not built here"))
         else:
-            theirs.add(match[2])
+            upstreams.add(match[2])
             if match[2] not in built.paths:
                 left_out.append((place, "this target does not build it"))
     placed = []
     for name, path in sorted(built.paths.items()):
-        if name in brought:
-            left_out.append((f"jni/{abi}/{name}", f"comes with {brought[name]}"))
+        if name in dependencies:
+            left_out.append((f"jni/{abi}/{name}", f"comes with {dependencies[name]}"))
             continue
         members[f"jni/{abi}/{name}"] = Blob("100644", path.read_bytes())
-        placed.append((f"jni/{abi}/{name}", "replaced" if name in theirs else "added"))
+        placed.append((f"jni/{abi}/{name}", "replaced" if name in upstreams else "added"))
     return members, tuple(placed), tuple(sorted(left_out))
 
 
 def _checks(
     content: Mapping[str, bytes],
     built: _Built,
-    inside: set[str],
+    included: set[str],
     wanted: Mapping[str, Any],
-    brought: Mapping[str, str],
+    dependencies: Mapping[str, str],
     source: Fetched,
     plain: Fetched,
 ) -> Iterator[Check]:
-    """Whether the classes and the libraries of the new AAR belong together."""
+    """Yield checks that the classes and the libraries of the new AAR belong together."""
     java = wanted["audit"]["java"]
     try:
         classes = java_side(_classes(content))
@@ -179,13 +180,13 @@ def _checks(
     yield _same_java(classes, java_of_sources(java_sources((source,), java)))
     yield _unpatched(source, plain, java)
     rules = Rules(
-        wanted["platform"], wanted["abi"], frozenset(_ASKED), frozenset({*wanted["audit"]["needed"], *brought}),
+        wanted["platform"], wanted["abi"], frozenset(_CHECKED), frozenset({*wanted["audit"]["needed"], *dependencies}),
         wanted["audit"]["max_api"], (), classes, frozenset(java["classes"]),
     )  # fmt: skip
     subjects = tuple(
-        Audited(path, built.profiles[name]) for name, path in sorted(built.paths.items()) if name in inside
+        Audited(path, built.profiles[name]) for name, path in sorted(built.paths.items()) if name in included
     )
-    yield from (c for c in audit_files(subjects, rules) if c.name in _ASKED)
+    yield from (c for c in audit_files(subjects, rules) if c.name in _CHECKED)
 
 
 def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
@@ -198,19 +199,19 @@ def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
 
 
 def _same_java(classes: JavaSide, sources: JavaSide) -> Check:
-    """The published classes declare the native methods that the pinned sources declare."""
+    """Check that the published classes declare the native methods of the pinned sources."""
     ours, theirs = set(sources.methods), set(classes.methods)
     rows = [
-        f"{what} {' '.join(sorted(m.java_class.rsplit('/', 1)[-1] + '.' + m.name for m in lost))}"
-        for what, lost in (("they lack", ours - theirs), ("the pinned sources lack", theirs - ours))
-        if lost
+        f"{what} {' '.join(sorted(m.java_class.rsplit('/', 1)[-1] + '.' + m.name for m in methods))}"
+        for what, methods in (("they lack", ours - theirs), ("the pinned sources lack", theirs - ours))
+        if methods
     ]
     evidence = "; ".join(rows) or f"{len(theirs)} native methods, those of the pinned sources"
     return Check("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
 
 
 def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> Check:
-    """No patch of the stack changes a Java file: the published classes would not have it."""
+    """Check that no patch of the stack changes a Java file: the published classes would not have it."""
     before, after = (java_sources((s,), java) for s in (plain, source))
     changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))
     evidence = (
@@ -222,20 +223,20 @@ def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> Chec
 
 
 def _name(project: Project, line: str, aar: Fetched) -> str:
-    """The artifact's name as upstream publishes it, without version."""
+    """Return the artifact's name as upstream publishes it, without version."""
     entry = project.lock.entry(line, aar.name) or {}
     last = str(entry.get("url") or "").rsplit("/", 1)[-1]
     return last.removesuffix(f"-{aar.version}.aar") if last.endswith(f"-{aar.version}.aar") else aar.name
 
 
-def _record(project: Project, made: Package, aar: Fetched) -> None:
-    record = project.record("package", made.line, made.target)
-    if not made.path:
+def _record(project: Project, result: Package, aar: Fetched) -> None:
+    record = project.record("package", result.line, result.target)
+    if not result.path:
         files.remove(record)
         return
-    facts = {k: v for k, v in vars(made).items() if k not in ("checks", "overrides", "sha256")}
-    facts["path"] = Path(made.path).relative_to(project.root).as_posix()
-    facts["checks"] = [c.as_json() for c in made.checks]
-    inputs = {"aar": aar.identity, "canonical": not made.overrides, "overrides": made.overrides}
-    key = digest_of([made.sha256, aar.identity])
-    StageRecord(record, key, inputs, {"": Output(made.sha256)}, facts).save()
+    facts = {k: v for k, v in vars(result).items() if k not in ("checks", "overrides", "sha256")}
+    facts["path"] = Path(result.path).relative_to(project.root).as_posix()
+    facts["checks"] = [c.as_json() for c in result.checks]
+    inputs = {"aar": aar.identity, "canonical": not result.overrides, "overrides": result.overrides}
+    key = digest_of([result.sha256, aar.identity])
+    StageRecord(record, key, inputs, {"": Output(result.sha256)}, facts).save()

@@ -1,4 +1,4 @@
-"""The folder of an AAR: the AAR, its piece for Gradle, and papers of it and of the libraries in it, all of them or none."""
+"""The folder of an AAR: the AAR, its Gradle snippet, and release files of it and of its libraries; all of them or none."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kz_build.core.check import Check
 from kz_build.core.errors import LockError
 from kz_build.pins.lock_file import as_text
 from kz_build.pins.project import Project
-from kz_build.release import statement as papers
+from kz_build.release import statement
 from kz_build.release.statement import Component
 from kz_build.release.write import sign as signed
 from kz_build.sources.fetched import Fetched
 
-Statement = Callable[[Mapping[str, str]], dict[str, Any]]
-"""Gives the provenance of files: name -> sha256."""
+Provenance = Callable[[Mapping[str, str]], dict[str, Any]]
+"""Returns the provenance of files: name -> sha256."""
 
 
 @dataclass(frozen=True)
 class Package:
     """An AAR that kz made. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
-    are empty where a check failed: nothing is written then.
-    `overrides` say what made it this machine's own, as those of a build do."""
+    are empty if a check failed: then nothing is written.
+    `overrides` make it specific to this machine, like those of a build."""
 
     line: str
     target: str
@@ -44,60 +44,63 @@ class Package:
 
 
 Snippet = Callable[[Package, str], str]
-"""Gives the piece for Gradle of a package and its file's name."""
+"""Returns the Gradle snippet of a package and its file's name."""
 
 
 def publish(
-    project: Project, made: Package, data: bytes, snippet: str, statement: Statement, sign: Path | None
+    project: Project, package: Package, data: bytes, snippet: str, provenance: Provenance, sign: Path | None
 ) -> None:
-    """Write the folder of a package. Raises LockError where the target has no papers."""
-    path, own = Path(made.path), project.dist_folder(made.line, made.target)
-    if not (own / papers.SUMS).is_file():
-        hint = f"kz build --line {made.line} --target {made.target}"
-        raise LockError(f"{made.target} of {made.line} has no papers in {own}", hint=hint)
+    """Write the folder of a package. Raises LockError if the target has no release files."""
+    path, own = Path(package.path), project.dist_folder(package.line, package.target)
+    if not (own / statement.SUMS).is_file():
+        hint = f"kz build --line {package.line} --target {package.target}"
+        raise LockError(f"{package.target} of {package.line} has no release files in {own}", hint=hint)
     with (
-        locks.locked(project.out("build", made.line), made.target),
-        files.new_folder(path.parent, project.out("package", made.line)) as folder,
+        locks.locked(project.out("build", package.line), package.target),
+        files.new_folder(path.parent, project.out("package", package.line)) as folder,
     ):
         files.write_new(folder / path.name, data)
         files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet.encode())
         subjects = {p.name: files.sha256_file(p) for p in folder.iterdir()}
-        files.write_new(folder / papers.PROVENANCE, as_text(statement(subjects)).encode())
-        for name in papers.parse_sums((own / papers.SUMS).read_text()):
-            if name in (papers.PROVENANCE, papers.SBOM) or name.startswith(f"{papers.NOTICES}/"):
-                files.hardlink_or_copy(own / name, folder / papers.LIBRARIES / name)
-        for name in papers.UNLISTED:
+        files.write_new(folder / statement.PROVENANCE, as_text(provenance(subjects)).encode())
+        for name in statement.parse_sums((own / statement.SUMS).read_text()):
+            if name in (statement.PROVENANCE, statement.SBOM) or name.startswith(f"{statement.NOTICES}/"):
+                files.hardlink_or_copy(own / name, folder / statement.LIBRARIES / name)
+        for name in statement.UNLISTED:
             if (own / name).is_file():
-                files.hardlink_or_copy(own / name, folder / papers.LIBRARIES / name)
+                files.hardlink_or_copy(own / name, folder / statement.LIBRARIES / name)
         there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
         sums = {name: files.sha256_file(folder / name) for name in there}
-        text = papers.sums_text(sums).encode()
-        files.write_new(folder / papers.SUMS, text)
-        if not sign and (path.parent / papers.SUMS).is_file() and (path.parent / papers.SUMS).read_bytes() == text:
-            for name in (papers.SIGNATURE, papers.PUBLIC_KEY):  # the same again: a signature on it stays
+        text = statement.sums_text(sums).encode()
+        files.write_new(folder / statement.SUMS, text)
+        published = path.parent / statement.SUMS
+        if not sign and published.is_file() and published.read_bytes() == text:
+            for name in (statement.SIGNATURE, statement.PUBLIC_KEY):  # nothing changed: its signature stays
                 if (path.parent / name).is_file():
                     files.hardlink_or_copy(path.parent / name, folder / name)
     if sign:
-        signed(path.parent, sign, f"kz {made.line}/{made.target} aar")
+        signed(path.parent, sign, f"kz {package.line}/{package.target} aar")
 
 
-def said(project: Project, made: Package, source: Fetched, aar: Fetched, paths: Mapping[str, Path]) -> Statement:
-    """What the AAR was made of: upstream's, the libraries, and the tree that the Java side was held against."""
-    entry = project.lock.entry(made.line, aar.name) or {}
+def provenance_of(
+    project: Project, package: Package, source: Fetched, aar: Fetched, paths: Mapping[str, Path]
+) -> Provenance:
+    """Return the provenance of an AAR: upstream's AAR, the libraries, and the tree that its Java side was compared with."""
+    entry = project.lock.entry(package.line, aar.name) or {}
     at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
-    url = papers.public_url(str(entry.get("url") or ""))
+    url = statement.public_url(str(entry.get("url") or ""))
     components = [
         Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
         Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
     ]
-    for path, _ in made.libraries:
+    for path, _ in package.libraries:
         library = paths[path.rsplit("/", 1)[-1]]
-        name = library.relative_to(project.dist_folder(made.line, made.target)).as_posix()
+        name = library.relative_to(project.dist_folder(package.line, package.target)).as_posix()
         digests = {"sha256": files.sha256_file(library)}
-        components.append(Component(name, name, made.version, "artifact", "", "", digests, {}, ()))
-    overrides = [{**o, "value": papers.public_url(o["value"]) or o["value"]} for o in made.overrides]
-    external = {"line": made.line, "target": made.target, "canonical": not overrides, "overrides": overrides}
-    internal = {"libraries": dict(made.libraries), "leftOut": dict(made.left_out)}
-    return lambda subjects: papers.statement(
-        subjects, components, external, internal, None, __version__, papers.PACKAGE_TYPE
+        components.append(Component(name, name, package.version, "artifact", "", "", digests, {}, ()))
+    overrides = [{**o, "value": statement.public_url(o["value"]) or o["value"]} for o in package.overrides]
+    external = {"line": package.line, "target": package.target, "canonical": not overrides, "overrides": overrides}
+    internal = {"libraries": dict(package.libraries), "leftOut": dict(package.left_out)}
+    return lambda subjects: statement.provenance_statement(
+        subjects, components, external, internal, None, __version__, statement.PACKAGE_TYPE
     )

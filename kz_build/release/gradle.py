@@ -1,32 +1,35 @@
-"""A package as a piece of build.gradle.kts that one can paste."""
+"""A package as a snippet of build.gradle.kts to paste."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kz_build.release.aar_folder import Package
 
 
-def snippet(made: Any, file: str) -> str:
-    """Kotlin DSL for the app's module: the AAR with its digest, what an AAR file does not name itself, and what it needs."""
+def snippet(package: Package, file: str) -> str:
+    """Return Kotlin DSL for the app's module: the AAR with its digest, its dependencies and other settings an AAR cannot contain."""
     rows = [
         f"// {file}",
-        f"// line {made.line}, target {made.target}, tree {made.tree}",
+        f"// line {package.line}, target {package.target}, tree {package.tree}",
         f'val executorchAar = file("libs/{file}")',
-        f'val executorchSha256 = "{made.sha256}"',
+        f'val executorchSha256 = "{package.sha256}"',
         "check(",
         '    java.security.MessageDigest.getInstance("SHA-256").digest(executorchAar.readBytes())',
         '        .joinToString("") { "%02x".format(it) } == executorchSha256',
         ') { "$executorchAar is not the file that was built and checked" }',
         "",
         "android {",
-        f'    defaultConfig {{ ndk {{ abiFilters += "{made.abi}" }} }}',
+        f'    defaultConfig {{ ndk {{ abiFilters += "{package.abi}" }} }}',
     ]
-    if made.hexagon:
+    if package.hexagon:
         rows.append("    // The DSP opens its library as a file: the app's must be unpacked when it is installed.")
         rows.append("    packaging { jniLibs { useLegacyPackaging = true } }")
     rows += ["}", "", "dependencies {", "    implementation(files(executorchAar))"]
-    rows += [f'    implementation("{at}")' for at in made.dependencies]
+    rows += [f'    implementation("{at}")' for at in package.dependencies]
     rows.append("}")
-    if made.hexagon:
+    if package.hexagon:
         rows += [
             "",
             "// AndroidManifest.xml, in <application>:",

@@ -12,10 +12,10 @@ from kz_build.sources.fetched import Fetched, TreeAt
 
 
 def of_tree(at: TreeAt) -> dict[str, bytes]:
-    """Name -> text of the licence files of a tree, vendored code's too; links to one followed."""
+    """Return name -> text of the licence files of a tree, vendored code's too; links are followed."""
     repository = git.Repository(at.repository)
     entries = {e.path: e for e in repository.entries(at.tree, at.exclude) if not e.submodule}
-    found = {}
+    texts = {}
     with repository.objects() as objects:
         for path in sorted(entries):
             if not is_notice(path):
@@ -26,35 +26,35 @@ def of_tree(at: TreeAt) -> dict[str, bytes]:
                 if target not in entries:
                     continue
                 data = objects.content(entries[target].id)
-            found[path] = data
-    return found
+            texts[path] = data
+    return texts
 
 
 def of_files(source: Fetched) -> dict[str, bytes]:
-    """Name -> text of the licence files of a wheel or archive: of the whole file, however little of it was unpacked."""
-    found = {}
+    """Return name -> text of the licence files of a wheel or archive: of the whole file, even if only part was unpacked."""
+    texts = {}
     if source.file and source.folder and zipfile.is_zipfile(source.file):
         with zipfile.ZipFile(source.file) as zipped:
             names = [i.filename for i in zipped.infolist() if not i.is_dir()]
             top = _only_folder(names)
             for name in sorted(names):
                 if is_own_notice(name.removeprefix(top)):
-                    found[notice_name(name.removeprefix(top))] = zipped.read(name)
+                    texts[notice_name(name.removeprefix(top))] = zipped.read(name)
     elif source.folder:
         for path in sorted(source.folder.iterdir()):
             if path.is_file() and is_own_notice(path.name):
-                found[path.name] = path.read_bytes()
-    return found
+                texts[path.name] = path.read_bytes()
+    return texts
 
 
 def _only_folder(names: list[str]) -> str:
-    """`folder/` where everything lies below one, as in SDKs; '' else. A wheel's files are in several."""
+    """Return `folder/` if it contains everything, as in SDKs, else ''. A wheel has several folders."""
     top = posixpath.commonpath([posixpath.dirname(name) for name in names]) if names else ""
     return f"{top}/" if top else ""
 
 
 def licence(path: Path) -> str:
-    """SPDX id of a licence text (identify's table, of choosealicense.com), '' where it is none of them."""
+    """Return the SPDX id of a licence text (identify's table, of choosealicense.com), '' if it is none of them."""
     from identify.identify import license_id
 
     try:

@@ -1,4 +1,4 @@
-"""The software bill of materials: CycloneDX 1.6 by its own library, and valid by its own schema."""
+"""The software bill of materials: CycloneDX 1.6 by its own library, valid by its own schema."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kz_build.release.statement import NOTICES, Component, nearest
 
 @dataclass(frozen=True)
 class Licensed:
-    """A component with its notices: path in the folder of papers -> SPDX id, '' where the text is of no known licence.
+    """A component with its notices: path in the release folder -> SPDX id, '' if the licence is unknown.
 
-    `compiled` maps '' and each folder of vendored code of it to the artifacts that have code of that, as far as they tell."""
+    `compiled` maps '' and each folder of vendored code to the artifacts with code of it, as far as they tell."""
 
     component: Component
     notices: Mapping[str, str]
@@ -22,7 +22,7 @@ class Licensed:
 
 
 def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Licensed], tool: str, seed: str) -> bytes:
-    """The document, the same bytes for the same arguments: no time, a serial number made of `seed`. `files`: name -> sha256."""
+    """Return the document: the same bytes for the same arguments, no time, a serial number from `seed`. `files`: name -> sha256."""
     from cyclonedx.model import HashAlgorithm, HashType, Property
     from cyclonedx.model.bom import Bom, BomMetaData
     from cyclonedx.model.component import Component as Listed
@@ -43,13 +43,13 @@ def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Lice
         serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"urn:kz-build:{seed}"),
         metadata=BomMetaData(component=top, tools=tools, properties=[Property(name="kz:time", value="left out")]),
     )
-    # The schema does not ask for it, and it would be another one at every build.
+    # The schema does not require it, and it would differ at every build.
     bom.metadata.timestamp = None  # type: ignore[assignment]
-    made = {part.component.ref: _component(part) for part in parts}
-    for ref, component in made.items():
+    components = {part.component.ref: _component(part) for part in parts}
+    for ref, component in components.items():
         bom.components.add(component)
-        above = max((r for r in made if ref.startswith(f"{r}/")), key=len, default="")
-        bom.register_dependency(made[above] if above else top, [component])
+        above = max((r for r in components if ref.startswith(f"{r}/")), key=len, default="")
+        bom.register_dependency(components[above] if above else top, [component])
     return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1).encode() + b"\n"
 
 
@@ -95,7 +95,7 @@ def _component(part: Licensed) -> Any:
 
 
 def _vendored(part: Licensed, folder: str) -> Any:
-    """Code with a licence of its own in a component's folder. Nobody there says which version it is."""
+    """Return code with its own licence in a component's folder. Its version is unknown."""
     from cyclonedx.model.component import Component as Listed
     from cyclonedx.model.component import ComponentScope, ComponentType
 
@@ -117,7 +117,7 @@ def _part_of(artifacts: Sequence[str]) -> list[Any]:
 
 
 def _licences(notices: Mapping[str, str]) -> list[Any]:
-    """What the authors say of it; which of several holds for what was compiled, nobody has concluded."""
+    """Return the licences that the authors declare; which of several applies to the compiled code is not concluded."""
     from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement
 
     declared = LicenseAcknowledgement.DECLARED
@@ -134,21 +134,21 @@ def _uri(text: str) -> Any:
 
 
 def problem(text: str) -> str:
-    """What the schema of CycloneDX 1.6 has against a document, '' for nothing."""
+    """Return what is wrong with a document by the schema of CycloneDX 1.6, or ''."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
 
     try:
-        found = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+        errors = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     except ValueError as error:
-        return f"no JSON: {error}"
-    return str(getattr(found, "data", found)).splitlines()[0] if found else ""
+        return f"not JSON: {error}"
+    return str(getattr(errors, "data", errors)).splitlines()[0] if errors else ""
 
 
 def purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
-    """A package URL of a PyPI wheel, a Maven archive or anything that has only a name; empty qualifiers are left out."""
+    """Return a package URL of a PyPI wheel, a Maven archive or anything with only a name; empty qualifiers are left out."""
     from packageurl import PackageURL
 
-    given = {key: value for key, value in qualifiers.items() if value}
+    set_qualifiers = {key: value for key, value in qualifiers.items() if value}
     namespace, _, last = name.rpartition("/")
-    return PackageURL(kind, namespace or None, last, version or None, given or None).to_string()
+    return PackageURL(kind, namespace or None, last, version or None, set_qualifiers or None).to_string()

@@ -1,4 +1,4 @@
-"""Papers: what lies beside the artifacts of a build and says what they are (docs/verify-release.md). Pure."""
+"""Release files: what lies beside a build's artifacts and describes them (docs/verify-release.md). Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.minisig"
 PUBLIC_KEY = "minisign.pub"
 LIBRARIES = "libraries"
-"""In the folder of an AAR: the papers of the target whose libraries are in it."""
+"""In the folder of an AAR: the release files of the target whose libraries it contains."""
 UNLISTED = (SUMS, SIGNATURE, PUBLIC_KEY)
-"""What SHA256SUMS cannot list: itself and what signs it."""
+"""What SHA256SUMS cannot list: itself and its signature."""
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
@@ -32,28 +32,15 @@ _NOTICE = re.compile(
 )
 _WHEELS_OWN = re.compile(r"[^/]+\.dist-info/licenses/(.+)")
 _NO_TEXT = (
-    ".py",
-    ".pdf",
-    ".h",
-    ".c",
-    ".cc",
-    ".cpp",
-    ".java",
-    ".sh",
-    ".bzl",
-    ".cmake",
-    ".json",
-    ".yml",
-    ".yaml",
-    ".toml",
-)
+    ".py", ".pdf", ".h", ".c", ".cc", ".cpp", ".java", ".sh", ".bzl", ".cmake", ".json", ".yml", ".yaml", ".toml",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Component:
     """One thing that went into a build. `ref` is the source's name, and a submodule's path behind it.
 
-    `uri` is '' where no address outside this machine has it; `digests` is empty for an SDK that was there already.
+    `uri` is '' if there is no address outside this machine; `digests` is empty for an SDK that was installed already.
     """
 
     ref: str
@@ -68,11 +55,11 @@ class Component:
     """(path in the project, sha256) of the stack that was applied"""
     note: str = ""
     tool: bool = False
-    """the build runs it, and its target takes no file of it"""
+    """the build runs it, and its target uses no file of it"""
 
 
 def is_notice(path: str) -> bool:
-    """Whether a file of a tree holds a licence or a notice, by its name: vendored code has its own, wherever it lies."""
+    """Whether a file of a tree is a licence or a notice, by its name; in any folder, for vendored code."""
     folder, _, name = path.rpartition("/")
     if name.lower().endswith(_NO_TEXT):
         return False
@@ -80,54 +67,54 @@ def is_notice(path: str) -> bool:
 
 
 def is_own_notice(path: str) -> bool:
-    """The same of a wheel or an archive: at its root, or in a wheel's own list of licences."""
+    """Whether a file of a wheel or archive is its own licence: at its root, or in a wheel's list of licences."""
     inner = re.sub(r"^[^/]+\.dist-info/", "", path)
     return bool(_WHEELS_OWN.fullmatch(path)) or ("/" not in inner and is_notice(inner))
 
 
 def nearest(notices: Sequence[str]) -> list[str]:
-    """The notices of a component itself, not of what it vendors: those that lie least deep."""
+    """Return the notices of a component itself, not of vendored code: those at the least depth."""
     least = min((path.count("/") for path in notices), default=0)
     return [path for path in notices if path.count("/") == least]
 
 
-def compiled(
+def artifacts_by_component(
     notices: Mapping[str, Sequence[str]], named: Mapping[str, Iterable[str]], root: str
 ) -> dict[str, dict[str, set[str]]]:
-    """Component -> folder in it -> the artifacts that have code of it: '' for the whole component, and each folder of vendored
-    code, which is one with a licence of its own.
+    """Return component -> folder in it -> the artifacts with code of it: '' for the whole component, and each folder of
+    vendored code, which is one with its own licence.
 
-    `notices` are those of each component, by their names in it; `named` the paths below `root`, where components lie, that each
-    artifact's debug information names.
+    `notices` are those of each component, by their names in it; `named` the paths below `root`, the folder of all
+    components, that each artifact's debug information names.
     """
     folders = {
         ref: {name.rpartition("/")[0] for name in set(names) - set(nearest(names))} - {""}
         for ref, names in notices.items()
     }
-    found: dict[str, dict[str, set[str]]] = {}
+    result: dict[str, dict[str, set[str]]] = {}
     for artifact, paths in named.items():
         for path in paths:
             ref = _deepest(path.removeprefix(f"{root}/"), folders)
             if ref:
                 inner = path.removeprefix(f"{root}/{ref}/")
                 for folder in {"", _deepest(inner, folders[ref])}:
-                    found.setdefault(ref, {}).setdefault(folder, set()).add(artifact)
-    return found
+                    result.setdefault(ref, {}).setdefault(folder, set()).add(artifact)
+    return result
 
 
 def _deepest(path: str, folders: Iterable[str]) -> str:
-    """The longest of these folders that a path lies in, '' for none."""
+    """Return the longest of these folders that contains a path, '' for none."""
     return max((f for f in folders if f"{path}/".startswith(f"{f}/")), key=len, default="")
 
 
 def notice_name(path: str) -> str:
-    """A notice's name below its component's folder: a wheel's own folder is left out of it."""
-    found = _WHEELS_OWN.fullmatch(path)
-    return found[1] if found else re.sub(r"^[^/]+\.dist-info/", "", path)
+    """Return a notice's name below its component's folder, without a wheel's own folder."""
+    match = _WHEELS_OWN.fullmatch(path)
+    return match[1] if match else re.sub(r"^[^/]+\.dist-info/", "", path)
 
 
 def public_url(url: str) -> str:
-    """An address as one may print it: without a password; '' for a path of this machine."""
+    """Return an address without its password, safe to print; '' for a path of this machine."""
     if "://" not in url:
         return ""
     parts = urlsplit(url)
@@ -136,52 +123,51 @@ def public_url(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def renamed(text: str, names: Sequence[tuple[str, str]]) -> str:
-    """A text with folders of this machine under the names that they have on none: longest first, whole names only."""
+def replace_folders(text: str, names: Sequence[tuple[str, str]]) -> str:
+    """Replace folders of this machine in a text by neutral names: longest first, whole names only."""
     for real, name in sorted(names, key=lambda pair: -len(pair[0])):
         text = re.sub(rf"{re.escape(real)}(?![\w.-])", lambda _, name=name: name, text)  # type: ignore[misc]
     return text
 
 
 def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """A step of a plan as any machine would print it. How many compilers run at once, and whether a cache spares some, is no
-    part of it."""
+    """Return a step of a plan as any machine would print it, without the number of jobs and the compile cache."""
     if isinstance(step, Checkout):
-        to = renamed(str(step.folder), names).rstrip("/")
+        to = replace_folders(str(step.folder), names).rstrip("/")
         return {"checkout": to, "gitTree": step.tree, "exclude": list(step.exclude)}
     if isinstance(step, Copy):
-        return {"copy": renamed(str(step.source), names), "to": renamed(str(step.to), names)}
+        return {"copy": replace_folders(str(step.source), names), "to": replace_folders(str(step.to), names)}
     return _plain_command(step, names)
 
 
 def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    argv = [renamed(word, names) for word in step.argv if not _caching(word)]
+    argv = [replace_folders(word, names) for word in step.argv if not _is_cache_option(word)]
     for at, word in enumerate(argv[:-1]):
         if word == "--parallel":
             argv[at + 1] = "{jobs}"
     return {
         "phase": step.phase,
         "argv": argv,
-        "cwd": renamed(str(step.cwd), names),
+        "cwd": replace_folders(str(step.cwd), names),
         "env": {key: _plain_value(key, value, names) for key, value in step.env if key not in CACHING},
     }
 
 
-def _caching(word: str) -> bool:
-    """Whether a word of cmake's puts the compile cache before the assembler."""
+def _is_cache_option(word: str) -> bool:
+    """Whether a CMake option puts the compile cache before the assembler."""
     return word.startswith("-DCMAKE_ASM_COMPILE_OBJECT=") and word.endswith(f" {ASSEMBLE}")
 
 
 def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:
-    found = renamed(value, names)
+    text = replace_folders(value, names)
     if key != "PATH":
-        return found
-    # The plan sorts the tools' folders by where they lie here.
-    folders = found.split(":")
+        return text
+    # The plan sorts the tools' folders by their paths here.
+    folders = text.split(":")
     return ":".join([*sorted(f for f in folders if f.startswith("/kz/")), *(f for f in folders if not f.startswith("/kz/"))])  # fmt: skip
 
 
-def statement(
+def provenance_statement(
     subjects: Mapping[str, str],
     components: Sequence[Component],
     external: Mapping[str, Any],
@@ -190,7 +176,7 @@ def statement(
     version: str,
     build_type: str = BUILD_TYPE,
 ) -> dict[str, Any]:
-    """The in-toto statement with SLSA's provenance, version 1. `subjects` maps a file's name to its sha256."""
+    """Return the in-toto statement with SLSA provenance, version 1. `subjects` maps a file's name to its sha256."""
     resolved = [_descriptor(c) for c in components]
     for component in components:
         resolved += [
@@ -222,27 +208,27 @@ def _descriptor(component: Component) -> dict[str, Any]:
         annotations["patched"] = dict(component.patched)
     if component.note:
         annotations["note"] = component.note
-    found: dict[str, Any] = {"name": component.ref, "annotations": annotations}
+    descriptor: dict[str, Any] = {"name": component.ref, "annotations": annotations}
     if component.uri:
-        found["uri"] = component.uri
+        descriptor["uri"] = component.uri
     if component.digests:
-        found["digest"] = dict(component.digests)
-    return found
+        descriptor["digest"] = dict(component.digests)
+    return descriptor
 
 
 def sums_text(files: Mapping[str, str]) -> str:
-    """SHA256SUMS of name -> sha256, as `sha256sum -c` reads it."""
+    """Return SHA256SUMS of name -> sha256, as `sha256sum -c` reads it."""
     return "".join(f"{sha256}  {name}\n" for name, sha256 in sorted(files.items()))
 
 
 def parse_sums(text: str) -> dict[str, str]:
-    """name -> sha256. Raises ValueError naming the line that no build writes."""
-    found: dict[str, str] = {}
+    """Return name -> sha256. Raises ValueError that names a line no build writes."""
+    sums: dict[str, str] = {}
     for number, row in enumerate(text.splitlines(), 1):
         match = re.fullmatch(r"([0-9a-f]{64})  ([^/\0][^\0]*)", row)
         if not match or ".." in match[2].split("/"):
             raise ValueError(f"line {number} is not `<sha256>  <file>`")
-        if match[2] in found:
+        if match[2] in sums:
             raise ValueError(f"line {number} names {match[2]} again")
-        found[match[2]] = match[1]
-    return found
+        sums[match[2]] = match[1]
+    return sums

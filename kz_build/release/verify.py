@@ -12,8 +12,7 @@ from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.files import sha256_file
 from kz_build.formats.zip import digests_of
-from kz_build.release import minisign
-from kz_build.release import statement as papers
+from kz_build.release import minisign, statement
 
 _Rows = Iterator[tuple[str, str]]
 """(file, what is wrong with it)"""
@@ -21,8 +20,8 @@ _Rows = Iterator[tuple[str, str]]
 
 @dataclass(frozen=True)
 class _Folder:
-    """What was found: `there` maps each file to its sha256, '' for what is no plain file; `listed` is SHA256SUMS. `package`:
-    it is that of an AAR, with the papers of its libraries in a folder of their own."""
+    """A release folder: `there` maps each file to its sha256, '' if it is not a plain file; `listed` is SHA256SUMS.
+    `package`: it is an AAR's, with the release files of its libraries in a folder of their own."""
 
     path: Path
     there: Mapping[str, str]
@@ -36,43 +35,43 @@ class _Folder:
         return {
             name: sha256
             for name, sha256 in self.listed.items()
-            if name not in (papers.PROVENANCE, papers.SBOM) and not name.startswith(self.papers_in)
+            if name not in (statement.PROVENANCE, statement.SBOM) and not name.startswith(self.excluded)
         }
 
     @property
-    def papers_in(self) -> tuple[str, ...]:
-        return (f"{papers.LIBRARIES}/",) if self.package else (f"{papers.NOTICES}/",)
+    def excluded(self) -> tuple[str, ...]:
+        return (f"{statement.LIBRARIES}/",) if self.package else (f"{statement.NOTICES}/",)
 
 
-_ABOUT = {"provenance": papers.PROVENANCE, "sbom": papers.SBOM, "fits": papers.SBOM, "notices": papers.SBOM}
+_ABOUT = {"provenance": statement.PROVENANCE, "sbom": statement.SBOM, "fits": statement.SBOM, "notices": statement.SBOM}
 
 
 def verify(path: Path, key: str = "") -> tuple[Check, ...]:
-    """Every answer about a folder. `key`: a public key of minisign or its file; a signature of it is then required."""
+    """Check a release folder. `key`: a public key of minisign or its file; its signature is then required."""
     if not path.is_dir():
-        raise ConfigError(f"{path} is no folder", hint="name the folder that SHA256SUMS lies in")
-    found = list(_sums(path))
+        raise ConfigError(f"{path} is not a folder", hint="name the folder that SHA256SUMS lies in")
+    results = list(_sums(path))
     folder = _read(path)
-    found += _answers(folder, {"files": _files, "provenance": _provenance})
+    results += _run_checks(folder, {"files": _files, "provenance": _provenance})
     if folder.package:
-        inner = _read(path / papers.LIBRARIES)
-        found += _answers(folder, {"libraries": lambda outer: _libraries(outer, inner)})
-        found += [
-            replace(c, subject=c.subject if c.subject == "-" else f"{papers.LIBRARIES}/{c.subject}")
-            for c in _answers(inner, _BILL)
+        inner = _read(path / statement.LIBRARIES)
+        results += _run_checks(folder, {"libraries": lambda outer: _libraries(outer, inner)})
+        results += [
+            replace(c, subject=c.subject if c.subject == "-" else f"{statement.LIBRARIES}/{c.subject}")
+            for c in _run_checks(inner, _SBOM_CHECKS)
         ]
     else:
-        found += _answers(folder, _BILL)
-    return (*found, *_signature(path, key))
+        results += _run_checks(folder, _SBOM_CHECKS)
+    return (*results, *_signature(path, key))
 
 
-def _answers(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[Check]:
+def _run_checks(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[Check]:
     for name, check in checks.items():
         try:
             rows = list(check(folder))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            rows = [(_ABOUT.get(name, papers.PROVENANCE), f"is not as kz writes it: {type(error).__name__} {error}")]
-        yield from (Check(file, name, Status.FAIL, said, True) for file, said in rows)
+            rows = [(_ABOUT.get(name, statement.PROVENANCE), f"is not as kz writes it: {type(error).__name__} {error}")]
+        yield from (Check(file, name, Status.FAIL, wrong, True) for file, wrong in rows)
         if not rows:
             yield Check("-", name, Status.PASS, _passed(name, folder), True)
 
@@ -82,17 +81,16 @@ def _read(path: Path) -> _Folder:
         p.relative_to(path).as_posix(): _digest(p) for p in sorted(path.rglob("*")) if p.is_symlink() or not p.is_dir()
     }
     try:
-        listed = papers.parse_sums((path / papers.SUMS).read_text())
+        listed = statement.parse_sums((path / statement.SUMS).read_text())
     except (OSError, ValueError):
         listed = {}
-    return _Folder(
-        path, there, listed, said := _json(path / papers.PROVENANCE), _json(path / papers.SBOM), _is_package(said)
-    )
+    provenance, bill = _json(path / statement.PROVENANCE), _json(path / statement.SBOM)
+    return _Folder(path, there, listed, provenance, bill, _is_package(provenance))
 
 
-def _is_package(said: Any) -> bool:
+def _is_package(provenance: Any) -> bool:
     try:
-        return bool(said["predicate"]["buildDefinition"]["buildType"] == papers.PACKAGE_TYPE)
+        return bool(provenance["predicate"]["buildDefinition"]["buildType"] == statement.PACKAGE_TYPE)
     except (LookupError, TypeError):
         return False
 
@@ -113,11 +111,11 @@ def _json(path: Path) -> Any:
 
 def _sums(path: Path) -> Iterator[Check]:
     try:
-        papers.parse_sums((path / papers.SUMS).read_text())
+        statement.parse_sums((path / statement.SUMS).read_text())
     except FileNotFoundError:
-        yield Check(papers.SUMS, "files", Status.FAIL, "is not there", True)
+        yield Check(statement.SUMS, "files", Status.FAIL, "is not there", True)
     except ValueError as error:
-        yield Check(papers.SUMS, "files", Status.FAIL, str(error), True)
+        yield Check(statement.SUMS, "files", Status.FAIL, str(error), True)
 
 
 def _files(folder: _Folder) -> _Rows:
@@ -125,41 +123,41 @@ def _files(folder: _Folder) -> _Rows:
         if name not in folder.there:
             yield name, "is listed in SHA256SUMS and not there"
         elif folder.there[name] != sha256:
-            now = folder.there[name] or "no plain file that one can read"
+            now = folder.there[name] or "not a readable plain file"
             yield name, f"is not what SHA256SUMS lists: {now[:16]} for {sha256[:16]}"
     for name in folder.there:
-        if name not in folder.listed and name not in papers.UNLISTED:
+        if name not in folder.listed and name not in statement.UNLISTED:
             yield name, "is not listed in SHA256SUMS"
-        elif name in papers.UNLISTED and not folder.there[name]:
-            yield name, "is no plain file"
-    bill = f"{papers.LIBRARIES}/{papers.SBOM}" if folder.package else papers.SBOM
-    for name in (papers.PROVENANCE, bill):
+        elif name in statement.UNLISTED and not folder.there[name]:
+            yield name, "is not a plain file"
+    bill = f"{statement.LIBRARIES}/{statement.SBOM}" if folder.package else statement.SBOM
+    for name in (statement.PROVENANCE, bill):
         if name not in folder.listed:
-            yield papers.SUMS, f"does not list {name}"
+            yield statement.SUMS, f"does not list {name}"
 
 
 def _provenance(folder: _Folder) -> _Rows:
-    said = folder.provenance
-    if said is None:
-        yield papers.PROVENANCE, "is no JSON, or not there"
+    provenance = folder.provenance
+    if provenance is None:
+        yield statement.PROVENANCE, "is not JSON, or not there"
         return
-    for field, wanted in (("_type", papers.STATEMENT), ("predicateType", papers.PREDICATE)):
-        if said[field] != wanted:
-            yield papers.PROVENANCE, f"{field} is {said[field]}, not {wanted}"
-    if not folder.package and said["predicate"]["buildDefinition"]["buildType"] != papers.BUILD_TYPE:
-        yield papers.PROVENANCE, f"buildType is neither {papers.BUILD_TYPE} nor {papers.PACKAGE_TYPE}"
-    subjects = {s["name"]: s["digest"]["sha256"] for s in said["subject"]}
+    for field, wanted in (("_type", statement.STATEMENT), ("predicateType", statement.PREDICATE)):
+        if provenance[field] != wanted:
+            yield statement.PROVENANCE, f"{field} is {provenance[field]}, not {wanted}"
+    if not folder.package and provenance["predicate"]["buildDefinition"]["buildType"] != statement.BUILD_TYPE:
+        yield statement.PROVENANCE, f"buildType is neither {statement.BUILD_TYPE} nor {statement.PACKAGE_TYPE}"
+    subjects = {s["name"]: s["digest"]["sha256"] for s in provenance["subject"]}
     for name, sha256 in folder.artifacts.items():
         if name not in subjects:
             yield name, "is no subject of provenance.json"
         elif subjects[name] != sha256:
             yield name, f"is not the subject of provenance.json: {sha256[:16]} for {subjects[name][:16]}"
     for name in sorted(set(subjects) - set(folder.artifacts)):
-        yield papers.PROVENANCE, f"has a subject {name}, which SHA256SUMS does not list"
+        yield statement.PROVENANCE, f"has a subject {name}, which SHA256SUMS does not list"
 
 
 def _libraries(folder: _Folder, inner: _Folder) -> _Rows:
-    """The libraries in the AAR are those of its provenance, and those are what the target's own papers speak of."""
+    """Compare the libraries in the AAR with its provenance, and that with the target's own release files."""
     definition = folder.provenance["predicate"]["buildDefinition"]
     built = {s["name"]: s["digest"]["sha256"] for s in inner.provenance["subject"]}
     proved = {}
@@ -167,7 +165,7 @@ def _libraries(folder: _Folder, inner: _Folder) -> _Rows:
         if one["annotations"]["kind"] == "artifact":
             proved[one["name"].rpartition("/")[2]] = one["digest"]["sha256"]
             if built.get(one["name"]) != one["digest"]["sha256"]:
-                yield one["name"], f"went in and is not what {papers.LIBRARIES}/{papers.PROVENANCE} is about"
+                yield one["name"], f"went in and is not a subject of {statement.LIBRARIES}/{statement.PROVENANCE}"
     for name in (name for name in folder.artifacts if name.endswith(".aar")):
         try:
             packed = digests_of(folder.path / name, "jni/")
@@ -176,28 +174,28 @@ def _libraries(folder: _Folder, inner: _Folder) -> _Rows:
             continue
         for path in sorted({*packed, *definition["internalParameters"]["libraries"]}):
             if path not in packed or packed[path] != proved.get(path.rpartition("/")[2]):
-                yield name, f"{path} in it is not what {papers.PROVENANCE} says"
+                yield name, f"{path} in it is not what {statement.PROVENANCE} says"
 
 
 def _sbom(folder: _Folder) -> _Rows:
     from kz_build.release.sbom import problem
 
     if folder.sbom is None:
-        yield papers.SBOM, "is no JSON, or not there"
-    elif said := problem((folder.path / papers.SBOM).read_text()):
-        yield papers.SBOM, said
+        yield statement.SBOM, "is not JSON, or not there"
+    elif wrong := problem((folder.path / statement.SBOM).read_text()):
+        yield statement.SBOM, wrong
 
 
 def _fits(folder: _Folder) -> _Rows:
-    """The bill of materials names the same artifacts and the same sources as the provenance."""
+    """Compare the artifacts and sources of the bill of materials with those of the provenance."""
     if folder.sbom is None or folder.provenance is None:
-        yield papers.SBOM, "cannot be compared with provenance.json"
+        yield statement.SBOM, "cannot be compared with provenance.json"
         return
     definition = folder.provenance["predicate"]["buildDefinition"]
     top = folder.sbom["metadata"]["component"]
     for field, parameter in (("version", "line"), ("name", "target")):
         if top[field] != definition["externalParameters"][parameter]:
-            yield papers.SBOM, f"is of {parameter} {top[field]}, provenance.json is not"
+            yield statement.SBOM, f"is of {parameter} {top[field]}, provenance.json is not"
     files = {c["name"]: {"sha256": c["hashes"][0]["content"]} for c in top["components"]}
     subjects = {s["name"]: s["digest"] for s in folder.provenance["subject"]}
     yield from _differences(files, subjects, "file")
@@ -211,7 +209,7 @@ def _fits(folder: _Folder) -> _Rows:
     patches = {p["diff"]["url"] for c in folder.sbom["components"] for p in c.get("pedigree", {}).get("patches", ())}
     proved = {d["name"] for d in definition["resolvedDependencies"] if d["annotations"]["kind"] == "patch"}
     for name in sorted(patches ^ proved):
-        yield papers.SBOM, f"and provenance.json differ in the patch {name}"
+        yield statement.SBOM, f"and provenance.json differ in the patch {name}"
 
 
 def _differences(listed: Mapping[str, Any], proved: Mapping[str, Any], what: str) -> _Rows:
@@ -219,22 +217,22 @@ def _differences(listed: Mapping[str, Any], proved: Mapping[str, Any], what: str
         if listed.get(name) != proved.get(name):
             lacks = "lacks" if name not in listed else "has" if name not in proved else "and provenance.json differ in"
             more = "" if lacks.startswith("and") else f" that provenance.json {'has' if lacks == 'lacks' else 'lacks'}"
-            yield papers.SBOM, f"{lacks} the {what} {name}{more}"
+            yield statement.SBOM, f"{lacks} the {what} {name}{more}"
 
 
 def _identity(component: Mapping[str, Any]) -> dict[str, str]:
-    found = {"version": component["version"]}
-    for given in component.get("hashes", ()):
-        found[{"SHA-256": "sha256"}[given["alg"]]] = given["content"]
+    identity = {"version": component["version"]}
+    for digest in component.get("hashes", ()):
+        identity[{"SHA-256": "sha256"}[digest["alg"]]] = digest["content"]
     for swhid in component.get("swhid", ()):
         _, _, kind, value = swhid.split(":")
-        found[{"rev": "gitCommit", "dir": "gitTree"}[kind]] = value
-    return found
+        identity[{"rev": "gitCommit", "dir": "gitTree"}[kind]] = value
+    return identity
 
 
 def _notices(folder: _Folder) -> _Rows:
     if folder.sbom is None:
-        yield papers.SBOM, "cannot be asked which notices there must be"
+        yield statement.SBOM, "does not say which notices there must be"
         return
     claimed = set()
     for component in folder.sbom["components"]:
@@ -244,9 +242,9 @@ def _notices(folder: _Folder) -> _Rows:
             if name not in folder.there:
                 yield name, f"the notice of {component['bom-ref']} is not there"
         if not names and not any(p["name"] == "kz:notice:none" for p in component["properties"]):
-            yield papers.SBOM, f"{component['bom-ref']} has no notice, and does not say that there is none"
+            yield statement.SBOM, f"{component['bom-ref']} has no notice, and does not say that there is none"
     for name in folder.there:
-        if name.startswith(f"{papers.NOTICES}/") and name not in claimed:
+        if name.startswith(f"{statement.NOTICES}/") and name not in claimed:
             yield name, "is the notice of no component"
 
 
@@ -256,7 +254,7 @@ def _passed(check: str, folder: _Folder) -> str:
     if check == "provenance":
         return f"{len(folder.artifacts)} artifacts are its subjects"
     if check == "libraries":
-        return "those in the AAR are the target's, and its papers are here"
+        return "those in the AAR are the target's, and its release files are here"
     if check == "sbom":
         return f"CycloneDX {folder.sbom['specVersion']}, valid by its schema"
     if check == "fits":
@@ -265,20 +263,20 @@ def _passed(check: str, folder: _Folder) -> str:
     return "every component has its own" + (f", or none: {', '.join(without)}" if without else "")
 
 
-_BILL: Mapping[str, Callable[[_Folder], _Rows]] = {"sbom": _sbom, "fits": _fits, "notices": _notices}
+_SBOM_CHECKS: Mapping[str, Callable[[_Folder], _Rows]] = {"sbom": _sbom, "fits": _fits, "notices": _notices}
 
 
 def _signature(path: Path, key: str) -> Iterator[Check]:
-    name = papers.SIGNATURE
-    signed, own = (path / name).is_file(), path / papers.PUBLIC_KEY
+    name = statement.SIGNATURE
+    signed, own = (path / name).is_file(), path / statement.PUBLIC_KEY
     if not signed and (key or own.exists()):
         yield Check(name, "signature", Status.FAIL, "is not there, and should be", True)
     elif not signed:
-        yield Check("-", "signature", Status.SKIP, "not signed: whoever can change all files can change these", False)  # fmt: skip
+        yield Check("-", "signature", Status.SKIP, "not signed: anyone who can change all files can change these", False)  # fmt: skip
     elif not key and not own.is_file():
         yield Check(name, "signature", Status.ERROR, f"no {own.name} beside it; name the key: --key PUB", True)
     else:
-        good, said = minisign.verify(path / papers.SUMS, path / name, key or str(own))
+        good, message = minisign.verify(path / statement.SUMS, path / name, key or str(own))
         status = Status.ERROR if good is None else Status.PASS if good else Status.FAIL
-        more = "" if key or not good else f" (by the {own.name} that lies beside it; who signed, only --key can tell)"
-        yield Check(name, "signature", status, said + more, True)
+        more = "" if key or not good else f" (by the {own.name} beside it; only --key can tell who signed)"
+        yield Check(name, "signature", status, message + more, True)

@@ -241,7 +241,7 @@ def no_notice(folder: Path) -> None:
         (lambda folder: next(folder.glob("*.gradle.kts")).write_text("evil"), "is not what SHA256SUMS lists"),
         (lambda folder: (folder / "libraries/sbom.cdx.json").unlink(), "libraries/sbom.cdx.json"),
         (other_library, f"{LIBRARY} in it is not what provenance.json says"),
-        (other_build, "went in and is not what libraries/provenance.json is about"),
+        (other_build, "went in and is not a subject of libraries/provenance.json"),
         (no_notice, "libraries/THIRD-PARTY-NOTICES"),
         (lambda folder: next(folder.glob("*.aar")).write_bytes(b"PK"), "is not a complete zip"),
     ],

@@ -1,4 +1,4 @@
-"""The plain side of papers: names, addresses, sums."""
+"""The pure part of release files: names, addresses, sums."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import pytest
 
 from kz_build.build.steps import ASSEMBLE, Checkout, Command
 from kz_build.release.statement import (
-    compiled,
+    artifacts_by_component,
     is_notice,
     is_own_notice,
     nearest,
     notice_name,
     parse_sums,
     plain_step,
+    provenance_statement,
     public_url,
-    renamed,
-    statement,
+    replace_folders,
     sums_text,
 )
 
@@ -70,7 +70,7 @@ def test_no_password_and_no_folder_is_printed(given: str, shown: str) -> None:
 
 def test_folders_are_renamed_whole_and_longest_first() -> None:
     names = [("/w/p", "/kz/project"), ("/w/p/out/tree/l/t", "/kz"), ("/w/p/out/build/l/t", "/kz/out")]
-    assert renamed("/w/p/out/tree/l/t/et:/w/p/out/build/l/t/x:/w/p:/w/p2:/w/p.old", names) == "/kz/et:/kz/out/x:/kz/project:/w/p2:/w/p.old"  # fmt: skip
+    assert replace_folders("/w/p/out/tree/l/t/et:/w/p/out/build/l/t/x:/w/p:/w/p2:/w/p.old", names) == "/kz/et:/kz/out/x:/kz/project:/w/p2:/w/p.old"  # fmt: skip
 
 
 def test_a_step_is_the_same_on_any_machine() -> None:
@@ -104,7 +104,7 @@ def test_what_was_compiled_in_is_told_by_the_paths_that_an_artifact_names() -> N
         "lib/a.so": ["/kz/et/third-party/sp/third_party/absl/flag.cc", "/kz/et/extra/FFHT/fht.c", "/kz/out/x.cc", "/kz/et2/y.c"],
         "lib/b.so": ["/kz/headers/v.h:85:7), 0>", "/kz/et/third-party/sp/a.cc"],
     }  # fmt: skip
-    assert compiled(notices, named, "/kz") == {
+    assert artifacts_by_component(notices, named, "/kz") == {
         "et": {"": {"lib/a.so"}, "extra/FFHT": {"lib/a.so"}},
         "et/third-party/sp": {"": {"lib/a.so", "lib/b.so"}, "third_party/absl": {"lib/a.so"}},
         "headers": {"": {"lib/b.so"}},
@@ -126,6 +126,6 @@ def test_sums_that_no_build_writes_are_refused(text: str) -> None:
 
 def test_an_image_is_something_that_went_in() -> None:
     image = {"name": "kz/android", "digest": "sha256:" + "e" * 64}
-    said = statement({"lib/x.so": "0" * 64}, (), {"line": "l"}, {"engine": "docker"}, image, "1")
+    said = provenance_statement({"lib/x.so": "0" * 64}, (), {"line": "l"}, {"engine": "docker"}, image, "1")
     found = said["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert found == [{"name": "kz/android", "digest": {"sha256": "e" * 64}, "annotations": {"kind": "image"}}]

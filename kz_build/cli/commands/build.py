@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         terminal.artifacts(record["files"], folder),
         terminal.checks(build.checks),
         _canonical(record),
-        papers and terminal.papers(papers.unlicensed, signed=papers.signed),
+        papers and terminal.release_files(papers.unlicensed, signed=papers.signed),
         f"built in {record['seconds']:g} s; logs in {relative(build.commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",

@@ -27,6 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, found, checks(found))
     failed = [c for c in found if c.failed]
     if failed:
-        named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "the papers"
-        raise AuditError(f"{arguments.folder} is not what its papers say: {named}", hint="do not ship it")
+        named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "the release files"
+        raise AuditError(f"{arguments.folder} is not what its release files say: {named}", hint="do not ship it")
     return 0
