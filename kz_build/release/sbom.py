@@ -5,9 +5,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.release.statement import NOTICES, Component, nearest
+
+if TYPE_CHECKING:
+    from cyclonedx.model import Property
+    from cyclonedx.model.component import Component as Listed
+    from cyclonedx.model.license import DisjunctiveLicense
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,8 @@ def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Lice
     return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1).encode() + b"\n"
 
 
-def _component(part: Licensed) -> Any:
-    from cyclonedx.model import HashAlgorithm, HashType, Property
+def _component(part: Licensed) -> Listed:
+    from cyclonedx.model import HashAlgorithm, HashType, Property, XsUri
     from cyclonedx.model.component import Component as Listed
     from cyclonedx.model.component import (
         ComponentScope,
@@ -77,7 +82,7 @@ def _component(part: Licensed) -> Any:
     properties += [Property(name=f"kz:patched:{key}", value=value) for key, value in c.patched.items()]
     if c.note:
         properties.append(Property(name="kz:note", value=c.note))
-    patches = [Patch(type=PatchClassification.UNOFFICIAL, diff=Diff(url=_uri(path))) for path, _ in c.patches]
+    patches = [Patch(type=PatchClassification.UNOFFICIAL, diff=Diff(url=XsUri(path))) for path, _ in c.patches]
     return Listed(
         name=c.name,
         version=c.version,
@@ -94,7 +99,7 @@ def _component(part: Licensed) -> Any:
     )  # fmt: skip
 
 
-def _vendored(part: Licensed, folder: str) -> Any:
+def _vendored(part: Licensed, folder: str) -> Listed:
     """Return code with its own licence in a component's folder. Its version is unknown."""
     from cyclonedx.model.component import Component as Listed
     from cyclonedx.model.component import ComponentScope, ComponentType
@@ -110,13 +115,13 @@ def _vendored(part: Licensed, folder: str) -> Any:
     )
 
 
-def _part_of(artifacts: Sequence[str]) -> list[Any]:
+def _part_of(artifacts: Sequence[str]) -> list[Property]:
     from cyclonedx.model import Property
 
     return [Property(name="kz:part-of", value=name) for name in artifacts]
 
 
-def _licences(notices: Mapping[str, str]) -> list[Any]:
+def _licences(notices: Mapping[str, str]) -> list[DisjunctiveLicense]:
     """Return the licences that the authors declare; which of several applies to the compiled code is not concluded."""
     from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement
 
@@ -125,12 +130,6 @@ def _licences(notices: Mapping[str, str]) -> list[Any]:
     return known + [
         DisjunctiveLicense(name=f"see {path}", acknowledgement=declared) for path, spdx in notices.items() if not spdx
     ]
-
-
-def _uri(text: str) -> Any:
-    from cyclonedx.model import XsUri
-
-    return XsUri(text)
 
 
 def problem(text: str) -> str:

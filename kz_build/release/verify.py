@@ -1,4 +1,4 @@
-"""verify-release: a folder with papers -> is it what they say? Asks nothing but the folder, and a public key where one is given."""
+"""verify-release: check a folder against its release files, with nothing else but a public key if one is given."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def test_both_engines_and_two_caches_make_the_same_bytes(
 
 
 def artifacts(project: Path) -> dict[str, bytes | str]:
-    """What was built, symbols with it; the papers beside say on which engine."""
+    """What was built, symbols with it; the release files beside say on which engine."""
     found = {k: v for k, v in snapshot(project / DIST).items() if k.startswith(("bin/", "lib/", "symbols/"))}
     assert len(found) == 5
     return found

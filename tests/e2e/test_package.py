@@ -185,7 +185,7 @@ def with_new_sums(folder: Path) -> None:
     (folder / "SHA256SUMS").write_text("".join(rows))
 
 
-def test_the_papers_of_an_aar_fit_it(shipped: Path, kz: Kz) -> None:
+def test_the_release_files_of_an_aar_fit_it(shipped: Path, kz: Kz) -> None:
     done = kz("verify-release", shipped, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {c["check"]: c["status"] for c in json.loads(done.stdout)}

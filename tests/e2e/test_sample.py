@@ -89,7 +89,7 @@ def test_a_second_build_does_nothing(built: Path, kz: Kz) -> None:
 def test_another_folder_store_and_umask_the_same_bytes(
     built: Path, sample: Path, clean_env: dict[str, str], tmp_path: Path
 ) -> None:
-    """Artifacts and papers: another machine as far as one machine can be one."""
+    """Artifacts and release files: another machine as far as one machine can be one."""
     for kept in ("sha256", "addresses"):
         shutil.copytree(Path(clean_env["KZ_CACHE"], kept), tmp_path / "store" / kept)
     argv = ["sh", "-c", 'umask 077 && exec "$@"', "sh", sys.executable, "-m", "kz_build", "-C", str(sample), "build"]
@@ -149,7 +149,9 @@ def test_a_native_method_that_only_java_knows_is_not_hidden_by_an_older_audit(
     assert done.returncode == 7 and "LlmModule.neverBound" in done.stdout, done.stdout + done.stderr
     made = snapshot(sample / DIST)
     assert made.items() < snapshot(built / DIST).items()
-    assert not [name for name in made if not name.startswith(("bin/", "lib/", "symbols/"))], "papers for what failed"
+    assert not [name for name in made if not name.startswith(("bin/", "lib/", "symbols/"))], (
+        "release files for what failed"
+    )
 
 
 def test_the_dry_run_is_a_script_that_builds(sample: Path, kz: Kz, tmp_path: Path) -> None:

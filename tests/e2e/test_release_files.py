@@ -1,4 +1,4 @@
-"""Papers beside the artifacts: what they say, and that no change to any of it goes unseen."""
+"""Release files beside the artifacts: what they say, and that no change to any of it goes unseen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sha256(path: Path) -> str:
 
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
-    """The artifacts with their papers and nothing else, in a folder that a test may change."""
+    """The artifacts with their release files and nothing else, in a folder that a test may change."""
     return Path(shutil.copytree(built / DIST, tmp_path / "shipped"))
 
 
@@ -205,7 +205,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("change", FORGED)
-def test_papers_that_do_not_fit_each_other_are_found_though_the_sums_are_right(
+def test_release_files_that_do_not_fit_each_other_are_found_though_the_sums_are_right(
     folder: Path, kz: Kz, change: str
 ) -> None:
     apply, named = FORGED[change]
@@ -306,14 +306,14 @@ def test_signing_that_cannot_work_is_refused_before_the_build(sample: Path, kz: 
     assert not (sample / "out").exists()
 
 
-def test_a_folder_without_papers_and_no_folder(kz: Kz, tmp_path: Path) -> None:
+def test_a_folder_without_release_files_and_no_folder(kz: Kz, tmp_path: Path) -> None:
     done = kz("verify-release", tmp_path)
     assert done.returncode == 7 and "SHA256SUMS" in done.stderr
     assert kz("verify-release", tmp_path / "none").returncode == 2
 
 
 @pytest.mark.parametrize("harm", ["gone", "changed", "sums"])
-def test_the_next_build_mends_papers_and_builds_nothing(built: Path, sample: Path, kz: Kz, harm: str) -> None:
+def test_the_next_build_fixes_release_files_and_builds_nothing(built: Path, sample: Path, kz: Kz, harm: str) -> None:
     shutil.copytree(built, sample, dirs_exist_ok=True)
     name = "SHA256SUMS" if harm == "sums" else "sbom.cdx.json"
     (sample / DIST / name).unlink() if harm == "gone" else append(name)(sample / DIST)
