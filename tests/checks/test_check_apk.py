@@ -62,7 +62,7 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
     ),
     "no libQnnSystem.so": (lambda s: s.libraries(QnnSystem=None), "qnn-runtime", "libqnn_executorch_backend.so opens it"),
     "QNN of no version": (
-        lambda s: replace(s, libs={p: replace(lib, says="") for p, lib in s.libs.items()}), "qnn-version", "no library of QNN says",
+        lambda s: replace(s, libs={p: replace(lib, says="") for p, lib in s.libs.items()}), "qnn-version", "no QNN library gives its version",
     ),
     "a QNN library twice": (
         lambda s: replace(s, libs={**s.libs, "assets/dsp/libQnnHtp.so": replace(HTP, page=65536)}), "duplicates", "assets/dsp/libQnnHtp.so",
@@ -76,7 +76,7 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
     "no arm64": (
         lambda s: Spec({"x86_64/libexecutorch.so": Lib("libexecutorch.so", "x86_64")}), "abi", "it has no library, only these have: x86_64",
     ),
-    "no library": (lambda s: Spec({}), "abi", "there is no library"),
+    "no library": (lambda s: Spec({}), "abi", "no ABI's folder has a library"),
     "half an ABI": (
         lambda s: replace(s, libs={**s.libs, "x86_64/libfbjni.so": Lib("libfbjni.so", "x86_64")}), "abi",
         "half-filled: libexecutorch.so libonnxruntime.so only for arm64-v8a",
@@ -87,14 +87,14 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
     "an ABI nobody knows": (lambda s: replace(s, libs={**s.libs, "arm64/libx.so": Lib("libx.so")}), "abi", "Android knows no such ABI"),
     "x86 among arm64": (lambda s: s.libraries(fbjni=Lib("libfbjni.so", "x86_64")), "elf", "ELF64 EM_X86_64 ET_DYN in a folder of arm64-v8a"),
     "a library that nobody brings": (
-        lambda s: s.libraries(fbjni=Lib("libfbjni.so", needed=("libc++_shared.so",))), "needed", "neither the system's nor in arm64-v8a: libc++_shared.so",
+        lambda s: s.libraries(fbjni=Lib("libfbjni.so", needed=("libc++_shared.so",))), "needed", "neither in the system nor in arm64-v8a: libc++_shared.so",
     ),
-    "a stub alone": (lambda s: s.libraries(QnnHtpV79Skel=None), "htp-pairs", "not in the app, while the Stub is"),
-    "a skel alone": (lambda s: s.libraries(QnnHtpV79Stub=None), "htp-pairs", "not in the app, while the Skel is"),
+    "a stub alone": (lambda s: s.libraries(QnnHtpV79Skel=None), "htp-pairs", "missing, while the Stub is there"),
+    "a skel alone": (lambda s: s.libraries(QnnHtpV79Stub=None), "htp-pairs", "missing, while the Skel is there"),
     "halves of two versions": (
-        lambda s: s.libraries(QnnHtpV79Skel=None, QnnHtpV75Skel=Lib("libQnnHtpV75Skel.so", "hexagon")), "htp-pairs", "not in the app",
+        lambda s: s.libraries(QnnHtpV79Skel=None, QnnHtpV75Skel=Lib("libQnnHtpV75Skel.so", "hexagon")), "htp-pairs", "missing, while",
     ),
-    "no pair at all": (lambda s: s.libraries(QnnHtpV79Skel=None, QnnHtpV79Stub=None), "htp-pairs", "the NPU cannot be reached"),
+    "no pair at all": (lambda s: s.libraries(QnnHtpV79Skel=None, QnnHtpV79Stub=None), "htp-pairs", "the app cannot reach the NPU"),
     "a skel for arm64": (lambda s: s.libraries(QnnHtpV79Skel=Lib("libQnnHtpV79Skel.so", says=QNN)), "skel", "not a library for a Hexagon DSP"),
     "cdsprpc not declared": (lambda s: replace(s, uses=""), "cdsprpc", '<uses-native-library android:name="libcdsprpc.so"'),
     "another one declared": (lambda s: replace(s, uses='<uses-native-library android:name="libOpenCL.so"/>'), "cdsprpc", "lacks <uses-native-library"),
