@@ -1,4 +1,4 @@
-"""Android devices through an adb server: adbutils' client, and the adb that its wheel carries."""
+"""Android devices through an adb server: adbutils' client, and the adb in its wheel."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kz_build.device.properties import Attached
 
 SHELL_SECONDS = 600.0
 ANSWER_SECONDS = 60.0
-"""How long a device may be silent in mid-transfer."""
+"""How long a device may be silent in a transfer."""
 SERVER_SECONDS = 10.0
-"""How long the server itself may be silent: it asks no device."""
+"""How long the server itself may be silent: it waits for no device."""
 COMMAND_BYTES = 65_000
 """adb sends a command's length in four hex digits."""
 PIECE = 64 * 1024
 _PIECES = 15
-_GONE = "is it plugged in, unlocked and authorised? `kz device list` says what adb sees"
+_GONE = "is it plugged in, unlocked and authorised? `kz device list` shows what adb sees"
 
 
 class Remote(NamedTuple):
-    """A file as the device has it; `mtime` in seconds."""
+    """A file on the device; `mtime` in seconds."""
 
     mode: int
     size: int
@@ -38,65 +38,65 @@ class Remote(NamedTuple):
 
 
 class Server:
-    """An adb server on loopback. Nothing is started but by `running` and `private`."""
+    """An adb server on loopback. Only `running` and `private` start one."""
 
     def __init__(self, port: int) -> None:
-        import adbutils  # brings Pillow and requests along: 200 ms
+        import adbutils  # imports Pillow and requests: 200 ms
 
         class Connection(adbutils.AdbConnection):  # type: ignore[misc]
             def _safe_connect(self) -> socket.socket:
                 # adbutils would start a server here, and not at this port
-                found: socket.socket = self._create_socket()
-                return found
+                connection: socket.socket = self._create_socket()
+                return connection
 
         class Client(adbutils.AdbClient):  # type: ignore[misc]
             def make_connection(self, timeout: float | None = None) -> Any:
-                made = Connection("127.0.0.1", port)
-                made.conn.settimeout(timeout or SERVER_SECONDS)
-                return made
+                connection = Connection("127.0.0.1", port)
+                connection.conn.settimeout(timeout or SERVER_SECONDS)
+                return connection
 
         self.port = port
         self.client: Any = Client("127.0.0.1", port)
 
     def attached(self) -> tuple[Attached, ...]:
-        """What the server knows, in whatever state."""
-        hint = "what listens there is no adb server, or hangs: `adb kill-server`, or another ANDROID_ADB_SERVER_PORT"
+        """Return the devices that the server knows, in any state."""
+        hint = "the program that listens there is not an adb server, or hangs: `adb kill-server`, or another ANDROID_ADB_SERVER_PORT"
         with _device_errors(f"adb server at 127.0.0.1:{self.port}", hint):
-            found = self.client.list(extended=True)
+            devices = self.client.list(extended=True)
         return tuple(
             Attached(
                 d.serial, d.state, model := d.tags.get("model", "").replace("_", " "), model.startswith("EMULATED")
             )
-            for d in sorted(found, key=lambda d: str(d.serial))
+            for d in sorted(devices, key=lambda d: str(d.serial))
         )
 
     def device(self, serial: str) -> Device:
-        """A device that is there; one at `host:port` is connected first.
+        """Return a device; one at `host:port` is connected first.
 
-        Raises DeviceError where it is not there, offline or not authorised.
+        Raises DeviceError if it is absent, offline or not authorised.
         """
         states = {one.serial: one.state for one in self.attached()}
         if states.get(serial) != "device" and ":" in serial:
             with _device_errors(serial):
                 if serial in states:
                     self.client.disconnect(serial)
-                said = self.client.connect(serial, timeout=ANSWER_SECONDS)
+                answer = self.client.connect(serial, timeout=ANSWER_SECONDS)
             states = {one.serial: one.state for one in self.attached()}
             if serial not in states:
-                raise DeviceError(f"{serial}: {said}", hint="does a device listen there?")
+                raise DeviceError(f"{serial}: {answer}", hint="does a device listen there?")
         if serial not in states:
-            raise DeviceError(f"{serial}: adb knows no such device", hint=_GONE)
+            raise DeviceError(f"{serial}: adb does not know this device", hint=_GONE)
         if states[serial] != "device":
             raise DeviceError(f"{serial}: the device is {states[serial]}", hint=_GONE)
         return Device(self, serial)
 
 
 def running() -> Server:
-    """The user's adb server, which holds his USB devices and keys: at ANDROID_ADB_SERVER_PORT or 5037; started where none runs."""
-    said = environment.variable("ANDROID_ADB_SERVER_PORT") or "5037"
-    if not (said.isdecimal() and 0 < (port := int(said)) < 1 << 16):
+    """Return the user's adb server, with their USB devices and keys, at ANDROID_ADB_SERVER_PORT or 5037; start it if none runs."""
+    value = environment.variable("ANDROID_ADB_SERVER_PORT") or "5037"
+    if not (value.isdecimal() and 0 < (port := int(value)) < 1 << 16):
         raise ConfigError(
-            f"ANDROID_ADB_SERVER_PORT={said} is no port", hint="1 to 65535, or unset it for adb's own, 5037"
+            f"ANDROID_ADB_SERVER_PORT={value} is not a port", hint="1 to 65535, or unset it for adb's own, 5037"
         )
     if not _listens(port):
         process.checked([_adb(), "-P", str(port), "start-server"], env=environment.adb())
@@ -105,17 +105,17 @@ def running() -> Server:
 
 @contextlib.contextmanager
 def private(home: Path) -> Iterator[Server]:
-    """An adb server of one's own, for emulated devices: its own port and keys, no USB, no search; it ends with the block."""
-    apart = {"HOME": str(home), "ADB_USB": "0", "ADB_MDNS": "0", "ADB_EMU": "0"}
-    env = {**environment.plain(), **apart}
+    """Run a separate adb server for emulated devices: its own port and keys, no USB, no search; it ends with the block."""
+    settings = {"HOME": str(home), "ADB_USB": "0", "ADB_MDNS": "0", "ADB_EMU": "0"}
+    env = {**environment.plain(), **settings}
     home.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     try:
-        for left in (4, 3, 2, 1, 0):
+        for attempts_left in (4, 3, 2, 1, 0):
             argv = [_adb(), "-P", str(port), "start-server"]
             if not (started := process.run(argv, env=env)).code:
                 break
-            if not left:
+            if not attempts_left:
                 process.require_success(argv, started)
             port = _free_port()  # another program took that one before adb did
         yield Server(port)
@@ -135,8 +135,8 @@ def _adb() -> str:
     try:
         return str(adbutils.adb_path())
     except adbutils.AdbError as error:
-        brings = "Android's platform-tools, on PATH; adbutils carries one for common machines"
-        raise MissingError((Missing("adb", str(error), brings),)) from error
+        remedy = "Android's platform-tools, on PATH; adbutils has one for common machines"
+        raise MissingError((Missing("adb", str(error), remedy),)) from error
 
 
 def _listens(port: int) -> bool:
@@ -147,7 +147,7 @@ def _listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def _device_errors(serial: str, hint: str = _GONE) -> Iterator[None]:
-    """What adb, adbutils and sockets say of a failure, as a DeviceError."""
+    """Raise failures of adb, adbutils and sockets as DeviceErrors."""
     import adbutils
 
     try:
@@ -159,8 +159,8 @@ def _device_errors(serial: str, hint: str = _GONE) -> Iterator[None]:
     except TimeoutError as error:
         raise DeviceError(f"{serial}: no answer", hint=hint) from error
     except (adbutils.AdbError, struct.error) as error:
-        said = " ".join(str(part) for part in error.args) or type(error).__name__
-        raise DeviceError(f"{serial}: {said}", hint=hint) from error
+        message = " ".join(str(part) for part in error.args) or type(error).__name__
+        raise DeviceError(f"{serial}: {message}", hint=hint) from error
 
 
 class Device:
@@ -171,7 +171,7 @@ class Device:
         self.client = server.client.device(serial)
 
     def shell(self, command: str, *, timeout: float = SHELL_SECONDS) -> Output:
-        """Run a command line to its end; words that come from outside are quoted by who calls (shlex.quote)."""
+        """Run a command line to its end; the caller quotes words from outside (shlex.quote)."""
         if len(command.encode("utf-8", "surrogateescape")) > COMMAND_BYTES:
             raise ConfigError(f"a command of {len(command)} characters is too long for adb")
         with _device_errors(self.serial):
@@ -179,16 +179,16 @@ class Device:
         return Output(done.returncode, done.stdout, done.stderr)
 
     def checked(self, command: str, *, timeout: float = SHELL_SECONDS) -> bytes:
-        """As `shell`, its output alone. Raises DeviceError with what it said when it fails."""
+        """Run `shell` and return stdout. Raises DeviceError with the output if the command fails."""
         done = self.shell(command, timeout=timeout)
         if done.code:
-            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
-            raise DeviceError(f"{self.serial}: {said or command} (exit {done.code})")
+            output = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+            raise DeviceError(f"{self.serial}: {output or command} (exit {done.code})")
         return done.stdout
 
     @contextlib.contextmanager
     def files(self) -> Iterator[Files]:
-        """The device's files, over one connection."""
+        """Open the device's files, over one connection."""
         with _device_errors(self.serial):
             connection = self.client.open_transport(timeout=ANSWER_SECONDS)
             try:
@@ -201,34 +201,34 @@ class Device:
 
 
 class Files:
-    """adb's sync protocol on one connection; paths are absolute and go as they are, whatever is in them."""
+    """adb's sync protocol on one connection; paths are absolute, and may contain any character."""
 
     def __init__(self, sock: socket.socket, serial: str) -> None:
         self.sock, self.serial = sock, serial
 
     def listing(self, folder: str) -> dict[str, Remote]:
-        """What is in a folder, empty where there is none."""
+        """Return the files of a folder, {} if it does not exist."""
         self._ask(b"LIST", os.fsencode(folder))
-        found: dict[str, Remote] = {}
+        files: dict[str, Remote] = {}
         while True:
             kind, mode, size, mtime, length = struct.unpack("<4s4I", self._exactly(20))
             if kind == b"DONE":
-                return found
+                return files
             name = os.fsdecode(self._exactly(length))
             if name not in (".", ".."):
-                found[name] = Remote(mode, size, mtime)
+                files[name] = Remote(mode, size, mtime)
 
     def send(
         self, local: Path, remote: str, *, mode: int, mtime: int, sent: Callable[[int], object] = lambda done: None
     ) -> None:
-        """Write a file of this machine to a device's path. `sent` gets the bytes so far. Raises DeviceError as the device says."""
+        """Write a local file to a device's path. `sent` gets the bytes so far. Raises DeviceError with the device's message."""
         with local.open("rb", buffering=0) as file:
             self._ask(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | mode}"))
             try:
-                self._pour(file.fileno(), sent)
+                self._send_data(file.fileno(), sent)
                 self.sock.sendall(b"DONE" + struct.pack("<I", mtime))
             except ConnectionError:
-                self._answer(remote)  # the device may have said why before it went
+                self._answer(remote)  # the device may have said why before it closed
                 raise
         self._answer(remote)
 
@@ -252,34 +252,34 @@ class Files:
                 raise DeviceError(f"{self.serial}: {remote}: {data.decode('utf-8', 'replace')}")
             write(data)
 
-    def _pour(self, file: int, sent: Callable[[int], object]) -> None:
-        """A file's content as DATA messages: read right behind their heads, so that nothing is copied here."""
+    def _send_data(self, file: int, sent: Callable[[int], object]) -> None:
+        """Send a file's content as DATA messages: read right behind their headers, so that nothing is copied."""
         step = 8 + PIECE
         message = memoryview(bytearray(_PIECES * step))
         holes = [message[at + 8 : at + step] for at in range(0, len(message), step)]
         done = 0
-        while got := os.readv(file, holes):
-            whole, rest = divmod(got, PIECE)
+        while count := os.readv(file, holes):
+            whole, rest = divmod(count, PIECE)
             for index in range(whole + bool(rest)):
                 struct.pack_into("<4sI", message, index * step, b"DATA", PIECE if index < whole else rest)
             self.sock.sendall(message[: whole * step + (8 + rest if rest else 0)])
-            done += got
+            done += count
             sent(done)
 
     def _answer(self, remote: str) -> None:
         kind, size = struct.unpack("<4sI", self._exactly(8))
         if kind != b"OKAY":
-            said = self._exactly(size).decode("utf-8", "replace") if kind == b"FAIL" else repr(kind)
-            raise DeviceError(f"{self.serial}: {remote}: {said}")
+            message = self._exactly(size).decode("utf-8", "replace") if kind == b"FAIL" else repr(kind)
+            raise DeviceError(f"{self.serial}: {remote}: {message}")
 
     def _ask(self, kind: bytes, argument: bytes) -> None:
         self.sock.sendall(kind + struct.pack("<I", len(argument)) + argument)
 
     def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
-            part = self.sock.recv(min(size - len(found), 1 << 20))
+        data = bytearray()
+        while len(data) < size:
+            part = self.sock.recv(min(size - len(data), 1 << 20))
             if not part:
                 raise EOFError
-            found += part
-        return bytes(found)
+            data += part
+        return bytes(data)

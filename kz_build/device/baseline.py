@@ -1,4 +1,4 @@
-"""What people may write in baselines/<device>.yaml: figures of a device that kz holds its runs against."""
+"""The schema of baselines/<device>.yaml: figures of a device that kz compares its runs with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Positive = Annotated[float, Field(gt=0, strict=False)]
 
 
 class Match(Strict):
-    """Which devices are meant: all that is said must hold."""
+    """Which devices it is for: all conditions must hold."""
 
     models: list[Text] = Field(min_length=1, description="ro.product.model")
     soc: Annotated[str, StringConstraints(pattern=r"^[A-Z0-9]*$")] = ""

@@ -1,4 +1,4 @@
-"""app: upstream's benchmark app with our AAR and one activity of ours, for `kz device check --in-app` (docs/device.md)."""
+"""app: build upstream's benchmark app with our AAR and one activity of ours, for `kz device check --in-app` (docs/device.md)."""
 
 from __future__ import annotations
 
@@ -27,72 +27,72 @@ from kz_build.stack.apply import apply
 OURS = Path(__file__).with_name("probe")
 _PLACES = {"AndroidManifest.xml": "", "ProbeActivity.java": "java/kz/"}
 """Our files in the app's source set of debug builds: none of upstream's is changed."""
-_MADE = "app/build/outputs/apk/debug/app-debug.apk"
+_APK = "app/build/outputs/apk/debug/app-debug.apk"
 
 
 def missing() -> tuple[Missing, ...]:
-    """What this machine lacks to build an app."""
+    """Return what this machine lacks to build an app."""
     return android_sdk.tools().missing
 
 
 def app(project: Project, line: str, target: str, commands: Commands, watch: Watch) -> App:
-    """Build out/app/<line>/<target>/minibench.apk of the target's AAR, unless it is there of the very same inputs.
+    """Build out/app/<line>/<target>/minibench.apk of the target's AAR, unless it is there from the same inputs.
 
     Gradle downloads what the app's own build files name. Raises MissingError without Android's SDK, ConfigError for a target
-    without an app, LockError where its AAR is not packed, CommandError where Gradle fails.
+    without an app, LockError if its AAR is not packed, CommandError if Gradle fails.
     """
-    wanted = project.pins.target(target, line)
-    how, java = wanted["package"] or {}, wanted["audit"]["java"]
-    if not how.get("app") or not java:
+    settings = project.pins.target(target, line)
+    package, java = settings["package"] or {}, settings["audit"]["java"]
+    if not package.get("app") or not java:
         raise ConfigError(f"{target} says no `package.app` in pins.yaml", hint="docs/device.md, or --apk FILE")
     sdk = android_sdk.tools()
     folder, path = project.out("app", line, target), project.record("app", line, target)
     if sdk.missing and not path.is_file():
         raise MissingError(sdk.missing)
     aar, aar_sha256 = _packed(project, line, target)
-    repository, entries = _project_of(project, line, str(java["source"]), how["app"], watch)
+    repository, entries = _project_of(project, line, str(java["source"]), package["app"], watch)
     ours = {name: (OURS / name).read_bytes() for name in _PLACES}
-    inputs = [how["app"], [(e.path, e.mode, e.id) for e in entries], aar_sha256]
+    inputs = [package["app"], [(e.path, e.mode, e.id) for e in entries], aar_sha256]
     key = digest_of([*inputs, {name: hashlib.sha256(data).hexdigest() for name, data in ours.items()}])
-    made = folder / "minibench.apk"
+    apk = folder / "minibench.apk"
     record = load(path, key)
-    if record and not changed(made, record.outputs):
-        return App(made, record.outputs[""].sha256, PROBE)
+    if record and not changed(apk, record.outputs):
+        return App(apk, record.outputs[""].sha256, PROBE)
     if sdk.missing:
         raise MissingError(sdk.missing)
     files.remove(folder)
     repository.checkout(entries, folder / "tree")
-    inside = folder / "tree" / how["app"]
-    _lay(inside, aar, ours)
-    _gradle(inside, sdk.sdk, commands)
-    shutil.copyfile(inside / _MADE, made)
+    app_folder = folder / "tree" / package["app"]
+    _add_files(app_folder, aar, ours)
+    _gradle(app_folder, sdk.sdk, commands)
+    shutil.copyfile(app_folder / _APK, apk)
     files.remove(folder / "tree")
-    sha256 = files.sha256_file(made)
+    sha256 = files.sha256_file(apk)
     StageRecord(path, key, {"aar": aar_sha256}, {"": Output(sha256)}, {"line": line, "target": target}).save()
-    return App(made, sha256, PROBE)
+    return App(apk, sha256, PROBE)
 
 
 def _packed(project: Project, line: str, target: str) -> tuple[Path, str]:
-    """The target's AAR as `kz package` left it, and its sha256."""
+    """Return the target's AAR from `kz package`, and its sha256."""
     hint = f"kz package --line {line} --target {target}"
     record = load_any(project.record("package", line, target))
     if not record:
         raise LockError(f"{target} of {line} is not packed, and the app needs its AAR", hint=hint)
     path = project.root / record.get("path", str)
     if "" not in record.outputs or changed(path, record.outputs):
-        raise LockError(f"{record.get('path', str)} is not what was packed", hint=hint)
+        raise LockError(f"{record.get('path', str)} has changed since it was packed", hint=hint)
     return path, record.outputs[""].sha256
 
 
 def _project_of(
     project: Project, line: str, source: str, folder: str, watch: Watch
 ) -> tuple[Repository, tuple[TreeEntry, ...]]:
-    """The files of the app's Gradle project, in the patched tree."""
+    """Return the files of the app's Gradle project in the patched tree."""
     at = fetch(project, Request(line, (source,), paths={}, watch=watch))[0].trees[0]
     paths = {e.path for e in Repository(at.repository).entries(at.tree, only=(f"{folder}/",))}
     if f"{folder}/gradlew" not in paths:
         raise ConfigError(
-            f"{source} of {line} has no {folder}/gradlew", hint="mend `package.app` of the target in pins.yaml"
+            f"{source} of {line} has no {folder}/gradlew", hint="fix `package.app` of the target in pins.yaml"
         )
     fetched = fetch(project, Request(line, (source,), paths={source: frozenset(paths)}, watch=watch))
     at = with_stacks(fetched, apply(project, line, watch, (source,)))[0].trees[0]
@@ -100,23 +100,23 @@ def _project_of(
     return repository, repository.entries(at.tree, only=(f"{folder}/",))
 
 
-def _lay(inside: Path, aar: Path, ours: Mapping[str, bytes]) -> None:
-    with files.disk_errors(inside):
-        (inside / "app/libs").mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(aar, inside / "app/libs/executorch.aar")
+def _add_files(app_folder: Path, aar: Path, ours: Mapping[str, bytes]) -> None:
+    with files.disk_errors(app_folder):
+        (app_folder / "app/libs").mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(aar, app_folder / "app/libs/executorch.aar")
         for name, data in ours.items():
-            to = inside / "app/src/debug" / _PLACES[name] / name
+            to = app_folder / "app/src/debug" / _PLACES[name] / name
             if to.exists():
                 raise ConfigError(
-                    f"upstream's app has a {to.relative_to(inside)} of its own",
+                    f"upstream's app has a {to.relative_to(app_folder)} of its own",
                     hint="--apk FILE, with one that you built",
                 )
             to.parent.mkdir(parents=True, exist_ok=True)
             to.write_bytes(data)
 
 
-def _gradle(inside: Path, sdk: Path, commands: Commands) -> None:
+def _gradle(app_folder: Path, sdk: Path, commands: Commands) -> None:
     argv = ["sh", "./gradlew", "--no-daemon", "--console=plain", ":app:assembleDebug"]
-    commands.run("gradle", argv, cwd=inside, env=environment.gradle(sdk))
-    if not (inside / _MADE).is_file():
-        raise CommandError(f"Gradle ended well, but made no {_MADE}", hint="has upstream renamed its app?")
+    commands.run("gradle", argv, cwd=app_folder, env=environment.gradle(sdk))
+    if not (app_folder / _APK).is_file():
+        raise CommandError(f"Gradle ended with 0, but did not make {_APK}", hint="has upstream renamed its app?")

@@ -1,4 +1,4 @@
-"""Chat templates of models, as files of data that come with kz."""
+"""Chat templates of models: data files of kz."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).with_name("chats")
 
 
 class Chat(NamedTuple):
-    """How a model is addressed. `decoder` is upstream's name of the model's family, '' where its QNN runner knows none."""
+    """A model's prompt format. `decoder` is upstream's name of the model's family, '' if its QNN runner has none."""
 
     name: str
     template: str
@@ -19,17 +19,17 @@ class Chat(NamedTuple):
     source: str
 
     def say(self, prompt: str) -> str:
-        """A prompt as the model takes it."""
+        """Return a prompt as the model takes it."""
         return self.template.replace("{prompt}", prompt)
 
 
 def chats() -> tuple[str, ...]:
-    """Names of all of them."""
+    """Return the names of all chat templates."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 
 def chat(name: str) -> Chat:
-    """One template; '' is a model that takes a prompt as it is. Raises ConfigError for an unknown one."""
+    """Return a template by name; '' for a model that takes a prompt as it is. Raises ConfigError for an unknown one."""
     if not name:
         return Chat("", "{prompt}", "", "")
     if name not in chats():

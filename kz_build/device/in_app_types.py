@@ -1,4 +1,4 @@
-"""A model in an app of the device: how it is asked to load and generate, and what it leaves. Plain data.
+"""A model in an app of the device: the commands that run it there, and the result. Plain data.
 
 The app is upstream's benchmark app (minibench). BenchmarkActivity is its own: it takes every language model for a text model,
 runs `forward` first and loads the model twice. ProbeActivity is the one that kz adds (kz_build/device/probe): any runner, one load.
@@ -22,24 +22,24 @@ NONE = "no app ran"
 TEXT, QNN_LLAMA = 1, 4
 """Model types of LlmModule (MODEL_TYPE_TEXT in LlmModule, MODEL_TYPE_QNN_LLAMA in jni_layer_llama.cpp)."""
 _ITERATIONS = 2
-"""The fewest of `forward` that upstream's trimmed mean survives from 1.4 on: of fewer it is no number, which Gson refuses."""
+"""The fewest of `forward` that upstream's trimmed mean survives from 1.4 on: with fewer it is NaN, which Gson refuses."""
 _APP_CONTEXT = re.compile(r"u:r:(untrusted|platform|priv|isolated)?_?app")
 
 
-class Way(NamedTuple):
-    """An activity that measures, and the file that it leaves in the app's folder."""
+class Activity(NamedTuple):
+    """An activity that measures, and its result file in the app's folder."""
 
-    activity: str
+    name: str
     result: str
 
 
-PROBE = Way("kz.ProbeActivity", "files/kz_probe.json")
-BENCHMARK = Way(f"{PACKAGE}.BenchmarkActivity", "files/benchmark_results.json")
+PROBE = Activity("kz.ProbeActivity", "files/kz_probe.json")
+BENCHMARK = Activity(f"{PACKAGE}.BenchmarkActivity", "files/benchmark_results.json")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the app shall do. Paths are the device's."""
+class AppRequest:
+    """What the app must do. Paths are the device's."""
 
     model: str
     tokenizer: str
@@ -50,10 +50,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What the app saw. `load_status` is None where it did not come so far; `context` is the SELinux context of its process.
+class AppResult:
+    """What the app reports. `load_status` is None if it did not load the model; `context` is the SELinux context of its process.
 
-    The load is timed around it: upstream's own statistics of it are unset after an explicit one.
+    The load is timed from outside: upstream's own statistics of it are unset after an explicit load.
     """
 
     load_status: int | None
@@ -64,50 +64,50 @@ class Seen:
 
 
 def model_type(pte: Pte) -> int:
-    """The runner that a program needs: QNN's for upstream's QNN decoders, which have no `forward`."""
+    """Return the runner that a program needs: QNN's for upstream's QNN decoders, which have no `forward`."""
     names = {method.name for method in pte.methods}
     backends = {delegate.backend for method in pte.methods for delegate in method.delegates}
     return QNN_LLAMA if QNN in backends and "kv_forward" in names else TEXT
 
 
-def start(way: Way, asked: Asked, run: str) -> str:
-    """The command line that starts the app anew with it; every word quoted for the device's shell."""
-    texts = {"run": run, "model": asked.model, "tokenizer": asked.tokenizer, "prompt": asked.prompt}
-    numbers = {"model_type": asked.model_type, "seq_len": asked.seq_len}
-    if way is BENCHMARK:
+def start_command(activity: Activity, request: AppRequest, run: str) -> str:
+    """Return the command that restarts the app with a request, quoted for the device's shell."""
+    texts = {"run": run, "model": request.model, "tokenizer": request.tokenizer, "prompt": request.prompt}
+    numbers = {"model_type": request.model_type, "seq_len": request.seq_len}
+    if activity is BENCHMARK:
         texts = {
-            "model_dir": asked.model.rpartition("/")[0],
-            "tokenizer_path": asked.tokenizer,
-            "prompt": asked.prompt,
+            "model_dir": request.model.rpartition("/")[0],
+            "tokenizer_path": request.tokenizer,
+            "prompt": request.prompt,
         }
         numbers = {"num_iter": _ITERATIONS, "num_warm_up_iter": 0}
-    words = ["am", "start", "-W", "-S", "-n", f"{PACKAGE}/{way.activity}"]
+    words = ["am", "start", "-W", "-S", "-n", f"{PACKAGE}/{activity.name}"]
     for name, text in texts.items():
         words += ["--es", name, text]
     for name, number in numbers.items():
         words += ["--ei", name, str(number)]
-    return " ".join(map(quote, [*words, "--ef", "temperature", f"{asked.temperature:g}"]))
+    return " ".join(map(quote, [*words, "--ef", "temperature", f"{request.temperature:g}"]))
 
 
-def poll(way: Way) -> str:
-    """The command line that asks for the result, and then for the app's process and its parent's name."""
+def poll_command(activity: Activity) -> str:
+    """Return the command that prints the result, then the app's process and its parent's name."""
     return (
-        f"run-as {PACKAGE} cat {way.result} 2>/dev/null; echo; echo @@; "
+        f"run-as {PACKAGE} cat {activity.result} 2>/dev/null; echo; echo @@; "
         f"p=$(pidof {PACKAGE}) && echo $p && ps -o NAME= -p $(ps -o PPID= -p $p); true"
     )
 
 
 class State(NamedTuple):
-    """What a poll said: the result, None as long as there is no whole one, the process (0: it is gone), and its parent's name."""
+    """A parsed poll: the result, None until it is complete, the process (0: it is gone), and its parent's name."""
 
     result: Any
     pid: int
     parent: str
 
 
-def state(said: str) -> State:
-    """The answer to `poll`."""
-    text, _, process = f"\n{said}".rpartition("\n@@\n")
+def parse_state(data: str) -> State:
+    """Parse the output of `poll_command`."""
+    text, _, process = f"\n{data}".rpartition("\n@@\n")
     try:
         result = json.loads(text)
     except ValueError:
@@ -118,7 +118,7 @@ def state(said: str) -> State:
 
 
 def process_kind(parent: str, context: str, emulated: bool) -> str:
-    """What kind of process it was, as reports name it: by its parent's name, or by its SELinux context where nobody saw that."""
+    """Name the kind of process for reports, by its parent's name, or by its SELinux context if that is unknown."""
     if emulated:
         return EMULATED
     if parent.startswith("zygote") or (not parent and _APP_CONTEXT.match(context)):
@@ -126,52 +126,52 @@ def process_kind(parent: str, context: str, emulated: bool) -> str:
     return f"process of {parent or 'a parent that was not seen'}"
 
 
-def seen(way: Way, result: Any, run: str) -> Seen:
-    """What an activity's result says. Raises ValueError for one that it cannot have written in that run."""
+def parse_result(activity: Activity, result: Any, run: str) -> AppResult:
+    """Parse an activity's result. Raises ValueError for one that it cannot have written in that run."""
     try:
-        if way is PROBE and result.get("run") != run:
+        if activity is PROBE and result.get("run") != run:
             raise ValueError(f"the result of another run: {result.get('run')}")
-        return _benchmarked(result) if way is BENCHMARK else _probed(result)
+        return _benchmarked(result) if activity is BENCHMARK else _probed(result)
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"no result of {way.activity}: {type(error).__name__} {error}") from error
+        raise ValueError(f"no result of {activity.name}: {type(error).__name__} {error}") from error
 
 
-def _probed(said: dict[str, Any]) -> Seen:
-    stats = said.get("stats") or {}
+def _probed(data: dict[str, Any]) -> AppResult:
+    stats = data.get("stats") or {}
     prompt, generated = int(stats.get("prompt_tokens", 0)), int(stats.get("generated_tokens", 0))
     begin, filled, end = (stats.get(f"{name}_ms") for name in ("inference_start", "prompt_eval_end", "inference_end"))
     # From the runner's statistics, as a shell's runs have it; around it where there are none.
-    first = stats["first_token_ms"] - begin if begin and stats.get("first_token_ms") else said.get("first_token_ms")
+    first = stats["first_token_ms"] - begin if begin and stats.get("first_token_ms") else data.get("first_token_ms")
     sample = Sample(
-        load_s=_scaled(said.get("load_ms"), 1e-3),
+        load_s=_scaled(data.get("load_ms"), 1e-3),
         ttft_ms=_scaled(first, 1),
         prefill_tps=_rate(prompt, begin, filled),
         decode_tps=_rate(generated, filled, end),
-        total_s=_scaled(said["load_ms"] + said["total_ms"] if "total_ms" in said else None, 1e-3),
-        peak_mb=_scaled(said.get("peak_rss_kb") or None, 1024e-6),
+        total_s=_scaled(data["load_ms"] + data["total_ms"] if "total_ms" in data else None, 1e-3),
+        peak_mb=_scaled(data.get("peak_rss_kb") or None, 1024e-6),
         prompt_tokens=prompt,
         generated_tokens=generated,
     )
-    words = (str(said.get(name, "")) for name in ("text", "error", "context"))
-    return Seen(said.get("load_status"), sample, *words)
+    words = (str(data.get(name, "")) for name in ("text", "error", "context"))
+    return AppResult(data.get("load_status"), sample, *words)
 
 
-def _benchmarked(said: list[dict[str, Any]]) -> Seen:
-    """Upstream's list of metrics (BenchmarkMetric): those of the language model come after those of `forward`."""
-    values = {str(one["metric"]): float(one["actualValue"]) for one in said}
+def _benchmarked(data: list[dict[str, Any]]) -> AppResult:
+    """Parse upstream's list of metrics (BenchmarkMetric): those of the language model come after those of `forward`."""
+    values = {str(one["metric"]): float(one["actualValue"]) for one in data}
     load = values.get("llm_model_load_time(ms)", values.get("model_load_time(ms)"))
     generate = values.get("generate_time(ms)")
     sample = Sample(
         load_s=_scaled(load, 1e-3),
         ttft_ms=None,
         prefill_tps=None,
-        decode_tps=values.get("token_per_sec") or None,  # 0 where no statistics came
+        decode_tps=values.get("token_per_sec") or None,  # 0 without statistics
         total_s=_scaled(None if load is None or generate is None else load + generate, 1e-3),
         peak_mb=None,
         prompt_tokens=0,
         generated_tokens=0,
     )
-    return Seen(int(values["load_status"]), sample)
+    return AppResult(int(values["load_status"]), sample)
 
 
 def _scaled(value: float | None, by: float) -> float | None:
@@ -179,7 +179,7 @@ def _scaled(value: float | None, by: float) -> float | None:
 
 
 def _rate(tokens: int, begin: int | None, end: int | None) -> float | None:
-    """Tokens a second; None where the statistics do not say it, or nothing went by."""
+    """Return tokens a second; None without statistics, or if no time passed."""
     if not tokens or begin is None or end is None or end <= begin:
         return None
     return round(tokens * 1000 / (end - begin), 2)

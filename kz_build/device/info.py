@@ -1,4 +1,4 @@
-"""Devices: which there are, and what each says of itself."""
+"""Which devices there are, and the facts of each."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from kz_build.core.errors import ConfigError, KzError, Missing, MissingError
 from kz_build.device.adb import Device, Server
-from kz_build.device.properties import DeviceInfo, question, understood
+from kz_build.device.properties import DeviceInfo, info_command, parse_info
 
 INFO_SECONDS = 60.0
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A device that did not do what was asked; the others did what they could."""
+    """A device that failed; the others went on."""
 
     serial: str
     error: str
@@ -25,30 +25,32 @@ class Failed:
     exit_code: int
 
 
-def chosen(server: Server, serials: Sequence[str], *, every: bool = False, named: str = "") -> tuple[str, ...]:
-    """Serials that are meant: those given, or all, or the one that `named` (ANDROID_SERIAL) or chance leaves.
+def choose_serials(server: Server, serials: Sequence[str], *, every: bool = False, named: str = "") -> tuple[str, ...]:
+    """Choose devices: those given, or all, or `named` (ANDROID_SERIAL), or the only one.
 
-    Raises MissingError where there is none, ConfigError where it is not clear which.
+    Raises MissingError without a device, ConfigError if the choice is not clear.
     """
     if serials and not every:
         return tuple(dict.fromkeys(serials))
-    there = [one.serial for one in server.attached()]
-    if not there:
-        brings = "a device with USB debugging on, `adb connect HOST:PORT`, or `kz device emulate`"
-        raise MissingError((Missing("an Android device", "adb sees none", brings),))
+    attached = [one.serial for one in server.attached()]
+    if not attached:
+        remedy = "a device with USB debugging on, `adb connect HOST:PORT`, or `kz device emulate`"
+        raise MissingError((Missing("an Android device", "adb sees none", remedy),))
     if every:
-        return tuple(dict.fromkeys([*there, *serials]))
+        return tuple(dict.fromkeys([*attached, *serials]))
     if named:
         return (named,)
-    if len(there) > 1:
-        raise ConfigError(f"several devices are there: {', '.join(there)}", hint="--serial S (repeatable), or --all")
-    return (there[0],)
+    if len(attached) > 1:
+        raise ConfigError(f"several devices are there: {', '.join(attached)}", hint="--serial S (repeatable), or --all")
+    return (attached[0],)
 
 
-def each(server: Server, serials: Sequence[str], ask: Callable[[Device], Found]) -> tuple[Found | Failed, ...]:
-    """Do the same with several devices at once; one that fails does not keep the others."""
+def for_each_device(
+    server: Server, serials: Sequence[str], ask: Callable[[Device], Result]
+) -> tuple[Result | Failed, ...]:
+    """Do the same with several devices at once; one that fails does not stop the others."""
 
-    def one(serial: str) -> Found | Failed:
+    def one(serial: str) -> Result | Failed:
         try:
             return ask(server.device(serial))
         except KzError as error:
@@ -56,19 +58,19 @@ def each(server: Server, serials: Sequence[str], ask: Callable[[Device], Found])
 
     if len(serials) == 1:
         return (one(serials[0]),)
-    found: dict[str, Found | Failed] = {}
+    results: dict[str, Result | Failed] = {}
     threads = [
-        # Daemons: Ctrl-C ends all of them at once, and what they did up to then holds.
-        threading.Thread(target=lambda serial=serial: found.update({serial: one(serial)}), daemon=True)
+        # Daemons: Ctrl-C ends all of them at once, and what they did so far stays.
+        threading.Thread(target=lambda serial=serial: results.update({serial: one(serial)}), daemon=True)
         for serial in serials
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return tuple(found[serial] for serial in serials)
+    return tuple(results[serial] for serial in serials)
 
 
 def info(device: Device) -> DeviceInfo:
-    """What a device says of itself. Raises DeviceError where it does not answer."""
-    return understood(device.serial, device.checked(question(), timeout=INFO_SECONDS).decode("utf-8", "replace"))
+    """Read the facts of a device. Raises DeviceError if it does not answer."""
+    return parse_info(device.serial, device.checked(info_command(), timeout=INFO_SECONDS).decode("utf-8", "replace"))

@@ -1,7 +1,7 @@
-"""What a run on a device took: figures of one run, of several, and against others. Plain data.
+"""Figures of a run on a device, of several runs, and comparisons of them. Plain data.
 
 Upstream's runners print one line `PyTorchObserver {json}` a prompt (extension/llm/runner/stats.h, v1.2.0 to v1.4.1), with the
-real-time clock's milliseconds. What it says of loading is unset after an explicit load, so that is timed from outside: from
+real-time clock's milliseconds. Its time of loading is unset after an explicit load, so kz measures that from outside: from
 the process's start to the start of inference.
 """
 
@@ -38,7 +38,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """One run in a process of its own; None for what it does not tell. `peak_mb` in 10^6 bytes."""
+    """One run in a process of its own; None for an unknown figure. `peak_mb` in 10^6 bytes."""
 
     load_s: float | None
     ttft_ms: float | None
@@ -51,7 +51,7 @@ class Sample:
 
 
 class Spread(NamedTuple):
-    """Of several runs."""
+    """A figure over several runs."""
 
     min: float
     median: float
@@ -60,7 +60,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One figure against an earlier one. `change` in percent, positive where it is more; `worse` beyond the tolerance."""
+    """A figure compared with an earlier one. `change` in percent, positive if it is more; `worse` beyond the tolerance."""
 
     against: str
     metric: str
@@ -71,8 +71,8 @@ class Comparison:
 
 
 def lines_of(output: str, mark: str) -> list[dict[str, Any]]:
-    """The JSON behind a mark, of every line that begins with it; what is no JSON is left out."""
-    found = []
+    """Parse the JSON behind a mark in every line that begins with it; a line without valid JSON is skipped."""
+    objects = []
     for line in output.splitlines():
         if line.startswith(mark):
             try:
@@ -80,22 +80,22 @@ def lines_of(output: str, mark: str) -> list[dict[str, Any]]:
             except ValueError:
                 continue
             if isinstance(value, dict):
-                found.append(value)
-    return found
+                objects.append(value)
+    return objects
 
 
 def sample(output: str) -> Sample | None:
-    """Figures of a run from what kz_probe and the runner printed; None where one of the two is silent or says nonsense."""
+    """Read a run's figures from the output of kz_probe and the runner; None if one of them is absent or invalid."""
     observed, probed = lines_of(output, OBSERVER), lines_of(output, PROBE)
     if not observed or not probed:
         return None
-    said, ran = observed[-1], probed[-1]
+    runner, probe = observed[-1], probed[-1]
     try:
         start, first, filled, end = (
-            float(said[f"{key}_ms"]) for key in ("inference_start", "first_token", "prompt_eval_end", "inference_end")
+            float(runner[f"{key}_ms"]) for key in ("inference_start", "first_token", "prompt_eval_end", "inference_end")
         )
-        began, ended, peak = (float(ran[key]) for key in ("start_ms", "end_ms", "max_rss_kb"))
-        prompt, generated = int(said["prompt_tokens"]), int(said["generated_tokens"])
+        began, ended, peak = (float(probe[key]) for key in ("start_ms", "end_ms", "max_rss_kb"))
+        prompt, generated = int(runner["prompt_tokens"]), int(runner["generated_tokens"])
     except (KeyError, TypeError, ValueError):
         return None
     return Sample(
@@ -108,6 +108,11 @@ def sample(output: str) -> Sample | None:
         prompt_tokens=prompt,
         generated_tokens=generated,
     )
+
+
+def figures_text(run: Sample) -> str:
+    """Return a run's figures as text."""
+    return ", ".join(f"{m.title} {v:g} {m.unit}" for m in METRICS if (v := getattr(run, m.name)) is not None)
 
 
 def _positive(value: float) -> float | None:
@@ -123,19 +128,19 @@ def _rate(tokens: int, milliseconds: float) -> float | None:
 
 
 def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
-    """min, median and max of each figure that every run told."""
-    found = {}
+    """Return min, median and max of each figure that every run has."""
+    by_name = {}
     for metric in METRICS:
         values = [value for one in samples if (value := getattr(one, metric.name)) is not None]
         if values and len(values) == len(samples):
-            found[metric.name] = Spread(min(values), round(median(values), 3), max(values))
-    return found
+            by_name[metric.name] = Spread(min(values), round(median(values), 3), max(values))
+    return by_name
 
 
-def compared(
+def compare(
     now: Mapping[str, Spread], before: Mapping[str, float], against: str, tolerance: float
 ) -> tuple[Comparison, ...]:
-    """Medians against earlier figures; `tolerance` in percent."""
+    """Compare medians with earlier figures; `tolerance` in percent."""
     rows = []
     for metric in METRICS:
         then = before.get(metric.name)

@@ -1,4 +1,4 @@
-"""What is known of an Android device: how one is asked, what it said, and the properties of an emulated one. Plain data."""
+"""Facts of an Android device: the commands that read them, and their output parsed. Plain data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUESTIONS: dict[str, str] = {
     "thermal": "dumpsys thermalservice",
     "battery": "dumpsys battery",
 }
-"""name -> command of a plain shell that answers it, without root"""
+"""name -> command of a plain shell that split_answers it, without root"""
 
 THERMAL = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
 """Android's thermal status by number (android.os.PowerManager.THERMAL_STATUS_*)."""
@@ -38,7 +38,7 @@ class Attached:
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One device. Sizes in bytes; None or '' where the device did not tell, and then `unsaid` names it."""
+    """One device. Sizes in bytes; None or '' for what the device did not report, which `unsaid` names."""
 
     serial: str
     emulated: bool = False
@@ -62,41 +62,43 @@ class DeviceInfo:
     unsaid: tuple[str, ...] = ()
 
 
-def question() -> str:
-    """All questions as one command, so that a device is asked once."""
+def info_command() -> str:
+    """Return all questions as one command, so that one call is enough."""
     parts = [f"echo '{MARK}{name}'; {{ {command}; }} 2>/dev/null </dev/null" for name, command in QUESTIONS.items()]
     return "; ".join([*parts, "true"])
 
 
-def answers(text: str) -> dict[str, str]:
-    """What a device answered to `question()`, by name."""
-    found: dict[str, str] = {}
+def split_answers(text: str) -> dict[str, str]:
+    """Split the output of `info_command()` by name."""
+    by_name: dict[str, str] = {}
     for part in f"\n{text}".split(f"\n{MARK}")[1:]:
-        name, _, said = part.partition("\n")
-        found[name.strip()] = said.strip()
-    return found
+        name, _, answer = part.partition("\n")
+        by_name[name.strip()] = answer.strip()
+    return by_name
 
 
 def properties(text: str) -> dict[str, str]:
-    """`getprop`'s list as a mapping."""
+    """Parse the output of `getprop`."""
     return dict(re.findall(r"^\[([^\]]+)\]: \[(.*?)\]$", text.replace("\r", ""), re.M | re.S))
 
 
-def known_soc(said: str) -> str:
-    """The SoC of our table that a device means: `SM8750-AB` and `SM8750P` are an SM8750; '' where it is none of them."""
-    name = said.strip().upper()
+def known_soc(model: str) -> str:
+    """Return a device's SoC as our table has it: `SM8750-AB` and `SM8750P` are an SM8750; '' for any other."""
+    name = model.strip().upper()
     return next((soc for soc in ARCH if re.fullmatch(rf"{soc}(P|[-_ ].*)?", name)), "")
 
 
-def understood(serial: str, text: str) -> DeviceInfo:
-    """A device's answer as facts, with what it does not tell named."""
-    said = answers(text)
-    props = properties(said.get("props", ""))
-    memory = {name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB", said.get("memory", ""), re.M)}
-    total, free = free_storage(said.get("storage", ""))
-    battery = dict(re.findall(r"^\s*(level|temperature): (-?\d+)", said.get("battery", ""), re.M))
-    status = re.search(r"Thermal Status: (\d+)", said.get("thermal", ""))
-    found = DeviceInfo(
+def parse_info(serial: str, text: str) -> DeviceInfo:
+    """Parse a device's answers, and name what it does not report."""
+    by_question = split_answers(text)
+    props = properties(by_question.get("props", ""))
+    memory = {
+        name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB", by_question.get("memory", ""), re.M)
+    }
+    total, free = free_storage(by_question.get("storage", ""))
+    battery = dict(re.findall(r"^\s*(level|temperature): (-?\d+)", by_question.get("battery", ""), re.M))
+    status = re.search(r"Thermal Status: (\d+)", by_question.get("thermal", ""))
+    info = DeviceInfo(
         serial=serial,
         emulated=props.get("ro.kz.emulated") == "1",
         model=" ".join(filter(None, (props.get("ro.product.manufacturer"), props.get("ro.product.model")))),
@@ -105,23 +107,23 @@ def understood(serial: str, text: str) -> DeviceInfo:
         android=props.get("ro.build.version.release", ""),
         sdk=_number(props.get("ro.build.version.sdk", "")),
         abi=props.get("ro.product.cpu.abi", ""),
-        page_size=_number(said.get("page", "")),
+        page_size=_number(by_question.get("page", "")),
         ram_total=memory.get("MemTotal"),
         ram_free=memory.get("MemAvailable"),
         storage_total=total,
         storage_free=free,
-        selinux=said.get("selinux", ""),
-        daemons=_daemons(props, said.get("daemons", "").split()),
-        qnn=tuple(said.get("qnn", "").splitlines()),
+        selinux=by_question.get("selinux", ""),
+        daemons=_daemons(props, by_question.get("daemons", "").split()),
+        qnn=tuple(by_question.get("qnn", "").splitlines()),
         thermal=THERMAL[int(status[1])] if status and int(status[1]) < len(THERMAL) else "",
         battery_percent=_number(battery.get("level", "")),
         battery_celsius=int(battery["temperature"]) / 10 if "temperature" in battery else None,
     )
-    return _with_unsaid(found)
+    return _with_unsaid(info)
 
 
 def free_storage(df: str) -> tuple[int | None, int | None]:
-    """(total, free) bytes of `df -k`'s only row, (None, None) where it has none."""
+    """Return (total, free) bytes from the only row of `df -k`, (None, None) without one."""
     row = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%", df)
     return (int(row[1]) * 1024, max(0, int(row[3])) * 1024) if row else (None, None)
 
@@ -131,29 +133,29 @@ def _number(text: str) -> int | None:
 
 
 def _daemons(props: Mapping[str, str], alive: list[str]) -> dict[str, str]:
-    """State of the DSP's daemons: what init says of them, or that a process of that name was seen."""
-    found = {}
+    """Return the state of the DSP's daemons, from init's properties or a process of that name."""
+    states = {}
     for name in ("adsprpcd", "cdsprpcd"):
         state = [value for key, value in sorted(props.items()) if re.fullmatch(rf"init\.svc\.(vendor\.)?{name}", key)]
         if state or name in alive:
-            found[name] = "running" if name in alive or "running" in state else state[0]
-    return found
+            states[name] = "running" if name in alive or "running" in state else state[0]
+    return states
 
 
-def _with_unsaid(found: DeviceInfo) -> DeviceInfo:
+def _with_unsaid(info: DeviceInfo) -> DeviceInfo:
     from dataclasses import replace
 
     silent = {
-        "SoC": not found.soc,
-        "HTP arch": not found.arch,
-        "Android version": not found.android,
-        "page size": found.page_size is None,
-        "free RAM": found.ram_free is None,
-        "free storage": found.storage_free is None,
-        "SELinux": not found.selinux,
-        **{name: name not in found.daemons for name in ("adsprpcd", "cdsprpcd")},
-        "vendor's QNN libraries": not found.qnn,
-        "thermal state": not found.thermal,
-        "battery": found.battery_percent is None,
+        "SoC": not info.soc,
+        "HTP arch": not info.arch,
+        "Android version": not info.android,
+        "page size": info.page_size is None,
+        "free RAM": info.ram_free is None,
+        "free storage": info.storage_free is None,
+        "SELinux": not info.selinux,
+        **{name: name not in info.daemons for name in ("adsprpcd", "cdsprpcd")},
+        "vendor's QNN libraries": not info.qnn,
+        "thermal state": not info.thermal,
+        "battery": info.battery_percent is None,
     }
-    return replace(found, unsaid=tuple(name for name, missing in silent.items() if missing))
+    return replace(info, unsaid=tuple(name for name, missing in silent.items() if missing))

@@ -1,4 +1,4 @@
-"""Files to a device: only what differs, verified there, and never half a file under its final name."""
+"""Pushes of files to a device: only what differs, verified there, and never half a file under its final name."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kz_build.device.push_plan import (
     PARTS,
     RECORD,
     Difference,
-    Entry,
     Item,
     Pushed,
+    PushedFile,
     checked_names,
     difference,
-    entries,
-    entry_of,
     line,
+    parse_record,
+    record_entry,
 )
 
 FOLDER = "/data/local/tmp/kz"
@@ -38,9 +38,9 @@ HASHING = 4
 
 
 def items(paths: Iterable[Path]) -> tuple[Item, ...]:
-    """Files, and folders with all in them under their own names; links to files go as what they point to.
+    """List files, and all files of folders, under their own names; a link to a file stands for that file.
 
-    Raises ConfigError with every path that is not there or cannot be pushed.
+    Raises ConfigError with every path that is absent or cannot be pushed.
     """
     pairs: list[tuple[Path, str]] = []
     for path in paths:
@@ -54,21 +54,21 @@ def items(paths: Iterable[Path]) -> tuple[Item, ...]:
 
 
 def _inside(top: Path) -> list[Path]:
-    """All in a folder but its folders: also links to folders, which `named` refuses, for nothing is left out unsaid."""
+    """List all files of a folder; links to folders too, which `named` refuses, so that nothing is left out silently."""
 
     def refused(error: OSError) -> None:
         raise ConfigError(f"{error.filename} cannot be pushed: {error.strerror}") from error
 
-    found = []
+    paths = []
     for folder, inner, names in os.walk(top, onerror=refused):
-        found += [Path(folder, name) for name in names]
-        found += [link for name in inner if (link := Path(folder, name)).is_symlink()]
-    return found
+        paths += [Path(folder, name) for name in names]
+        paths += [link for name in inner if (link := Path(folder, name)).is_symlink()]
+    return paths
 
 
 def named(pairs: Iterable[tuple[Path, str]]) -> tuple[Item, ...]:
-    """Files under the names that they get below the device's folder. Raises ConfigError as `items`."""
-    found: list[Item] = []
+    """List files under given names below the device's folder. Raises ConfigError as `items` does."""
+    items: list[Item] = []
     problems = []
     for file, name in pairs:
         try:
@@ -77,46 +77,47 @@ def named(pairs: Iterable[tuple[Path, str]]) -> tuple[Item, ...]:
             problems.append(Problem(str(file), 0, error.strerror or str(error)))
             continue
         if not stat.S_ISREG(facts.st_mode):
-            what = "is a link to a folder: kz follows links to files alone" if file.is_symlink() else "is no plain file"
+            what = "is a link to a folder, which kz does not follow" if file.is_symlink() else "is not a regular file"
             problems.append(Problem(str(file), 0, what))
             continue
         mode = 0o755 if facts.st_mode & 0o111 else 0o644
-        found.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
+        items.append(Item(file, name, facts.st_size, max(0, int(facts.st_mtime)), mode))
     if problems:
         raise ConfigError("these cannot be pushed:", tuple(problems))
-    checked_names(found)
-    return tuple(found)
+    checked_names(items)
+    return tuple(items)
 
 
 def push(
     store: Path,
     device: Device,
-    found: Sequence[Item],
+    batch: Sequence[Item],
     folder: str = FOLDER,
     *,
     clean: bool = False,
     watch: Watch = quiet,
 ) -> Pushed:
-    """Bring files to a folder of the device. Killed at any point, the next push goes on after the last whole file.
+    """Push files to a folder of the device. After a kill, the next push goes on after the last complete file.
 
-    `clean`: what former pushes brought and is not among them goes. Raises DeviceError, StorageError.
+    `clean`: remove files of earlier pushes that are not among them. Raises DeviceError, StorageError.
     """
     started = time.monotonic()
     with locked(store, f"push-{device.serial.replace('/', '_')}", watch):
         with ThreadPoolExecutor(HASHING) as pool:
-            digests = list(pool.map(lambda item: cached_sha256(store, item.local), found))
-        hashed = [replace(item, sha256=digest) for item, digest in zip(found, digests, strict=True)]
+            digests = list(pool.map(lambda item: cached_sha256(store, item.local), batch))
+        hashed = [replace(item, sha256=digest) for item, digest in zip(batch, digests, strict=True)]
         recorded, free, emulated = _record(device, folder)
         with device.files() as files:
-            plan = difference(hashed, recorded, _there(files, folder, hashed, recorded), clean=clean)
-            _require_room(device, folder, plan, free)
+            plan = difference(hashed, recorded, _remote(files, folder, hashed, recorded), clean=clean)
+            _require_space(device, folder, plan, free)
             _remove(device, folder, plan.stale)
             total = sum(item.size for item in plan.send)
             sending, verifying = _send(
                 device, files, folder, plan.send, lambda done: watch(Event("pushing", done, total, bytes=True))
             )
             if plan.send or plan.stale:
-                _rewrite(device, files, folder, {**recorded, **{i.name: entry_of(i) for i in plan.send}}, plan.stale)
+                new = {item.name: record_entry(item) for item in plan.send}
+                _rewrite(device, files, folder, {**recorded, **new}, plan.stale)
     return Pushed(
         serial=device.serial,
         folder=folder,
@@ -132,14 +133,14 @@ def push(
 
 
 def _send(
-    device: Device, files: Files, folder: str, found: Sequence[Item], sent: Callable[[int], None]
+    device: Device, files: Files, folder: str, batch: Sequence[Item], sent: Callable[[int], None]
 ) -> tuple[float, float]:
-    """Send files one after the other; the device hashes each while the next one comes. Gives (sending, waiting) in seconds."""
+    """Send files one after the other; the device hashes each while the next arrives. Returns (sending, waiting) in seconds."""
     sending = waiting = 0.0
     done = 0
-    settled: Future[None] | None = None
+    verified: Future[None] | None = None
     with ThreadPoolExecutor(1) as beside:
-        for index, item in enumerate(found):
+        for index, item in enumerate(batch):
             part, at = PARTS[index % 2], done
             started = time.monotonic()
             files.send(
@@ -150,35 +151,35 @@ def _send(
                 sent=lambda now, at=at: sent(at + now),  # type: ignore[misc]
             )
             sending += time.monotonic() - started
-            waiting += _waited(settled)
-            settled = beside.submit(_settle, device, folder, part, item)
+            waiting += _wait(verified)
+            verified = beside.submit(_verify, device, folder, part, item)
             done += item.size
-        waiting += _waited(settled)
+        waiting += _wait(verified)
     return sending, waiting
 
 
-def _waited(settled: Future[None] | None) -> float:
+def _wait(verified: Future[None] | None) -> float:
     started = time.monotonic()
-    if settled:
-        settled.result()
+    if verified:
+        verified.result()
     return time.monotonic() - started
 
 
-def _record(device: Device, folder: str) -> tuple[dict[str, Entry], int | None, bool]:
-    """What former pushes left, how much is free, and whether the device is an emulated one; the folder is made."""
+def _record(device: Device, folder: str) -> tuple[dict[str, PushedFile], int | None, bool]:
+    """Make the folder; return the record of earlier pushes, the free bytes, and whether the device is emulated."""
     there = quote(folder)
     parts = " ".join(f"{there}/{part}" for part in PARTS)
-    said = device.checked(
+    output = device.checked(
         f"mkdir -p {there} && rm -f {parts} && {{ getprop ro.kz.emulated; df -k {there} 2>/dev/null; "
         f"echo; echo @@; cat {there}/{RECORD} 2>/dev/null; true; }}"
     ).decode("utf-8", "replace")
-    facts, _, text = said.partition("\n@@\n")
-    return entries(text), free_storage(facts)[1], facts.startswith("1\n")
+    facts, _, text = output.partition("\n@@\n")
+    return parse_record(text), free_storage(facts)[1], facts.startswith("1\n")
 
 
-def _there(files: Files, folder: str, found: Sequence[Item], recorded: dict[str, Entry]) -> dict[str, tuple[int, int]]:
-    """(size, mtime) of what the device has, asked by folder."""
-    names = {item.name for item in found} | set(recorded)
+def _remote(files: Files, folder: str, batch: Sequence[Item], recorded: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Return (size, mtime) of the device's files, with one call per folder."""
+    names = {item.name for item in batch} | set(recorded)
     there = {}
     for inner in sorted({posixpath.dirname(name) for name in names}):
         for name, remote in files.listing(posixpath.join(folder, inner)).items():
@@ -187,11 +188,11 @@ def _there(files: Files, folder: str, found: Sequence[Item], recorded: dict[str,
     return there
 
 
-def _require_room(device: Device, folder: str, plan: Difference, free: int | None) -> None:
+def _require_space(device: Device, folder: str, plan: Difference, free: int | None) -> None:
     if free is not None and plan.room > free:
         raise DeviceError(
             f"{device.serial}: {folder} has {free / 1e6:,.0f} MB free, {plan.room / 1e6:,.0f} MB are needed; nothing was pushed",
-            hint="make room on the device; --clean removes what former pushes brought and this one does not",
+            hint="make room on the device; --clean removes files of earlier pushes that are not in this one",
         )
 
 
@@ -201,30 +202,32 @@ def _remove(device: Device, folder: str, names: Sequence[str]) -> None:
         device.checked(f"rm -f {words}")
     if folders := {posixpath.dirname(name) for name in names} - {""}:
         words = " ".join(quote(f"./{name}") for name in sorted(folders, reverse=True))
-        device.shell(f"cd {quote(folder)} && rmdir -p {words}")  # those that are not empty stay
+        device.shell(f"cd {quote(folder)} && rmdir -p {words}")  # folders that are not empty stay
 
 
-def _settle(device: Device, folder: str, part: str, item: Item) -> None:
-    """Let the device hash what came, and only then give it its name and write it down: one command."""
+def _verify(device: Device, folder: str, part: str, item: Item) -> None:
+    """Let the device hash a file, then rename and record it, in one command."""
     part, target = quote(f"{folder}/{part}"), quote(f"{folder}/{item.name}")
     parent, record = quote(posixpath.dirname(f"{folder}/{item.name}")), quote(f"{folder}/{RECORD}")
     done = device.shell(
         f"s=$(sha256sum <{part}) || exit 3; "
         f'[ "${{s%% *}}" = {item.sha256} ] || {{ rm -f {part}; exit 4; }}; '
         f"[ ! -d {target} ] || exit 5; "
-        f"mkdir -p {parent} && mv -f {part} {target} && printf '%s\\n' {quote(line(entry_of(item)))} >>{record}"
+        f"mkdir -p {parent} && mv -f {part} {target} && printf '%s\\n' {quote(line(record_entry(item)))} >>{record}"
     )
     if done.code == 0:
         return
     why = {
-        4: "what arrived is not what was sent; it was removed",
-        5: "a folder of that name is there",
+        4: "the file was damaged in transfer; it was removed",
+        5: "a folder has that name",
     }.get(done.code, done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}")
-    raise DeviceError(f"{device.serial}: {item.name}: {why}", hint="the same command goes on after the last whole file")
+    raise DeviceError(
+        f"{device.serial}: {item.name}: {why}", hint="run it again: it goes on after the last complete file"
+    )
 
 
-def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, Entry], gone: Sequence[str]) -> None:
-    """The record, each file once."""
+def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, PushedFile], gone: Sequence[str]) -> None:
+    """Write the record anew, each file once."""
     text = "".join(f"{line(entry)}\n" for name, entry in sorted(recorded.items()) if name not in gone)
     files.put(text.encode(), f"{folder}/{PARTS[0]}", mtime=int(time.time()))
     device.checked(f"mv -f {quote(f'{folder}/{PARTS[0]}')} {quote(f'{folder}/{RECORD}')}")

@@ -1,4 +1,4 @@
-"""What goes to a device, what is there by a former push's record, and what differs. Plain data."""
+"""The files of a push, the record of earlier ones, and the difference. Plain data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kz_build.core.errors import ConfigError, Problem
 RECORD = ".kz-push"
 """The record in a folder of the device: a line of JSON for each file that was verified there; a later line wins."""
 PARTS = (".kz-part-0", ".kz-part-1")
-"""What a file is called while it comes, and while the device hashes it as the next one comes."""
+"""Names of a file while it arrives, and while the device hashes it as the next one arrives."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """A file of this machine and its name below the device's folder."""
+    """A local file and its name below the device's folder."""
 
     local: Path
     name: str
@@ -28,7 +28,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PushedFile:
     """A file that was verified on the device."""
 
     name: str
@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a push has to do. `room`: bytes of storage that it needs at its worst moment."""
+    """What a push has to do. `room`: bytes of storage that it needs at most at one time."""
 
     send: tuple[Item, ...]
     kept: tuple[Item, ...]
@@ -50,7 +50,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did. `seconds` went by in all; bytes moved in `sending` of them, and in `verifying` nothing but hashes was waited for."""
+    """What a push did, in `seconds`; `sending` is the part that sent bytes, `verifying` the part that only waited for hashes."""
 
     serial: str
     folder: str
@@ -65,11 +65,11 @@ class Pushed:
 
 
 def checked_names(items: Sequence[Item]) -> None:
-    """Raises ConfigError with every name that a device's folder cannot have, or has twice."""
+    """Check names. Raises ConfigError with every name that a device's folder cannot have, or that occurs twice."""
     problems = []
     seen: dict[str, Path] = {}
     for item in items:
-        why = _why_not(item.name) or (f"also the name of {seen[item.name]}" if item.name in seen else "")
+        why = _problem(item.name) or (f"also the name of {seen[item.name]}" if item.name in seen else "")
         seen[item.name] = item.local
         if why:
             problems.append(Problem(str(item.local), 0, f"{item.name!r} cannot be pushed: {why}"))
@@ -77,10 +77,10 @@ def checked_names(items: Sequence[Item]) -> None:
         raise ConfigError("these cannot be pushed:", tuple(problems))
 
 
-def _why_not(name: str) -> str:
+def _problem(name: str) -> str:
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name or str(path) != name:
-        return "it is no name below a folder"
+        return "it is not a name below a folder"
     if path.parts[0] in (RECORD, *PARTS):
         return "kz itself uses that name"
     try:
@@ -90,34 +90,34 @@ def _why_not(name: str) -> str:
     return ""
 
 
-def entries(text: str) -> dict[str, Entry]:
-    """The record that a device holds; lines that are not whole (a cable was pulled) count as not there."""
+def parse_record(text: str) -> dict[str, PushedFile]:
+    """Parse a device's record; incomplete lines (a cable was pulled) are skipped."""
     found = {}
     for line in text.splitlines():
         try:
-            entry = Entry(**json.loads(line))
+            entry = PushedFile(**json.loads(line))
         except (ValueError, TypeError):
             continue
         found[entry.name] = entry
     return found
 
 
-def line(entry: Entry) -> str:
-    """An entry as a line of the record, in ASCII."""
+def line(entry: PushedFile) -> str:
+    """Return an entry as a line of the record, in ASCII."""
     return json.dumps(asdict(entry), sort_keys=True)
 
 
-def entry_of(item: Item) -> Entry:
-    """What the record says of a file once it is there."""
-    return Entry(item.name, item.sha256, item.size, item.mtime, item.mode)
+def record_entry(item: Item) -> PushedFile:
+    """Return the record's entry of a file."""
+    return PushedFile(item.name, item.sha256, item.size, item.mtime, item.mode)
 
 
 def difference(
-    items: Iterable[Item], recorded: Mapping[str, Entry], there: Mapping[str, tuple[int, int]], *, clean: bool
+    items: Iterable[Item], recorded: Mapping[str, PushedFile], there: Mapping[str, tuple[int, int]], *, clean: bool
 ) -> Difference:
-    """What to send: all that the record does not have with that content, or that is not on the device as recorded.
+    """Find what to send: files that the record lacks with that content, or that are not on the device as recorded.
 
-    `there`: (size, mtime) of each name that the device has. `clean`: what the record has and the set has not goes.
+    `there`: (size, mtime) of each name on the device. `clean`: remove recorded files that are not among `items`.
     """
     send: list[Item] = []
     kept: list[Item] = []
@@ -134,7 +134,7 @@ def difference(
     for item in send:
         now += item.size
         room = max(room, now)
-        # The old one of a name goes when the new one was verified: while the next one comes.
+        # The old file of a name is replaced once the new one is verified: while the next one arrives.
         now -= replaced
         replaced = there.get(item.name, (0, 0))[0]
     return Difference(tuple(send), tuple(kept), stale, room)

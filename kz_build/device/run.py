@@ -1,4 +1,4 @@
-"""check, run: a trial on one device -> its report, with evidence, kept in out/device/<line>/<serial>/."""
+"""check, run: run a trial on one device and keep its report in out/device/<line>/<serial>/."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kz_build.core.progress import Watch, quiet
 from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.device.adb import Device
 from kz_build.device.baseline_files import baseline
-from kz_build.device.checks import QUESTIONS, Tried, elves
+from kz_build.device.checks import QUESTIONS, DeviceUnderTest, read_elves
 from kz_build.device.info import info
-from kz_build.device.metrics import METRICS, Comparison, Spread, compared, spreads
+from kz_build.device.metrics import METRICS, Comparison, Spread, compare, figures_text, spreads
 from kz_build.device.properties import DeviceInfo, known_soc
 from kz_build.device.push import FOLDER, named, push
 from kz_build.device.push_set import push_set, skel_archs
-from kz_build.device.trial import Measured, Report, Trial
+from kz_build.device.trial import Measured, Report, TrialPlan
 from kz_build.formats.library import qnn_version, read_library
 from kz_build.pins.load import executorch_of
 from kz_build.pins.pins import digest_of
@@ -38,17 +38,17 @@ _THREADTIME = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+(\d+)\s+\d+ . (\S*)")
 _OTHERS = re.compile(r"^(DEBUG|lowmemorykiller|adsprpc|cdsprpc|.*fastrpc.*)", re.I)
 
 
-def check(project: Project, device: Device, trial: Trial, *, watch: Watch = quiet) -> Report:
-    """Push what is tried and ask everything. Raises MissingError with all that the device's set lacks, DeviceError."""
-    tried, report = _checked(project, device, trial, watch)
-    record(project, tried, report)
+def check(project: Project, device: Device, trial: TrialPlan, *, watch: Watch = quiet) -> Report:
+    """Push what is dut and ask everything. Raises MissingError with all that the device's set lacks, DeviceError."""
+    dut, report = _checked(project, device, trial, watch)
+    record(project, dut, report)
     return report
 
 
 def run(
     project: Project,
     device: Device,
-    trial: Trial,
+    trial: TrialPlan,
     *,
     runs: int = 5,
     warmup: int = 1,
@@ -56,128 +56,127 @@ def run(
     watch: Watch = quiet,
     note: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """`check`, and where nothing failed the runner again and again, each time in a fresh process, against what it took before."""
-    tried, report = _checked(project, device, trial, watch)
+    """Run `check`; if nothing failed, time the runner in fresh processes, and compare with earlier runs."""
+    dut, report = _checked(project, device, trial, watch)
     if trial.argv and not report.failed:
-        measured = _measured(project, tried, report, runs, warmup, tolerance, note)
+        measured = _measured(project, dut, report, runs, warmup, tolerance, note)
         report = replace(report, run=measured)
     elif not trial.argv:
         rest = tuple(one for one in report.checks if one.name != "runner")
         report = replace(report, checks=(*rest, Check(device.serial, "runner", Status.SKIP, trial.no_run)))
-    record(project, tried, report)
+    record(project, dut, report)
     return report
 
 
-def _checked(project: Project, device: Device, trial: Trial, watch: Watch) -> tuple[Tried, Report]:
-    found = info(device)
-    wanted = push_set(found.arch, trial.dist, trial.runtime, trial.given, qnn=trial.qnn)
+def _checked(project: Project, device: Device, trial: TrialPlan, watch: Watch) -> tuple[DeviceUnderTest, Report]:
+    facts = info(device)
+    wanted = push_set(facts.arch, trial.dist, trial.runtime, trial.inputs, qnn=trial.qnn)
     if wanted.missing:
         raise MissingError(wanted.missing)
     folder = f"{FOLDER}/{trial.line}/{trial.target}" + (f"/{trial.subject}" if trial.subject else "")
     pushed = push(project.store, device, named(wanted.files), folder, clean=True, watch=watch)
-    tried = Tried(device, found, trial, wanted, folder, *elves(wanted))
+    dut = DeviceUnderTest(device, facts, trial, wanted, folder, *read_elves(wanted))
     since = device.shell("date '+%m-%d %H:%M:%S.000'").stdout.decode().strip()
-    checks = ask(tried, QUESTIONS, device.serial)
-    checks += _file_checks(tried)
-    log = log_path(project, tried)
-    checks += (log_check(tried, since, log),)
-    return tried, Report(
+    checks = ask(dut, QUESTIONS, device.serial)
+    checks += _file_checks(dut)
+    log = log_path(project, dut)
+    checks += (log_check(dut, since, log),)
+    return dut, Report(
         serial=device.serial,
-        emulated=found.emulated,
-        device=found.model,
-        soc=found.soc,
-        arch=found.arch,
+        emulated=facts.emulated,
+        device=facts.model,
+        soc=facts.soc,
+        arch=facts.arch,
         line=trial.line,
         target=trial.target,
         subject=trial.subject,
-        process=tried.process,
+        process=dut.process,
         pushed=pushed,
         checks=checks,
         log=str(log.relative_to(project.root)),
     )
 
 
-def _file_checks(tried: Tried) -> tuple[Check, ...]:
-    """What the .pte asks of library and device (docs/pte.md)."""
-    trial = tried.trial
+def _file_checks(dut: DeviceUnderTest) -> tuple[Check, ...]:
+    """Check the .pte against library and device (docs/pte.md)."""
+    trial = dut.trial
     if not trial.pte:
         return ()
     library = read_library(trial.folder, trial.pte, executorch_of(trial.folder))
-    own = {name: path for path, name in tried.files.files}
+    own = {name: path for path, name in dut.files.files}
     htp = own.get("libQnnHtp.so")
     archs = frozenset(arch.lower() for arch in skel_archs(tuple(own)))
     library = replace(library, qnn=qnn_version(htp) if htp else library.qnn, skels=archs or library.skels)
-    found = contract.check_contract(trial.pte, trial.contract, library, known_soc(tried.info.soc))
-    return tuple(replace(one, subject=tried.device.serial, name=f"pte {one.name}") for one in found)
+    checks = contract.check_contract(trial.pte, trial.contract, library, known_soc(dut.info.soc))
+    return tuple(replace(one, subject=dut.device.serial, name=f"pte {one.name}") for one in checks)
 
 
-def log_path(project: Project, tried: Tried) -> Path:
-    """Where the log of a device is kept."""
-    return _folder(project, tried) / "log.txt"
+def log_path(project: Project, dut: DeviceUnderTest) -> Path:
+    """Return the path of a device's log."""
+    return _folder(project, dut) / "log.txt"
 
 
-def _folder(project: Project, tried: Tried) -> Path:
-    folder = project.out("device", tried.trial.line, re.sub(r"[^\w.-]", "_", tried.device.serial))
-    return folder / "in-app" if tried.process == "app" else folder
+def _folder(project: Project, dut: DeviceUnderTest) -> Path:
+    folder = project.out("device", dut.trial.line, re.sub(r"[^\w.-]", "_", dut.device.serial))
+    return folder / "in-app" if dut.process == "app" else folder
 
 
-def log_check(tried: Tried, since: str, path: Path) -> Check:
-    """What the programs and the device's log said meanwhile, kept and looked through for known troubles."""
+def log_check(dut: DeviceUnderTest, since: str, path: Path) -> Check:
+    """Keep the programs' output and the device's log since `since`, and look for known problems in them."""
     from kz_build.diagnose.diagnose import diagnose
 
     def answer(status: Status, evidence: str) -> Check:
-        return Check(tried.device.serial, "log", status, evidence)
+        return Check(dut.device.serial, "log", status, evidence)
 
     try:
-        done = tried.device.shell(f"logcat -d -v threadtime -T '{since}'", timeout=60)
+        done = dut.device.shell(f"logcat -d -v threadtime -T '{since}'", timeout=60)
     except KzError as error:
         return answer(Status.ERROR, f"logcat: {error}")
     if done.code:
         said = done.stderr.decode("utf-8", "replace").strip()
         return answer(Status.ERROR, f"logcat cannot be read: {said or f'exit {done.code}'}")
-    lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if _ours(line, tried.pids)]
-    files.write_atomic(path, "\n".join([*tried.said, *lines, ""]).encode())
-    found = [one for one in diagnose(str(path)).found if not one.follows]
-    if found:
-        told = "; ".join(f"{one.title} [{one.id}]: {one.next}" for one in found)
-        return answer(Status.FAIL, told)
-    return answer(
-        Status.PASS, f"nothing known to be wrong in {len(lines):,} lines of logcat and what the programs said"
-    )
+    lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if _ours(line, dut.pids)]
+    files.write_atomic(path, "\n".join([*dut.logs, *lines, ""]).encode())
+    findings = [one for one in diagnose(str(path)).found if not one.follows]
+    if findings:
+        shown = "; ".join(f"{one.title} [{one.id}]: {one.next}" for one in findings)
+        return answer(Status.FAIL, shown)
+    return answer(Status.PASS, f"no known problem in {len(lines):,} lines of logcat and the programs' output")
 
 
 def _ours(line: str, pids: set[int]) -> bool:
-    """Whether a line of logcat is of a process of ours, or of those that serve the DSP and note crashes."""
-    found = _THREADTIME.match(line)
-    return not found or int(found[1]) in pids or bool(_OTHERS.match(found[2]))
+    """Whether a line of logcat is from our processes, or from those that serve the DSP or log crashes."""
+    match = _THREADTIME.match(line)
+    return not match or int(match[1]) in pids or bool(_OTHERS.match(match[2]))
 
 
 def _measured(
     project: Project,
-    tried: Tried,
+    dut: DeviceUnderTest,
     report: Report,
     runs: int,
     warmup: int,
     tolerance: float | None,
     note: Callable[[str], None],
 ) -> Measured:
-    before = tried.info.thermal
+    before = dut.info.thermal
     samples = []
     for index in range(warmup + runs):
-        ran = tried.run()
-        if ran.why or not ran.sample:
-            raise _run_failed(tried, index, ran.why)
-        said = ", ".join(f"{m.title} {v:g} {m.unit}" for m in METRICS if (v := getattr(ran.sample, m.name)) is not None)
-        note(f"{tried.device.serial} {'warm-up' if index < warmup else f'run {index - warmup + 1} of {runs}'}: {said}")
+        result = dut.run()
+        if result.problem or not result.sample:
+            raise _run_failed(dut, index, result.problem)
+        note(
+            f"{dut.device.serial} {'warm-up' if index < warmup else f'run {index - warmup + 1} of {runs}'}: {figures_text(result.sample)}"
+        )
         if index >= warmup:
-            samples.append(ran.sample)
-    after = info(tried.device).thermal
-    found = spreads(samples)
-    rows, notes = against(project, tried, report, found, tolerance)
+            samples.append(result.sample)
+    after = info(dut.device).thermal
+    spread = spreads(samples)
+    rows, notes = compare_with_earlier(project, dut, report, spread, tolerance)
     return Measured(
         warmup=warmup,
         samples=tuple(samples),
-        spreads=found,
+        spreads=spread,
         thermal=(before, after),
         throttled=after in _HOT,
         compared=rows,
@@ -185,84 +184,84 @@ def _measured(
     )
 
 
-def _run_failed(tried: Tried, index: int, why: str) -> KzError:
+def _run_failed(dut: DeviceUnderTest, index: int, problem: str) -> KzError:
     from kz_build.core.errors import DeviceError
 
-    return DeviceError(f"{tried.device.serial}: run {index + 1}: {why}", hint="kz device check says more")
+    return DeviceError(f"{dut.device.serial}: run {index + 1}: {problem}", hint="kz device check says more")
 
 
-def against(
-    project: Project, tried: Tried, report: Report, now: Mapping[str, Spread], tolerance: float | None
+def compare_with_earlier(
+    project: Project, dut: DeviceUnderTest, report: Report, now: Mapping[str, Spread], tolerance: float | None
 ) -> tuple[tuple[Comparison, ...], tuple[str, ...]]:
-    """The last run on this device and the baseline of its kind, each only where it is of the same thing."""
+    """Compare with the last run of the same on this device, and with the baselines of its kind."""
     if report.emulated:
-        return (), ("EMULATED: its timings are compared with nothing",)
+        return (), ("EMULATED: its timings are not compared",)
     rows: list[Comparison] = []
     notes: list[str] = []
-    last = _last(project, tried)
+    last = _last(project, dut)
     if last:
-        rows += compared(now, last, "the last run", TOLERANCE if tolerance is None else tolerance)
+        rows += compare(now, last, "the last run", TOLERANCE if tolerance is None else tolerance)
     else:
-        notes.append("no earlier run of the same on this device")
+        notes.append("no earlier run of this on the device")
     known = baseline(project.root, report.device.rpartition(" ")[2], known_soc(report.soc))
     if not known:
         return tuple(rows), (*notes, f"no baseline for {report.device}")
     for one in known["figures"]:
-        if one["recipe"] != tried.trial.recipe:
+        if one["recipe"] != dut.trial.recipe:
             continue
         if one["process"] != report.process:
             notes.append(f"baseline {known['device']}: measured in {one['process']}, this ran in {report.process}")
             continue
         limit = known["tolerance"] if tolerance is None else tolerance
-        rows += compared(
+        rows += compare(
             now, {m.name: one[m.name] for m in METRICS if one[m.name]}, f"baseline {known['device']}", limit
         )
     return tuple(rows), tuple(notes)
 
 
-def _same(tried: Tried) -> dict[str, Any]:
-    """What two runs must share to be compared: the model, the question, and how it was run. The build may differ: that is the point."""
-    trial = tried.trial
+def _same(dut: DeviceUnderTest) -> dict[str, Any]:
+    """Return what two runs must share to be compared: model, prompt, and command. The build may differ: that is the point."""
+    trial = dut.trial
     return {
         "target": trial.target,
         "subject": trial.subject,
         "argv": list(trial.argv),
-        "asked": trial.asked,
-        "process": tried.process,
-        "emulated": tried.info.emulated,
+        "asked": trial.full_prompt,
+        "process": dut.process,
+        "emulated": dut.info.emulated,
     }
 
 
-def _last(project: Project, tried: Tried) -> dict[str, float]:
+def _last(project: Project, dut: DeviceUnderTest) -> dict[str, float]:
     try:
-        held = _runs(_folder(project, tried) / RECORD)[_run_key(tried)]
-        return {name: float(spread["median"]) for name, spread in held["spreads"].items()}
+        digests = _runs(_folder(project, dut) / RECORD)[_run_key(dut)]
+        return {name: float(spread["median"]) for name, spread in digests["spreads"].items()}
     except (LockError, KeyError, TypeError, ValueError):
         return {}
 
 
 def _runs(path: Path) -> dict[str, Any]:
-    """The last good run of each thing that was measured on a device."""
+    """Return the last good run of each thing that was measured on a device."""
     record = load_any(path)
     return record.get("runs", dict) if record else {}
 
 
-def _run_key(tried: Tried) -> str:
-    return digest_of(_same(tried))[:16]
+def _run_key(dut: DeviceUnderTest) -> str:
+    return digest_of(_same(dut))[:16]
 
 
-def record(project: Project, tried: Tried, report: Report) -> None:
-    """Leave the record: this report, and the last good run of each thing that was measured on this device."""
-    path = _folder(project, tried) / RECORD
+def record(project: Project, dut: DeviceUnderTest, report: Report) -> None:
+    """Write the record: this report, and the last good run of each thing that was measured on this device."""
+    path = _folder(project, dut) / RECORD
     runs = _runs(path)
     if report.run and not any(row.worse for row in report.run.compared):
-        # What became worse is not what the next run is held against: it stays worse until somebody accepts it.
-        runs[_run_key(tried)] = {**_same(tried), "spreads": plain(report.run.spreads)}
-    held = {name: cached_sha256(project.store, source) for source, name in tried.files.files}
-    key = digest_of([__version__, report.serial, held, list(tried.trial.argv), _identity(tried.info)])
-    outputs = {name: Output(sha256) for name, sha256 in held.items()}
+        # The next run is not compared with a worse one: it stays worse until somebody accepts it.
+        runs[_run_key(dut)] = {**_same(dut), "spreads": plain(report.run.spreads)}
+    digests = {name: cached_sha256(project.store, source) for source, name in dut.files.files}
+    key = digest_of([__version__, report.serial, digests, list(dut.trial.argv), _identity(dut.info)])
+    outputs = {name: Output(sha256) for name, sha256 in digests.items()}
     StageRecord(path, key, {}, outputs, {"report": plain(report), "runs": runs}).save()
 
 
-def _identity(found: DeviceInfo) -> list[Any]:
-    return [found.model, found.soc, found.android, found.sdk, found.page_size]
+def _identity(facts: DeviceInfo) -> list[Any]:
+    return [facts.model, facts.soc, facts.android, facts.sdk, facts.page_size]

@@ -1,4 +1,4 @@
-"""Devices as text."""
+"""Devices and pushes as text."""
 
 from __future__ import annotations
 
@@ -8,35 +8,34 @@ from kz_build.device.properties import Attached, DeviceInfo
 from kz_build.device.push_plan import Pushed
 
 
-def attached(found: Sequence[Attached]) -> str:
-    """One line a device."""
-    if not found:
+def attached(facts: Sequence[Attached]) -> str:
+    """Return a line per device."""
+    if not facts:
         return "no device"
-    width = max(len(one.serial) for one in found)
-    return "\n".join(f"{one.serial:{width}}  {one.state:12}  {one.model}".rstrip() for one in found)
+    width = max(len(one.serial) for one in facts)
+    return "\n".join(f"{one.serial:{width}}  {one.state:12}  {one.model}".rstrip() for one in facts)
 
 
-def info(found: DeviceInfo) -> str:
-    """A device's report."""
-    ram, storage = _of(found.ram_free, found.ram_total), _of(found.storage_free, found.storage_total)
-    warm = "" if found.battery_celsius is None else f", {found.battery_celsius:g} °C"
+def info(facts: DeviceInfo) -> str:
+    """Describe a device."""
+    ram, storage = _of(facts.ram_free, facts.ram_total), _of(facts.storage_free, facts.storage_total)
+    warm = "" if facts.battery_celsius is None else f", {facts.battery_celsius:g} °C"
     rows = {
-        "model": found.model,
-        "SoC": found.soc
-        + (f", HTP {found.arch}" if found.arch else ", of no HTP arch that kz knows" if found.soc else ""),
-        "Android": " ".join(filter(None, (found.android, f"(API {found.sdk})" if found.sdk else "", found.abi))),
-        "page size": "" if found.page_size is None else f"{found.page_size:,} bytes",
+        "model": facts.model,
+        "SoC": facts.soc + (f", HTP {facts.arch}" if facts.arch else ", HTP arch unknown to kz" if facts.soc else ""),
+        "Android": " ".join(filter(None, (facts.android, f"(API {facts.sdk})" if facts.sdk else "", facts.abi))),
+        "page size": "" if facts.page_size is None else f"{facts.page_size:,} bytes",
         "RAM": ram,
         "storage": storage,
-        "SELinux": found.selinux,
-        "DSP daemons": ", ".join(f"{name} {state}" for name, state in found.daemons.items()),
-        "vendor's QNN": ", ".join(path.rpartition("/")[2] for path in found.qnn),
-        "thermal": found.thermal,
-        "battery": "" if found.battery_percent is None else f"{found.battery_percent} %{warm}",
+        "SELinux": facts.selinux,
+        "DSP daemons": ", ".join(f"{name} {state}" for name, state in facts.daemons.items()),
+        "vendor's QNN": ", ".join(path.rpartition("/")[2] for path in facts.qnn),
+        "thermal": facts.thermal,
+        "battery": "" if facts.battery_percent is None else f"{facts.battery_percent} %{warm}",
     }
-    head = f"{found.serial}  EMULATED: no figure of it stands for a device" if found.emulated else found.serial
+    head = f"{facts.serial}  EMULATED: no figure of it stands for a device" if facts.emulated else facts.serial
     lines = [head, *(f"  {name:13} {text}" for name, text in rows.items() if text)]
-    return "\n".join([*lines, f"  {'does not say':13} {', '.join(found.unsaid)}"] if found.unsaid else lines)
+    return "\n".join([*lines, f"  {'not reported':13} {', '.join(facts.unsaid)}"] if facts.unsaid else lines)
 
 
 def _of(free: int | None, total: int | None) -> str:
@@ -45,15 +44,15 @@ def _of(free: int | None, total: int | None) -> str:
     return f"{free / 1e9:.1f} GB free" + ("" if total is None else f" of {total / 1e9:.1f}")
 
 
-def pushed(found: Pushed) -> str:
-    """What a push did."""
-    rate = f", {found.bytes / 1e6 / found.sending:,.0f} MB/s" if found.sending else ""
-    head = f"{found.serial}{'  EMULATED' if found.emulated else ''}  {found.folder}"
+def pushed(facts: Pushed) -> str:
+    """Describe a push."""
+    rate = f", {facts.bytes / 1e6 / facts.sending:,.0f} MB/s" if facts.sending else ""
+    head = f"{facts.serial}{'  EMULATED' if facts.emulated else ''}  {facts.folder}"
     rows = [
         head,
-        f"  {len(found.sent)} files sent ({found.bytes / 1e6:,.1f} MB in {found.sending:.2f} s{rate}; "
-        f"{found.verifying:.2f} s more to verify), {found.kept} were there, in {found.seconds:.2f} s",
+        f"  {len(facts.sent)} files sent ({facts.bytes / 1e6:,.1f} MB in {facts.sending:.2f} s{rate}; "
+        f"{facts.verifying:.2f} s more to verify), {facts.kept} were there, in {facts.seconds:.2f} s",
     ]
-    if found.removed:
-        rows.append(f"  {len(found.removed)} removed: {', '.join(found.removed)}")
+    if facts.removed:
+        rows.append(f"  {len(facts.removed)} removed: {', '.join(facts.removed)}")
     return "\n".join(rows)

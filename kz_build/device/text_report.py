@@ -1,4 +1,4 @@
-"""What was tried on a device, as text of 80 columns."""
+"""The report of a run on a device, as text of 80 columns."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from kz_build.device.trial import Measured, Report
 _COLUMNS = 80
 
 
-def report(found: Report) -> str:
-    """One device's report: what it is, what went there, each check, and what runs took."""
-    emulated = "  EMULATED: no figure of it stands for a device" if found.emulated else ""
-    soc = " ".join(filter(None, (found.soc, found.arch)))
-    sent = found.pushed
-    subject = f" {found.subject}" if found.subject else ""
+def report(result: Report) -> str:
+    """Describe a device: what it is, what was pushed, each check, and the figures of runs."""
+    emulated = "  EMULATED: no figure of it stands for a device" if result.emulated else ""
+    soc = " ".join(filter(None, (result.soc, result.arch)))
+    sent = result.pushed
+    subject = f" {result.subject}" if result.subject else ""
     rows = [
-        f"{found.serial}  {found.device}" + (f" ({soc})" if soc and soc not in found.device else ""),
+        f"{result.serial}  {result.device}" + (f" ({soc})" if soc and soc not in result.device else ""),
         *([emulated] if emulated else []),
-        f"  {found.line} {found.target}{subject}",
+        f"  {result.line} {result.target}{subject}",
         f"  {sent.folder}",
         f"  {len(sent.sent)} files sent ({sent.bytes / 1e6:,.1f} MB), {sent.kept} were there",
     ]
-    width = max(len(check.name) for check in found.checks)
-    for check in sorted(found.checks, key=lambda c: c.failed):
+    width = max(len(check.name) for check in result.checks)
+    for check in sorted(result.checks, key=lambda c: c.failed):
         rows.append(_wrapped(f"{check.status.value:5} {check.name:{width}} ", check.evidence))
-    if found.run:
-        rows += _measured(found.run)
-    rows.append(f"  log: {found.log}")
-    if found.in_app:
-        rows += ["", f"in an app of {report(found.in_app)}"]
+    if result.run:
+        rows += _measured(result.run)
+    rows.append(f"  log: {result.log}")
+    if result.in_app:
+        rows += ["", f"in an app of {report(result.in_app)}"]
     return "\n".join(rows)
 
 
@@ -41,13 +41,13 @@ def _measured(run: Measured) -> list[str]:
         if metric.name in run.spreads:
             low, middle, high = run.spreads[metric.name]
             rows.append(f"  {metric.title:14}{low:>12,.2f}{middle:>12,.2f}{high:>12,.2f} {metric.unit}")
-    before, after = (state or "not said" for state in run.thermal)
+    before, after = (state or "unknown" for state in run.thermal)
     rows.append(f"  thermal: {before} before, {after} after" + ("; THROTTLED" if run.throttled else ""))
     titles = {metric.name: metric for metric in METRICS}
     for row in run.compared:
         title, unit = titles[row.metric].title, titles[row.metric].unit
-        said = f"{title} {row.now:,.2f} {unit}, {row.change:+.1f} % from {row.before:,.2f} of {row.against}"
-        rows.append(_wrapped("FAIL  " if row.worse else "PASS  ", said))
+        text = f"{title} {row.now:,.2f} {unit}, {row.change:+.1f} % from {row.before:,.2f} of {row.against}"
+        rows.append(_wrapped("FAIL  " if row.worse else "PASS  ", text))
     return [*rows, *(_wrapped("  ", note) for note in run.notes)]
 
 

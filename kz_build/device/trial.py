@@ -1,4 +1,4 @@
-"""What is tried on a device, and what came of it. Plain data."""
+"""What is run on a device, and the report of it. Plain data."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from kz_build.checks.contract import Contract
 from kz_build.core.check import Check
 from kz_build.device.metrics import Comparison, Sample, Spread
 from kz_build.device.push_plan import Pushed
-from kz_build.device.push_set import Given
+from kz_build.device.push_set import InputFile
 from kz_build.formats.pte_types import Pte
 
 PROGRAM = "kz_probe"
-"""kz's own program on the device (native/kz_probe.c): every target that is tried builds it."""
+"""kz's own program on the device (native/kz_probe.c): every target that runs on devices builds it."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a person asks for; '' or None where he leaves it to the project. `folders`: placeholder of a recipe -> folder."""
+class TrialRequest:
+    """The user's choices; '' or None for the project's. `folders`: placeholder of a recipe -> folder."""
 
     line: str = ""
     target: str = ""
@@ -35,12 +35,12 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """All that is known before a device is asked: files, and how the runner is called.
+class TrialPlan:
+    """All that is known before a device is contacted: files, and the runner's command line.
 
-    `dist` are the build's files by name, `runtime` Qualcomm's. `argv` is the runner's, ready for the device; () where nothing
-    can run, and then `no_run` says why, and `wanted` whether it should have. `text`: file that the runner writes its text to.
-    `asked` is the prompt in the model's chat template.
+    `dist` are the build's files by name, `runtime` Qualcomm's. `argv` is the runner's command line; if it is (), `no_run` says
+    why, and `required` whether that is a failure. `text`: file that the runner writes its text to. `full_prompt` is the prompt
+    in the model's chat template.
     """
 
     line: str
@@ -49,7 +49,7 @@ class Trial:
     folder: Path
     dist: Mapping[str, Path]
     runtime: Mapping[str, Path]
-    given: tuple[Given, ...]
+    inputs: tuple[InputFile, ...]
     loads: tuple[str, ...]
     recipe: str = ""
     model: Path | None = None
@@ -58,23 +58,23 @@ class Trial:
     qnn: bool = False
     argv: tuple[str, ...] = ()
     no_run: str = ""
-    wanted: bool = False
+    required: bool = False
     text: str = ""
     prompt: str = ""
-    asked: str = ""
+    full_prompt: str = ""
     tokens: int = 0
     seconds: int = 600
 
     @property
     def subject(self) -> str:
-        """What it is called in a report: the recipe, the model's file, or nothing."""
+        """Return its name in reports: the recipe, the model's file, or ''."""
         return self.recipe or (self.model.name if self.model else "")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs after the warm-up, each in a process of its own. `thermal` is Android's status (before, after); `notes` what keeps a
-    figure from being judged."""
+    """Runs after the warm-up, each in a process of its own. `thermal` is Android's status (before, after); `notes` say why a
+    figure was not compared."""
 
     warmup: int
     samples: tuple[Sample, ...]
@@ -87,7 +87,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Report:
-    """One device's. `process` names the kind of process that everything ran in; `log` is where what it said is kept."""
+    """The report of one device. `process` is the kind of process that everything ran in; `log` the file with its output."""
 
     serial: str
     emulated: bool
@@ -103,11 +103,11 @@ class Report:
     log: str
     run: Measured | None = None
     in_app: Report | None = None
-    """The same in an app of the device, where that was asked for."""
+    """The same in an app of the device, if requested."""
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """What fails it: names of checks, and figures that became worse."""
+        """Return the reasons of a failure: names of checks, and figures that became worse."""
         worse = {f"{c.metric} against {c.against}" for c in (self.run.compared if self.run else ()) if c.worse}
         inside = tuple(f"in-app {name}" for name in self.in_app.failed) if self.in_app else ()
         return (*(c.name for c in self.checks if c.failed), *sorted(worse), *inside)

@@ -21,7 +21,7 @@ from kz_build.pipeline.target import TargetBuild, TargetRequest
 if TYPE_CHECKING:
     from kz_build.core.terminal import Live
     from kz_build.device.adb import Device
-    from kz_build.device.trial import Report, Trial
+    from kz_build.device.trial import Report, TrialPlan
     from kz_build.pins.project import Project
 
 
@@ -278,12 +278,12 @@ class _Stages:
     def _in_app(self) -> str:
         """The same in an app that Zygote forked."""
         from kz_build.device.benchmark_app import app
-        from kz_build.device.in_app import Asking, in_app
+        from kz_build.device.in_app import RunPolicy, in_app
         from kz_build.device.text_report import report as text
 
         build = self.build
         made = app(self.project, build.line, build.target, build.commands, self.build.watch)
-        asking = Asking(runs=5, warmup=1, compare=True, required="in-app" in self.required)
+        asking = RunPolicy(runs=5, warmup=1, compare=True, required="in-app" in self.required)
         found = in_app(
             self.project, self.device, self._trial(), made, asking, watch=self.build.watch, note=self.build.note
         )
@@ -293,11 +293,11 @@ class _Stages:
             raise DeviceError(f"{found.serial}: {', '.join(found.failed)}", hint="kz device check --in-app says more")
         return str(Path(found.log).parent / "manifest.json")
 
-    def _trial(self) -> Trial:
+    def _trial(self) -> TrialPlan:
         from kz_build.device.plan import trial
-        from kz_build.device.trial import Wish
+        from kz_build.device.trial import TrialRequest
 
-        wish = Wish(line=self.build.line, target=self.build.target, recipe=self.request.recipe)
+        wish = TrialRequest(line=self.build.line, target=self.build.target, recipe=self.request.recipe)
         return trial(self.project, wish)
 
 
@@ -318,11 +318,11 @@ def _emulated(root: Path, soc: str, stack: contextlib.ExitStack) -> Device:
 def _attached(serial: str) -> Device:
     from kz_build.core.env import variable
     from kz_build.device import adb
-    from kz_build.device.info import chosen
+    from kz_build.device.info import choose_serials
 
     server = adb.running()
     if not serial:
-        (serial,) = chosen(server, (), named=variable("ANDROID_SERIAL"))
+        (serial,) = choose_serials(server, (), named=variable("ANDROID_SERIAL"))
     try:
         return server.device(serial)
     except DeviceError as error:

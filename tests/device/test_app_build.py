@@ -104,7 +104,7 @@ def test_the_app_is_upstreams_with_our_library_and_activity_and_built_once(
     packed: Path, upstream: tuple[Path, Path]
 ) -> None:
     made = built(packed)
-    assert made.way is PROBE and app_of(made.path).way is PROBE and made.sha256 == sha256_file(made.path)
+    assert made.activity is PROBE and app_of(made.path).activity is PROBE and made.sha256 == sha256_file(made.path)
     assert built(packed) == made and upstream[1].read_text() == "built\n"
     assert not (packed / "out/app" / LINE / TARGET / "tree").exists()
     pack(packed, b"another AAR")
@@ -121,7 +121,7 @@ def test_what_is_in_the_way_is_said(packed: Path, upstream: tuple[Path, Path], m
         built(packed)
     assert not (packed / "out/app" / LINE / TARGET / "manifest.json").exists()
     (packed / "dist/x.aar").write_bytes(b"touched")
-    with pytest.raises(LockError, match="kz package|is not what was packed"):
+    with pytest.raises(LockError, match="kz package|has changed since it was packed"):
         built(packed)
     (packed / "out/package" / LINE / TARGET / "manifest.json").unlink()
     with pytest.raises(LockError, match="is not packed"):

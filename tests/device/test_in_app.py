@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import sha256_file
 from kz_build.device import adb as adapter
-from kz_build.device import in_app_types as ask
-from kz_build.device.in_app import ONCE, App, Asking, app_of, in_app
-from kz_build.device.in_app_types import BENCHMARK, EMULATED, PACKAGE, PROBE, ZYGOTE, Asked
-from kz_build.device.push_set import Given
-from kz_build.device.trial import Report, Trial
+from kz_build.device import in_app_types as types
+from kz_build.device.in_app import ONCE, App, RunPolicy, app_of, in_app
+from kz_build.device.in_app_types import BENCHMARK, EMULATED, PACKAGE, PROBE, ZYGOTE, AppRequest
+from kz_build.device.push_set import InputFile
+from kz_build.device.trial import Report, TrialPlan
 from kz_build.emulator.device import EmulatedDevice
 from kz_build.formats.pte_types import Delegate, Method, Pte
 from kz_build.pins.project import Project
@@ -71,7 +71,7 @@ def test_the_probe_compiles_with_upstreams_classes_and_says_what_it_saw(version:
     }
     said = json.loads(probes.ran(classes, tmp_path / "files", extras))
     assert (said["run"], said["pid"], said["uid"]) == ("r1", 7, 10007)
-    found = ask.seen(PROBE, said, "r1")
+    found = types.parse_result(PROBE, said, "r1")
     assert found.text == '<a "b"\n$(c)> 4 m.pte t.json 0.0 64 false'
     told = found.sample
     assert (found.load_status, told.prompt_tokens, told.generated_tokens, found.error) == (0, 20, 30, "")
@@ -79,38 +79,38 @@ def test_the_probe_compiles_with_upstreams_classes_and_says_what_it_saw(version:
     assert told.load_s is not None and 0 < told.load_s < 10 and told.total_s is not None and told.total_s > told.load_s
     assert told.peak_mb is not None and 10 < told.peak_mb < 10_000
     with pytest.raises(ValueError, match="another run"):
-        ask.seen(PROBE, said, "r2")
+        types.parse_result(PROBE, said, "r2")
     for properties, expected in (
         ({"status": "32"}, (32, 0)) if version == "1.2" else ({"status": "32"}, (None, 0)),
         ({"unlinked": "true"}, (None, 0)),
         ({"fails": "true"}, (0, 0)),
     ):
-        bad = ask.seen(PROBE, json.loads(probes.ran(classes, tmp_path / "files", extras, **properties)), "r1")
+        bad = types.parse_result(PROBE, json.loads(probes.ran(classes, tmp_path / "files", extras, **properties)), "r1")
         assert (bad.load_status, bad.sample.generated_tokens) == expected
         if expected[0] is None:
             assert "Failed to load model" in bad.error or "libcdsprpc.so not found" in bad.error
 
 
 def test_upstreams_own_results_are_read() -> None:
-    found = ask.seen(BENCHMARK, FORWARD + LLM, "")
+    found = types.parse_result(BENCHMARK, FORWARD + LLM, "")
     assert (found.load_status, found.sample.load_s, found.sample.decode_tps) == (0, 1.2345, 21.5)
     assert found.sample.total_s == 3.7345
-    found = ask.seen(BENCHMARK, FORWARD, "")
+    found = types.parse_result(BENCHMARK, FORWARD, "")
     assert (found.sample.load_s, found.sample.decode_tps) == (0.9, None)
     wrongs: tuple[Any, ...] = ({}, [], [{"metric": "load_status"}], "x", 3, None)
     for wrong in wrongs:
         with pytest.raises(ValueError, match="no result of"):
-            ask.seen(BENCHMARK, wrong, "")
+            types.parse_result(BENCHMARK, wrong, "")
         with pytest.raises(ValueError, match="no result of|another run"):
-            ask.seen(PROBE, wrong, "r")
+            types.parse_result(PROBE, wrong, "r")
 
 
 def test_the_kind_of_process_is_named_by_what_was_seen() -> None:
-    assert ask.process_kind("zygote64", "", False) == ZYGOTE
-    assert ask.process_kind("", "u:r:untrusted_app_32:s0:c1,c2", False) == ZYGOTE
-    assert ask.process_kind("sh", "u:r:untrusted_app_32:s0", False) == "process of sh"
-    assert "not seen" in ask.process_kind("", "u:r:shell:s0", False)
-    assert ask.process_kind("zygote64", "u:r:untrusted_app_32:s0", True) == EMULATED
+    assert types.process_kind("zygote64", "", False) == ZYGOTE
+    assert types.process_kind("", "u:r:untrusted_app_32:s0:c1,c2", False) == ZYGOTE
+    assert types.process_kind("sh", "u:r:untrusted_app_32:s0", False) == "process of sh"
+    assert "not seen" in types.process_kind("", "u:r:shell:s0", False)
+    assert types.process_kind("zygote64", "u:r:untrusted_app_32:s0", True) == EMULATED
 
 
 class Player:
@@ -167,8 +167,8 @@ exit 0""",
         self.leaves(PROBE, said)
         self.leaves(BENCHMARK, FORWARD + LLM)
 
-    def leaves(self, way: ask.Way, said: object) -> None:
-        (self.at / way.result.rpartition("/")[2]).write_text(said if isinstance(said, str) else json.dumps(said))
+    def leaves(self, activity: types.Activity, said: object) -> None:
+        (self.at / activity.result.rpartition("/")[2]).write_text(said if isinstance(said, str) else json.dumps(said))
 
     def is_no_emulation(self) -> None:
         """Say nothing of being one: what is asked so is what a real device is asked."""
@@ -199,14 +199,18 @@ def run(player: Player, server: adapter.Server, tmp_path: Path) -> Run:
         file.write_bytes(data)
     project = Project(tmp_path / "project", tmp_path / "store", None, None)  # type: ignore[arg-type]
 
-    def go(way: ask.Way = PROBE, asking: Asking = ONCE, *, qnn: bool = False, seconds: int = 20) -> Report:
+    def go(
+        activity: types.Activity = PROBE, policy: RunPolicy = ONCE, *, qnn: bool = False, seconds: int = 20
+    ) -> Report:
         model = tmp_path / "a model.pte"
-        given = (Given(model, model.name, True, ""), Given(tmp_path / "t.json", "tokenizer.json", True, ""))
-        trial = Trial(
-            "et-1.2", "android", "arm64-v8a", tmp_path, {}, {}, given, (), model=model, asked=PROMPT, tokens=64, seconds=seconds,
+        inputs = (InputFile(model, model.name, True, ""), InputFile(tmp_path / "t.json", "tokenizer.json", True, ""))
+        trial = TrialPlan(
+            "et-1.2", "android", "arm64-v8a", tmp_path, {}, {}, inputs, (), model=model, full_prompt=PROMPT, tokens=64, seconds=seconds,
             pte=of_qnn() if qnn else None,
         )  # fmt: skip
-        return in_app(project, server.device(player.device.serial), trial, App(path, sha256_file(path), way), asking)
+        return in_app(
+            project, server.device(player.device.serial), trial, App(path, sha256_file(path), activity), policy
+        )
 
     return go
 
@@ -247,15 +251,15 @@ def test_a_result_that_takes_its_time_is_waited_for(run: Run, player: Player) ->
 
 
 def test_runs_are_fresh_processes_and_compared_where_it_is_a_device(run: Run, player: Player, tmp_path: Path) -> None:
-    asking = Asking(runs=2, warmup=1, compare=True)
-    found = run(asking=asking)
+    policy = RunPolicy(runs=2, warmup=1, compare=True)
+    found = run(policy=policy)
     assert found.run and (len(found.run.samples), found.run.warmup) == (2, 1)
     assert (player.at / "starts").read_text() == "x" * 3
-    assert found.run.notes == ("EMULATED: its timings are compared with nothing",)
+    assert found.run.notes == ("EMULATED: its timings are not compared",)
     player.is_no_emulation()
-    assert run(asking=asking).process == ZYGOTE
+    assert run(policy=policy).process == ZYGOTE
     player.plays(load_ms=8400.0)
-    found = run(asking=asking)
+    found = run(policy=policy)
     assert [c.metric for c in found.run.compared if c.worse] == ["load_s", "total_s"] if found.run else False
     assert found.failed == ("load_s against the last run", "total_s against the last run")
 
@@ -311,7 +315,7 @@ def test_what_android_says_is_shown(run: Run, player: Player) -> None:
     [
         ({"load_status": 32, "load_ms": 3.0}, "load", "load gave 32"),
         ({"error": "java.lang.X: a\n\tat b\nCaused by: java.lang.UnsatisfiedLinkError: libcdsprpc.so\n"}, "load", "Caused by: java.lang.UnsatisfiedLinkError: libcdsprpc.so"),
-        ({"load_status": 0, "load_ms": 3.0, "text": "x"}, "generate", "no statistics came"),
+        ({"load_status": 0, "load_ms": 3.0, "text": "x"}, "generate", "no statistics"),
         ({"load_status": 0, "load_ms": 3.0, "stats": probes.STATS, "error": "error 32: x"}, "generate", "error 32: x"),
         ({"load_status": "?", "load_ms": []}, "load", "no result of kz.ProbeActivity"),
     ],
@@ -348,20 +352,20 @@ def test_any_prompt_arrives_as_it_is(
     player: Player, server: adapter.Server, prompt: str, model: str, tokenizer: str
 ) -> None:
     device = server.device(player.device.serial)
-    asked = Asked(f"/data/{model}.pte", tokenizer, prompt, ask.TEXT)
-    for way in (PROBE, BENCHMARK):
-        assert device.shell(ask.start(way, asked, "r")).code == 0
+    request = AppRequest(f"/data/{model}.pte", tokenizer, prompt, types.TEXT)
+    for activity in (PROBE, BENCHMARK):
+        assert device.shell(types.start_command(activity, request, "r")).code == 0
         words = player.started()
         assert words[words.index("prompt") + 1] == prompt
-        assert (tokenizer in words) and (way is BENCHMARK or f"/data/{model}.pte" in words)
+        assert (tokenizer in words) and (activity is BENCHMARK or f"/data/{model}.pte" in words)
 
 
 @pytest.mark.apps
 @pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests")
 def test_an_app_is_known_by_its_manifest(linker: Linker, tmp_path: Path) -> None:
     plain = replace(good(), package=PACKAGE, activities=(".BenchmarkActivity",))
-    assert app_of(apk(plain, linker, tmp_path / "a.apk")).way is BENCHMARK
+    assert app_of(apk(plain, linker, tmp_path / "a.apk")).activity is BENCHMARK
     ours = replace(plain, activities=(".BenchmarkActivity", "kz.ProbeActivity"))
-    assert app_of(apk(ours, linker, tmp_path / "b.apk")).way is PROBE
+    assert app_of(apk(ours, linker, tmp_path / "b.apk")).activity is PROBE
     with pytest.raises(ConfigError, match="org.example.app, not upstream's"):
         app_of(apk(good(), linker, tmp_path / "c.apk"))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kz_build.device.metrics import Sample, Spread, compared, sample, spreads
+from kz_build.device.metrics import Sample, Spread, compare, sample, spreads
 
 # As stats_to_json_string prints it at v1.2.0; at v1.4.1 rates stand before it and GPU figures may follow.
 OBSERVED = {
@@ -58,9 +58,9 @@ def test_min_median_max_of_what_every_run_told() -> None:
 
 def test_worse_is_slower_or_fewer_beyond_the_tolerance_and_better_never() -> None:
     now = spreads([one(4.0, 10.0)])
-    rows = {row.metric: row for row in compared(now, {"load_s": 3.0, "decode_tps": 12.0, "ttft_ms": 130.0}, "x", 15)}
+    rows = {row.metric: row for row in compare(now, {"load_s": 3.0, "decode_tps": 12.0, "ttft_ms": 130.0}, "x", 15)}
     assert (rows["load_s"].worse, rows["load_s"].change) == (True, 33.3)
     assert (rows["decode_tps"].worse, rows["decode_tps"].change) == (True, -16.7)
     assert not rows["ttft_ms"].worse
-    assert not any(row.worse for row in compared(now, {"load_s": 3.0, "decode_tps": 12.0}, "x", 40))
-    assert compared(now, {"load_s": 0.0, "peak_mb": 0.0}, "x", 15) == ()
+    assert not any(row.worse for row in compare(now, {"load_s": 3.0, "decode_tps": 12.0}, "x", 40))
+    assert compare(now, {"load_s": 0.0, "peak_mb": 0.0}, "x", 15) == ()

@@ -1,14 +1,14 @@
-"""What a device says, understood; and what a push has to do."""
+"""What a device says, parse_info; and what a push has to do."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from kz_build.device import push_plan
-from kz_build.device.properties import answers, free_storage, known_soc, properties, understood
-from kz_build.device.push_plan import Entry, Item, difference, entries, line
+from kz_build.device.properties import free_storage, known_soc, parse_info, properties, split_answers
+from kz_build.device.push_plan import Item, PushedFile, difference, line, parse_record
 
-# As a phone of 2025 answers; shortened.
+# As a phone of 2025 split_answers; shortened.
 SAID = """@@kz props
 [ro.product.manufacturer]: [OnePlus]
 [ro.product.model]: [OPD2415]
@@ -52,7 +52,7 @@ Current Battery Service state:
 
 
 def test_a_phones_answer_is_understood() -> None:
-    found = understood("R5", SAID)
+    found = parse_info("R5", SAID)
     assert (found.model, found.soc, found.arch) == ("OnePlus OPD2415", "SM8750P", "v79")
     assert (found.android, found.sdk, found.abi, found.page_size) == ("15", 35, "arm64-v8a", 4096)
     assert (found.ram_total, found.ram_free) == (11616588 * 1024, 5242880 * 1024)
@@ -64,11 +64,11 @@ def test_a_phones_answer_is_understood() -> None:
 
 
 def test_a_value_of_two_lines_does_not_swallow_others() -> None:
-    assert properties(answers(SAID)["props"])["persist.two"] == "first\nsecond"
+    assert properties(split_answers(SAID)["props"])["persist.two"] == "first\nsecond"
 
 
 def test_what_a_device_does_not_say_is_named_and_not_guessed() -> None:
-    found = understood(
+    found = parse_info(
         "R5", "sh: getprop: inaccessible\n@@kz page\n@@kz storage\nno such file\n@@kz battery\n  level: ?\n"
     )
     assert found.unsaid == (
@@ -85,8 +85,8 @@ def test_what_a_device_does_not_say_is_named_and_not_guessed() -> None:
         "thermal state",
         "battery",
     )
-    assert understood("R5", "@@kz props\n[ro.soc.model]: [Tensor G4]\n").arch == ""
-    assert understood("R5", "@@kz thermal\nThermal Status: 99\n").thermal == ""
+    assert parse_info("R5", "@@kz props\n[ro.soc.model]: [Tensor G4]\n").arch == ""
+    assert parse_info("R5", "@@kz thermal\nThermal Status: 99\n").thermal == ""
 
 
 def test_variants_of_a_soc_are_that_soc() -> None:
@@ -109,15 +109,15 @@ def item(name: str, size: int, sha256: str = "new") -> Item:
     return Item(Path("/here", name), name, size, 1, 0o644, sha256)
 
 
-def entry(name: str, size: int, sha256: str = "old", mtime: int = 1) -> Entry:
-    return Entry(name, sha256, size, mtime, 0o644)
+def entry(name: str, size: int, sha256: str = "old", mtime: int = 1) -> PushedFile:
+    return PushedFile(name, sha256, size, mtime, 0o644)
 
 
 def test_lines_that_a_pulled_cable_left_half_are_no_entries() -> None:
     whole = entry("a\nb", 3)
     later = entry("a\nb", 4)
     text = f'{line(whole)}\n[]\n{{"name": "c"}}\n"x"\nnull\n{line(later)}\n{line(entry("d", 1))[:-9]}'
-    assert entries(text) == {"a\nb": later}
+    assert parse_record(text) == {"a\nb": later}
 
 
 def test_the_room_that_is_needed_is_that_of_the_worst_moment() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.device.push_set import ALONG, RUNTIME, Given, push_set, skel_archs
+from kz_build.device.push_set import ALONG, RUNTIME, InputFile, push_set, skel_archs
 from kz_build.pins.soc import ARCH
 
 OURS = {name: Path("/dist", name) for name in ("libexecutorch.so", "libqnn_executorch_backend.so", "qnn_llama_runner")}
@@ -18,13 +18,13 @@ def runtime(*archs: str, place: str = "/sdk") -> dict[str, Path]:
     return {name: Path(place, name) for name in (*names, *ALONG)}
 
 
-def given(name: str, *, there: bool = True) -> Given:
-    return Given(Path("/given", name), name, there, f"kz export {name}")
+def input_file(name: str, *, there: bool = True) -> InputFile:
+    return InputFile(Path("/given", name), name, there, f"kz export {name}")
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_each_arch_gets_its_own_stub_and_skel_and_no_other(arch: str) -> None:
-    found = push_set(arch, OURS, runtime(*ARCHS), (given("m.pte"),), qnn=True)
+    found = push_set(arch, OURS, runtime(*ARCHS), (input_file("m.pte"),), qnn=True)
     assert not found.missing
     assert skel_archs(tuple(found.names)) == {arch.upper()}
     upstreams = {
@@ -49,7 +49,7 @@ def test_versions_are_never_mixed_where_the_build_is_for_another_arch() -> None:
 
 def test_all_that_is_missing_is_told_at_once_with_what_brings_it() -> None:
     own = {**OURS, **runtime("v79", place="/dist")}
-    found = push_set("v81", own, {}, (given("m.pte", there=False), given("tokenizer.json")), qnn=True)
+    found = push_set("v81", own, {}, (input_file("m.pte", there=False), input_file("tokenizer.json")), qnn=True)
     told = {one.what: one for one in found.missing}
     assert set(told) == {"libQnnHtpV81Stub.so", "libQnnHtpV81Skel.so", "m.pte"}
     assert "it is for v79" in told["libQnnHtpV81Skel.so"].why and "--qnn" in told["libQnnHtpV81Skel.so"].remedy
@@ -67,10 +67,10 @@ def test_without_an_arch_qnn_has_no_set_and_cpu_needs_none() -> None:
 def test_a_recipes_op_packages_keep_their_names_and_its_own_runtime_counts() -> None:
     """One op package, built twice: two files of one name here, two names there (recipes/qwen3-1.7b-mllm-qnn-aot.yaml)."""
     packages = (
-        Given(Path("/build/aarch64-android/libQnnLLaMAPackage.so"), "libQnnLLaMAPackage_CPU.so", True, ""),
-        Given(Path("/build/hexagon-v75/libQnnLLaMAPackage.so"), "libQnnLLaMAPackage_HTP.so", True, ""),
+        InputFile(Path("/build/aarch64-android/libQnnLLaMAPackage.so"), "libQnnLLaMAPackage_CPU.so", True, ""),
+        InputFile(Path("/build/hexagon-v75/libQnnLLaMAPackage.so"), "libQnnLLaMAPackage_HTP.so", True, ""),
     )
-    own = tuple(given(name.format(ARCH="V75")) for name in RUNTIME)
+    own = tuple(input_file(name.format(ARCH="V75")) for name in RUNTIME)
     found = push_set("v75", {"kz_probe": Path("/dist/kz_probe")}, {}, (*packages, *own), qnn=True)
     assert not found.missing
     files = {name: path for path, name in found.files}

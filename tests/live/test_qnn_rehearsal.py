@@ -165,7 +165,7 @@ def test_a_device_of_the_pinned_qnn_does_not_get_it(made: Rehearsal) -> None:
     from kz_build.device.push import items
 
     for name in RECIPES:
-        with pytest.raises(DeviceError, match=rf"never to a device with {PINNED}"):
+        with pytest.raises(DeviceError, match=rf"forbids devices with {PINNED}"):
             check_fit(items([made.output(name)]))
 
 

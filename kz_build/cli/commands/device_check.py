@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kz_build.core.terminal import Live
     from kz_build.device.adb import Device
     from kz_build.device.in_app import App
-    from kz_build.device.trial import Report, Trial, Wish
+    from kz_build.device.trial import Report, TrialPlan, TrialRequest
     from kz_build.pins.project import Project
 
     _Ask = Callable[[Device], Report]
@@ -96,7 +96,9 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _tried(arguments: argparse.Namespace, what: Callable[[Project, Trial, Watch], _Ask], often: dict[str, Any]) -> int:
+def _tried(
+    arguments: argparse.Namespace, what: Callable[[Project, TrialPlan, Watch], _Ask], often: dict[str, Any]
+) -> int:
     """Try the same on every device that is meant; `often` is how often an app is asked, where one is."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
@@ -115,7 +117,7 @@ def _tried(arguments: argparse.Namespace, what: Callable[[Project, Trial, Watch]
         return for_each_device(arguments, ask, report)
 
 
-def _app(arguments: argparse.Namespace, project: Project, trial: Trial, live: Live) -> App | str:
+def _app(arguments: argparse.Namespace, project: Project, trial: TrialPlan, live: Live) -> App | str:
     """The app that is asked, or why there is none."""
     from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.device.benchmark_app import app
@@ -133,21 +135,23 @@ def _app(arguments: argparse.Namespace, project: Project, trial: Trial, live: Li
         return "; ".join(f"{item.what}: {item.why}. {item.remedy}" for item in error.missing)
 
 
-def _and_in_app(ask: _Ask, app: App | str, project: Project, trial: Trial, watch: Watch, often: dict[str, Any]) -> _Ask:
+def _and_in_app(
+    ask: _Ask, app: App | str, project: Project, trial: TrialPlan, watch: Watch, often: dict[str, Any]
+) -> _Ask:
 
-    from kz_build.device.in_app import Asking, in_app, skipped
+    from kz_build.device.in_app import RunPolicy, in_app, skipped
 
     def both(device: Device) -> Report:
         found = ask(device)
         if isinstance(app, str):
             return skipped(found, app)
-        return replace(found, in_app=in_app(project, device, trial, app, Asking(**often), watch=watch, note=_say))
+        return replace(found, in_app=in_app(project, device, trial, app, RunPolicy(**often), watch=watch, note=_say))
 
     return both
 
 
-def _wish(arguments: argparse.Namespace) -> Wish:
-    from kz_build.device.trial import Wish
+def _wish(arguments: argparse.Namespace) -> TrialRequest:
+    from kz_build.device.trial import TrialRequest
 
     folders = {}
     for word in arguments.folders:
@@ -161,7 +165,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         )
     if arguments.qnn and not arguments.qnn.exists():
         raise ConfigError(f"--qnn {arguments.qnn} is not there")
-    return Wish(
+    return TrialRequest(
         line=arguments.line,
         target=arguments.target,
         recipe=arguments.recipe,
