@@ -50,9 +50,7 @@ def _runner(subject: PteSubject) -> Check | None:
         return failed(
             "it is a kv-only file and the runner is hybrid: it calls prefill_forward, and the file has kv_forward alone"
         )
-    return failed(
-        f"the {runner} runner calls {listed(missing)}, which the file does not have (No method library_name …)"
-    )
+    return failed(f"the {runner} runner calls {listed(missing)}, which the file does not have (No method named …)")
 
 
 def _token_embedding(subject: PteSubject) -> Check | None:
@@ -156,22 +154,9 @@ def _external(subject: PteSubject) -> Check | None:
 
 
 QUESTIONS: Mapping[str, Callable[[PteSubject], Check | None]] = {
-    "methods": _methods,
-    "runner": _runner,
-    "token-embedding": _token_embedding,
-    "kv-bits": _kv_bits,
-    "context-length": _context_length,
-    "shared-buffer": pte_qnn.shared_buffer,
-    "shards": pte_qnn.shards,
-    "other-models": pte_qnn.other_models,
-    "context-size": pte_qnn.context_size,
-    "qnn": pte_qnn.qnn,
-    "rehearsal": pte_qnn.rehearsal,
-    "soc": pte_qnn.soc,
-    "arch": pte_qnn.arch,
-    "backends": _backends,
-    "operators": _operators,
-    "vulkan": _graph_operators,
-    "executorch": _executorch,
-    "external": _external,
-}
+    "methods": _methods, "runner": _runner, "token-embedding": _token_embedding, "kv-bits": _kv_bits,
+    "context-length": _context_length, "shared-buffer": pte_qnn.shared_buffer, "shards": pte_qnn.shards,
+    "other-models": pte_qnn.other_models, "context-size": pte_qnn.context_size, "qnn": pte_qnn.qnn,
+    "rehearsal": pte_qnn.rehearsal, "soc": pte_qnn.soc, "arch": pte_qnn.arch, "backends": _backends,
+    "operators": _operators, "vulkan": _graph_operators, "executorch": _executorch, "external": _external,
+}  # fmt: skip

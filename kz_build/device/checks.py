@@ -232,15 +232,9 @@ def _runner(dut: DeviceUnderTest) -> Check:
 
 
 QUESTIONS: Mapping[str, Callable[[DeviceUnderTest], Check | None]] = {
-    "abi": _abi,
-    "page-size": _pages,
-    "needed": _needed,
-    "no-su": _no_su,
-    "process": _process,
-    "qnn-runtime": _qnn,
-    "dlopen": _dlopen,
-    "runner": _runner,
-}
+    "abi": _abi, "page-size": _pages, "needed": _needed, "no-su": _no_su, "process": _process, "qnn-runtime": _qnn,
+    "dlopen": _dlopen, "runner": _runner,
+}  # fmt: skip
 
 
 def read_elves(files: PushSet) -> tuple[dict[str, Elf], tuple[str, ...]]:

@@ -129,7 +129,7 @@ def _inputs(project: Project, request: TrialRequest, recipe: Recipe | None, mode
 
 def _filled(project: Project, request: TrialRequest, recipe: Recipe, text: str, name: str) -> InputFile:
     """Resolve a file that a recipe names by a folder in braces."""
-    folders = {**export.own_places(project, recipe), **request.folders}
+    folders = {**export.own_placeholders(project, recipe), **request.folders}
     if request.qnn and request.qnn.is_dir():
         folders.setdefault(_SDK, request.qnn)
     unknown = [used for used in PLACEHOLDER.findall(text) if used not in folders]

@@ -20,7 +20,7 @@ QUESTIONS: dict[str, str] = {
     "thermal": "dumpsys thermalservice",
     "battery": "dumpsys battery",
 }
-"""name -> command of a plain shell that split_answers it, without root"""
+"""name -> command that answers it in a plain shell, without root"""
 
 THERMAL = ("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
 """Android's thermal status by number (android.os.PowerManager.THERMAL_STATUS_*)."""

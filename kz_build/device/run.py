@@ -39,7 +39,7 @@ _OTHERS = re.compile(r"^(DEBUG|lowmemorykiller|adsprpc|cdsprpc|.*fastrpc.*)", re
 
 
 def check(project: Project, device: Device, trial: TrialPlan, *, watch: Watch = quiet) -> Report:
-    """Push what is dut and ask everything. Raises MissingError with all that the device's set lacks, DeviceError."""
+    """Push a trial's files and run every check. Raises MissingError with all the files that are absent, DeviceError."""
     dut, report = _checked(project, device, trial, watch)
     record(project, dut, report)
     return report
@@ -82,19 +82,10 @@ def _checked(project: Project, device: Device, trial: TrialPlan, watch: Watch) -
     log = log_path(project, dut)
     checks += (log_check(dut, since, log),)
     return dut, Report(
-        serial=device.serial,
-        emulated=facts.emulated,
-        device=facts.model,
-        soc=facts.soc,
-        arch=facts.arch,
-        line=trial.line,
-        target=trial.target,
-        subject=trial.subject,
-        process=dut.process,
-        pushed=pushed,
-        checks=checks,
+        serial=device.serial, emulated=facts.emulated, device=facts.model, soc=facts.soc, arch=facts.arch, line=trial.line,
+        target=trial.target, subject=trial.subject, process=dut.process, pushed=pushed, checks=checks,
         log=str(log.relative_to(project.root)),
-    )
+    )  # fmt: skip
 
 
 def _file_checks(dut: DeviceUnderTest) -> tuple[Check, ...]:
@@ -173,15 +164,7 @@ def _measured(
     after = info(dut.device).thermal
     spread = spreads(samples)
     rows, notes = compare_with_earlier(project, dut, report, spread, tolerance)
-    return Measured(
-        warmup=warmup,
-        samples=tuple(samples),
-        spreads=spread,
-        thermal=(before, after),
-        throttled=after in _HOT,
-        compared=rows,
-        notes=notes,
-    )
+    return Measured(warmup, tuple(samples), spread, (before, after), after in _HOT, rows, notes)
 
 
 def _run_failed(dut: DeviceUnderTest, index: int, problem: str) -> KzError:

@@ -1,4 +1,4 @@
-"""The recipes of a project."""
+"""A reader of a project's recipes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kz_build.pins.pins import Pins
 
 FOLDER = "recipes"
 REQUIREMENTS = "requirements"
-"""Folder beside the recipes: NAME.in is what was asked for, NAME.txt what it came to, with hashes."""
-Doubt = tuple[tuple[str | int, ...], str]
+"""Folder beside the recipes: NAME.in has the requested packages, NAME.txt the locked set, with hashes."""
+Fault = tuple[tuple[str | int, ...], str]
 
 
 def recipes(root: Path, pins: Pins) -> tuple[Recipe, ...]:
-    """Every recipe of a project, by name. Raises ConfigError with all that is wrong in any of them."""
+    """Read every recipe of a project, by name. Raises ConfigError with every problem of every recipe."""
     found: list[Recipe] = []
     problems: list[Problem] = []
     for path in sorted((root / FOLDER).glob("*.yaml")):
@@ -33,7 +33,7 @@ def recipes(root: Path, pins: Pins) -> tuple[Recipe, ...]:
 
 
 def named(root: Path, pins: Pins, name: str) -> Recipe:
-    """One recipe. Raises ConfigError where there is none of that name, or it is wrong."""
+    """Read a recipe by name. Raises ConfigError if there is none of that name, or it is wrong."""
     path = root / FOLDER / f"{name}.yaml"
     if "/" in name or not path.is_file():
         names = sorted(p.stem for p in (root / FOLDER).glob("*.yaml"))
@@ -46,14 +46,14 @@ def named(root: Path, pins: Pins, name: str) -> Recipe:
 
 
 def one(path: Path, pins: Pins) -> Recipe:
-    """One file. Raises ConfigError with all that is wrong in it, each with its line."""
+    """Read a recipe's file. Raises ConfigError with every problem and its line."""
     from kz_build.export.recipe_schema import RecipeOf
 
     shown = f"{FOLDER}/{path.name}"
     plain, where = load(path, RecipeOf, "recipes", shown)
     problems = tuple(
         Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
-        for place, text in (*_doubts(plain, pins), *_requirements(plain, path.parent))
+        for place, text in (*_wrong_references(plain, pins), *_requirements(plain, path.parent))
     )
     if problems:
         raise ConfigError("recipes are wrong:", problems, hint="docs/recipes.md describes every key")
@@ -64,15 +64,15 @@ def one(path: Path, pins: Pins) -> Recipe:
     return recipe(path.stem, plain)
 
 
-def _requirements(plain: dict[str, Any], folder: Path) -> Iterator[Doubt]:
+def _requirements(plain: dict[str, Any], folder: Path) -> Iterator[Fault]:
     name = plain["requirements"]
     if name and not (folder / REQUIREMENTS / f"{name}.in").is_file():
         there = ", ".join(sorted(p.stem for p in (folder / REQUIREMENTS).glob("*.in"))) or "none"
         yield ("requirements",), f"there is no {REQUIREMENTS}/{name}.in; there: {there}"
 
 
-def _doubts(plain: dict[str, Any], pins: Pins) -> Iterator[Doubt]:
-    """References that a schema cannot hold."""
+def _wrong_references(plain: dict[str, Any], pins: Pins) -> Iterator[Fault]:
+    """Find wrong references, which a schema cannot check."""
     line = plain["line"]
     if line and line not in pins.lines:
         yield ("line",), f"there is no line {line!r} in pins.yaml"
@@ -80,18 +80,18 @@ def _doubts(plain: dict[str, Any], pins: Pins) -> Iterator[Doubt]:
     sources = set(pins.line(line)) if line else {"upstream"}
     for i, stage in enumerate(plain["command"]):
         if stage["inside"] not in sources:
-            yield ("command", i, "inside"), f"{stage['inside']!r} is no source of {line or 'this recipe: upstream'}"
+            yield ("command", i, "inside"), f"{stage['inside']!r} is not a source of {line or 'this recipe: upstream'}"
     known = {*sources, *FOLDERS, *plain["needs"]["sdk"]}
     for place, text in _texts(plain):
         for used in PLACEHOLDER.findall(text):
             if used not in known:
-                yield place, f"{{{used}}} is none of {', '.join(sorted(known))}"
+                yield place, f"{{{used}}} is not one of {', '.join(sorted(known))}"
     for name, version in plain["needs"]["sdk"].items():
         if version == "pinned" and name not in sources:
-            yield ("needs", "sdk", name), "is pinned nowhere: this line has no such source"
+            yield ("needs", "sdk", name), "is not pinned: this line has no such source"
     for name, of in plain["weights"].items():
         if of["random"] and of["random"]["shape"] not in plain["weights"]:
-            yield ("weights", name, "random", "shape"), "is none of the weights"
+            yield ("weights", name, "random", "shape"), "is not one of the weights"
     soc, arch = plain["contract"]["soc"], plain["contract"]["htp_arch"]
     if soc:
         from kz_build.pins.soc import ARCH

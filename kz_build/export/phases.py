@@ -1,4 +1,4 @@
-"""Phases of an export, as upstream's own output tells them, and what each took. No I/O."""
+"""Phases of an export, recognised in upstream's output, with their time and memory. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 FIRST = "load"
-"""What a script does before it says anything: imports and weights."""
+"""The phase before a script's first output: imports and weights."""
 # Lines of extension/llm/export/builder.py and export_llama_lib.py, and of llama.py's @log_info (wrappers/base_component.py).
 _STARTS = (
     ("load", r"calling \w+::__init__\b"),
@@ -22,7 +22,7 @@ _LINE = re.compile("|".join(f"(?P<p{i}>{pattern})" for i, (_, pattern) in enumer
 
 @dataclass(frozen=True)
 class Phase:
-    """What one phase took: seconds, and the most bytes of RAM and of swap that its processes held at one time."""
+    """The seconds of a phase, and the most bytes of RAM and of swap that its processes held at one time."""
 
     name: str
     seconds: float
@@ -31,14 +31,14 @@ class Phase:
 
 
 def phase_of(line: str) -> str:
-    """The phase that a line of output begins, '' for most lines."""
-    found = _LINE.search(line)
-    return _STARTS[int(found.lastgroup[1:])][0] if found and found.lastgroup else ""
+    """Return the phase that a line of output begins, '' for most lines."""
+    match = _LINE.search(line)
+    return _STARTS[int(match.lastgroup[1:])][0] if match and match.lastgroup else ""
 
 
 def estimate(phases: tuple[Phase, ...]) -> dict[str, float]:
-    """Phase -> seconds of an earlier run; those of one name together."""
-    found: dict[str, float] = {}
+    """Return phase -> seconds of an earlier run, summed by name."""
+    seconds: dict[str, float] = {}
     for phase in phases:
-        found[phase.name] = found.get(phase.name, 0.0) + phase.seconds
-    return found
+        seconds[phase.name] = seconds.get(phase.name, 0.0) + phase.seconds
+    return seconds

@@ -1,4 +1,4 @@
-"""export: a recipe's plan, what would run, where, with what, and what it would make. `running` runs it."""
+"""export: the plan of a recipe: its commands, their inputs and their outputs. `run` executes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kz_build.pins.project import Project
 
 @dataclass(frozen=True)
 class Step:
-    """One command of a plan. `cwd` and `argv` may hold sources in braces: they are laid when the recipe runs."""
+    """One command of a plan. `cwd` and `argv` may hold sources in braces, whose folders are known when the recipe runs."""
 
     name: str
     where: str
@@ -24,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """What a recipe comes to on this machine."""
+    """The plan of a recipe on this machine."""
 
     recipe: Recipe
     steps: tuple[Step, ...]
@@ -35,10 +35,10 @@ class ExportPlan:
 
 
 def plan(project: Project, name: str) -> ExportPlan:
-    """The plan of one recipe. Raises ConfigError where there is none of that name, or it is wrong."""
+    """Plan a recipe. Raises ConfigError if there is none of that name, or it is wrong."""
     recipe = named(project.root, project.pins, name)
     pins = project.pins.line(recipe.line) if recipe.line else {"upstream": recipe.upstream["commit"]}
-    names = {name: str(path) for name, path in own_places(project, recipe).items()}
+    names = {name: str(path) for name, path in own_placeholders(project, recipe).items()}
 
     def fill(text: str) -> str:
         return PLACEHOLDER.sub(lambda m: names.get(m[1], m[0]), text)
@@ -54,12 +54,12 @@ def plan(project: Project, name: str) -> ExportPlan:
         for stage in recipe.command
     )
     used = {
-        found
+        name
         for stage in recipe.command
         for word in (*stage.run, f"{{{stage.inside}}}")
-        for found in PLACEHOLDER.findall(word)
+        for name in PLACEHOLDER.findall(word)
     }
-    used |= {found for value in recipe.environment.values() for found in PLACEHOLDER.findall(value)}
+    used |= {name for value in recipe.environment.values() for name in PLACEHOLDER.findall(value)}
     unpinned = [
         f"{name}/{file}" for name, of in recipe.weights.items() for file, digest in of.digests.items() if digest is None
     ]
@@ -79,25 +79,25 @@ def plan(project: Project, name: str) -> ExportPlan:
 
 
 def folder(project: Project, recipe: Recipe) -> Path:
-    """Where a recipe writes."""
+    """Return the folder that a recipe writes to."""
     return project.out("export", recipe.line or "upstream", recipe.name)
 
 
-def own_places(project: Project, recipe: Recipe) -> dict[str, Path]:
-    """What the placeholders stand for that every recipe has, `{python}` apart.
+def own_placeholders(project: Project, recipe: Recipe) -> dict[str, Path]:
+    """Return the values of the placeholders that every recipe has, except `{python}`.
 
-    Weights that kz makes lie with what the recipe makes, and links to the store's where a recipe has both.
+    Weights that kz makes are in the recipe's output folder, with links to those in the store if a recipe has both.
     """
-    made = any(not of.repository for of in recipe.weights.values())
-    weights = folder(project, recipe) / "weights" if made else weights_folder(project)
+    made_here = any(not of.repository for of in recipe.weights.values())
+    weights = folder(project, recipe) / "weights" if made_here else weights_folder(project)
     return {"out": folder(project, recipe), "weights": weights, "kz": SCRIPTS}
 
 
 def weights_folder(project: Project) -> Path:
-    """Where weights of a repository lie: in the store, shared by every recipe and project."""
+    """Return the folder of downloaded weights: in the store, shared by every recipe and project."""
     return project.store / "weights"
 
 
 def every(project: Project) -> tuple[Recipe, ...]:
-    """All recipes of the project, by name."""
+    """Return all recipes of the project, by name."""
     return recipes(project.root, project.pins)

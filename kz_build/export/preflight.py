@@ -1,4 +1,4 @@
-"""Everything that keeps a recipe from running on this machine, at once, before an hour is spent."""
+"""Preflight: everything that would stop a recipe on this machine, at once, before hours are spent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kz_build.export import environment as env
 from kz_build.export import preflight_rules as rules
 from kz_build.export import sdks
 from kz_build.export.environment import Environment
-from kz_build.export.environment_spec import ADAPTOR_TARGET, chosen
+from kz_build.export.environment_spec import ADAPTOR_TARGET, spec_of
 from kz_build.export.plan import ExportPlan, folder, weights_folder
 from kz_build.export.preflight_rules import Preflight
 from kz_build.export.recipe import Recipe, Stage, Weights
@@ -28,28 +28,28 @@ _HERE, _ENTRY = "this machine", "ports of entry"
 
 
 def preflight(project: Project, plan: ExportPlan) -> Preflight:
-    """Ask every question of a recipe; nothing is changed."""
+    """Run every check for a recipe; nothing is changed."""
     questions = {name: partial(question, project) for name, question in _QUESTIONS.items()}
     return Preflight(plan.recipe.name, ask(plan.recipe, questions, _HERE))
 
 
-def entries(project: Project, recipe: Recipe) -> tuple[Check, ...]:
-    """Ports of entry, where the environment is there already."""
+def smoke_checks(project: Project, recipe: Recipe) -> tuple[Check, ...]:
+    """Smoke checks of upstream's scripts, if the environment is there already."""
     if not _llama(recipe):
         return ()
-    environment = env.made(project, recipe)
+    environment = env.existing(project, recipe)
     if environment is None:
         fix = (f"kz env {recipe.name}",)
         return (skipped("its environment is not made yet", name=_ENTRY, fix=fix),)
-    return entry(recipe, environment)
+    return smoke_check(recipe, environment)
 
 
-def entry(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
-    """Does upstream's own script start with the stack applied, and know the recipe's decoder?
+def smoke_check(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
+    """Check that upstream's script starts with the stack applied, and knows the recipe's decoder.
 
-    Half of the ways to fail are imports: torchtune beside torchao, a decoder that no released version has.
+    Half of all failures are imports: torchtune beside torchao, a decoder that no released version has.
     """
-    found = []
+    checks = []
     for one in _llama(recipe):
         argv = tuple(word for word in filled(one, fill(environment)).run if not word.startswith("--"))
         wanted = next((word.partition("=")[2] for word in one.run if word.startswith("--decoder_model=")), "")
@@ -57,18 +57,18 @@ def entry(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
         choices = re.search(r"--decoder_model\s+\{([^}]*)\}", done.stdout.decode("utf-8", "replace"))
         known = [name.strip() for name in choices[1].split(",")] if choices else []
         if done.code != 0 or not known:
-            last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it says nothing"]
-            found.append(failed(f"llama.py --help ended with {done.code}: {last[0][:200]}", name=_ENTRY))
+            last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no output"]
+            checks.append(failed(f"llama.py --help ended with {done.code}: {last[0][:200]}", name=_ENTRY))
         elif wanted not in known:
-            fix = (f"kz verify --line {recipe.line}   # is the stack with the decoder in it?",)
-            found.append(failed(f"llama.py does not know the decoder {wanted}", name=_ENTRY, fix=fix))
+            fix = (f"kz verify --line {recipe.line}   # does the stack with the decoder apply?",)
+            checks.append(failed(f"llama.py does not know the decoder {wanted}", name=_ENTRY, fix=fix))
         else:
-            found.append(passed(f"llama.py starts and knows {wanted} among {len(known)} decoders", name=_ENTRY))
-    return tuple(found)
+            checks.append(passed(f"llama.py starts and knows {wanted} among {len(known)} decoders", name=_ENTRY))
+    return tuple(checks)
 
 
 def _llama(recipe: Recipe) -> list[Stage]:
-    """Stages that run Qualcomm's llama.py."""
+    """Return the stages that run Qualcomm's llama.py."""
     return [one for one in recipe.command if any("oss_scripts" in word and "llama" in word for word in one.run)]
 
 
@@ -83,11 +83,11 @@ def _disks(project: Project, recipe: Recipe) -> list[Check]:
         "{out}": (folder(project, recipe), "-C DIR"),
         "{weights}": (weights_folder(project), "KZ_CACHE"),
     }
-    found = []
+    checks = []
     for name, need in recipe.needs.disk.items():
         path, variable = places.get(name, (Path(name), "TMPDIR"))
-        found.append(rules.disk(name, need, *host.disk(path), variable))
-    return found
+        checks.append(rules.disk(name, need, *host.disk(path), variable))
+    return checks
 
 
 def _machine(_: Project, recipe: Recipe) -> tuple[Check, ...]:
@@ -100,16 +100,16 @@ def _python(_: Project, recipe: Recipe) -> Check | None:
 
 def _tools(project: Project, recipe: Recipe) -> list[Check]:
     own = project.dist_folder(recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
-    found = []
-    for name, brings in recipe.needs.tools.items():
+    checks = []
+    for name, remedy in recipe.needs.tools.items():
         title = f"tool {name}"
         if "/" in name or "." in name:
-            found.append(skipped("lies in upstream's tree", name=title, fix=(brings,)))
+            checks.append(skipped("it is in upstream's tree", name=title, fix=(remedy,)))
         elif program := find(name) or (str(own / name) if (own / name).is_file() else ""):
-            found.append(passed(program, name=title))
+            checks.append(passed(program, name=title))
         else:
-            found.append(failed("not on PATH", name=title, fix=(brings,)))
-    return found
+            checks.append(failed("not on PATH", name=title, fix=(remedy,)))
+    return checks
 
 
 def _weights(project: Project, recipe: Recipe) -> list[Check]:
@@ -122,34 +122,34 @@ def _weight(project: Project, recipe: Recipe, name: str, of: Weights) -> Check:
         return passed("kz makes it", name=title)
     place, fetch = _place(project, recipe, name, of)
     if missing := [file for file in of.digests if not (place / file).is_file()]:
-        said = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
-        return failed(said, name=title, fix=(fetch,))
+        why = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
+        return failed(why, name=title, fix=(fetch,))
     if wrong := [f for f, digest in of.digests.items() if digest and sha256_file(place / f) != digest]:
-        return failed(f"{', '.join(wrong)}: not the bytes of the recipe", name=title, fix=(f"rm -r {place}", fetch))
+        return failed(f"{', '.join(wrong)}: not the files of the recipe", name=title, fix=(f"rm -r {place}", fetch))
     if unknown := sum(digest is None for digest in of.digests.values()):
         return warned(f"there; {unknown} of {len(of.digests)} digests are null in the recipe", name=title)
-    return passed(f"{len(of.digests)} files, bytes as in the recipe", name=title)
+    return passed(f"{len(of.digests)} files, as in the recipe", name=title)
 
 
 def _requirements(project: Project, recipe: Recipe) -> Check | None:
-    """Is its environment there, or can it be made?"""
+    """Check that its environment is there, or can be made."""
     if not recipe.requirements:
         return None
-    if environment := env.made(project, recipe):
+    if environment := env.existing(project, recipe):
         return passed(f"there: {environment.folder.name} in the store")
     try:
-        found = chosen(project, recipe)
+        spec = spec_of(project, recipe)
     except (ConfigError, LockError) as error:
         return failed(str(error), fix=tuple(filter(None, (error.hint,))))
     except MissingError:
-        return None  # no Python that fits: the check of that says it
-    return passed(f"not there yet; kz makes it: {len(found.packages)} packages of {found.base}.txt")
+        return None  # no Python fits: the check `python` says so
+    return passed(f"not there yet; kz makes it: {len(spec.packages)} packages of {spec.base}.txt")
 
 
 def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:
-    """Where the files of a repository of models lie for a recipe, and the command that brings them there.
+    """Return the folder of a model repository's files for a recipe, and the command that downloads them.
 
-    A recipe that sets HF_HOME lets upstream look into the cache of huggingface_hub, by snapshot; others name files.
+    A recipe that sets HF_HOME makes upstream look into the cache of huggingface_hub, by snapshot; others name files.
     """
     weights = weights_folder(project)
     revision = f" --revision {of.revision}" if of.revision else ""
@@ -162,12 +162,6 @@ def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Pa
 
 
 _QUESTIONS: Mapping[str, Callable[[Project, Recipe], Answer]] = {
-    "memory": _memory,
-    "disk": _disks,
-    "machine": _machine,
-    "python": _python,
-    "sdk": sdks.checks,
-    "tool": _tools,
-    "weights": _weights,
-    "environment": _requirements,
-}
+    "memory": _memory, "disk": _disks, "machine": _machine, "python": _python, "sdk": sdks.checks, "tool": _tools,
+    "weights": _weights, "environment": _requirements,
+}  # fmt: skip

@@ -1,6 +1,6 @@
-"""probe: whether an environment's ExecuTorch really compiles for, and runs on, the QNN that was brought for it.
+"""probe: compile one layer with an environment's ExecuTorch and QNN, and run it.
 
-Versions do not tell: of five releases of the same wheel one understands ExecuTorch 1.5.1. So one layer is compiled and run.
+Versions do not tell whether the two fit: of five releases of the same wheel, one works with ExecuTorch 1.5.1.
 """
 
 from __future__ import annotations
@@ -26,75 +26,75 @@ if TYPE_CHECKING:
 
 KEPT = "probes"
 CACHE_EPOCH = 1
-"""Raise it when scripts/probe_qnn.py asks something else."""
+"""Raise it if scripts/probe_qnn.py checks something else."""
 MOST_STEPS = 1.001
-"""How far one layer may be off torch's, in steps of its quantization."""
+"""How far one layer's result may differ from torch's, in steps of its quantization."""
 LIBRARIES = ("libQnnHtp.so", "libQnnSystem.so")
 _WHY = (
     (
         "unknown custom config socModel",
-        "it does not find the SoC that ExecuTorch names (14001, unknown custom config socModel), for the two have that at different "
-        "places of a structure, as most versions of that wheel do",
-        "go back to the version that pins.yaml came with, or try others: this tells",
+        "it does not find the SoC that ExecuTorch names (14001, unknown custom config socModel), because the two have it at different "
+        "places of a structure, as with most versions of that wheel",
+        "go back to the original version of pins.yaml, or try others: this check tells",
     ),
-    ("Cannot Open QNN library", "its libraries do not load", "`kz diagnose` on the log says what the loader said"),
+    ("Cannot Open QNN library", "its libraries do not load", "`kz diagnose` on the log shows the loader's error"),
 )
 
 
 @dataclass(frozen=True)
-class Probed:
-    """What one layer came to: the version of QNN that its context carries, and the library's sha256."""
+class ProbeResult:
+    """The result for one layer: the version of QNN in its context, and the library's sha256."""
 
     build: str
     soc: str
     library: str
 
 
-def probe(store: Path, environment: Environment, what: str, libraries: Path, soc: str) -> Probed:
-    """Compile and run one layer in an environment with the libraries of a folder; remembered by what both hold. `what` names them.
+def probe(store: Path, environment: Environment, what: str, libraries: Path, soc: str) -> ProbeResult:
+    """Compile and run one layer with an environment and a folder of libraries, once for their content. `what` names the SDK.
 
-    Raises NotReadyError with what it says where it does not, or gives other numbers than torch.
+    Raises NotReadyError with the error if that fails, or if the numbers differ from torch's.
     """
     digests = [cached_sha256(store, (libraries / name).resolve()) for name in LIBRARIES]
     inputs = [CACHE_EPOCH, environment.key, *digests, soc]
-    asked = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
-    note = store / KEPT / f"{asked[:24]}.json"
-    if known := load(note, asked):
-        return Probed(known.get("build", str), known.get("soc", str), known.get("library", str))
+    key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+    note = store / KEPT / f"{key[:24]}.json"
+    if record := load(note, key):
+        return ProbeResult(*(record.get(name, str) for name in ("build", "soc", "library")))
     with TemporaryDirectory(prefix="kz-probe-") as folder:
         out = Path(folder, "layer.pte")
         argv = [str(environment.python), str(venv.SCRIPTS / "probe_qnn.py"), soc, str(out)]
-        said = _run(argv, environment.variables, what, Path(folder), store)
-        if said["off"] > MOST_STEPS:
+        result = _run(argv, environment.variables, what, Path(folder), store)
+        if result["off"] > MOST_STEPS:
             raise NotReadyError(
-                f"the emulation of {what} gives other numbers than torch for one layer: {said['off']:g} steps off",
-                hint="this machine cannot rehearse with it: are libraries of another version before it on LD_LIBRARY_PATH?",
+                f"the emulation of {what} differs from torch for one layer, by {result['off']:g} steps",
+                hint="this machine cannot rehearse with it: are libraries of another version first on LD_LIBRARY_PATH?",
             )
         build = " ".join(sorted({context.sdk for _, context in pte.read_pte(out).contexts}))
     if not build:
         raise NotReadyError(
-            f"the context that {what} compiled names no version of QNN", hint="kz cannot say what it is of"
+            f"the context that {what} compiled names no version of QNN", hint="kz cannot tell what compiled it"
         )
-    found = Probed(build, soc, digests[0])
-    StageRecord(note, asked, facts=asdict(found)).save()
-    return found
+    probed = ProbeResult(build, soc, digests[0])
+    StageRecord(note, key, facts=asdict(probed)).save()
+    return probed
 
 
 def _run(argv: list[str], variables: Mapping[str, str], what: str, folder: Path, store: Path) -> dict[str, Any]:
     done = run(argv, env=variables, cwd=folder)
-    said = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
+    output = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     try:
-        found = json.loads(done.stdout.decode().splitlines()[-1]) if done.code == 0 else None
+        result = json.loads(done.stdout.decode().splitlines()[-1]) if done.code == 0 else None
     except (ValueError, IndexError):
-        found = None
-    if isinstance(found, dict):
-        return found
+        result = None
+    if isinstance(result, dict):
+        return result
     log = store / KEPT / "failed.log"
-    files.write_atomic(log, said.encode())
+    files.write_atomic(log, output.encode())
     for text, why, do in _WHY:
-        if text in said:
+        if text in output:
             raise NotReadyError(f"{what} does not work with this ExecuTorch: {why}", hint=f"{do}; the whole log: {log}")
-    last = [line for line in said.splitlines() if line.strip()][-3:]
+    last = [line for line in output.splitlines() if line.strip()][-3:]
     raise CommandError(
         f"one layer could not be compiled and run with {what} (exit {done.code})\n"
         + "\n".join(f"  | {x[:160]}" for x in last),

@@ -11,13 +11,13 @@ from kz_build.checks.contract import Contract
 PLACEHOLDER = re.compile(r"\{([a-z][\w.-]*)\}")
 """A name in braces, so that JSON in an argument stays what it is."""
 FOLDERS = ("out", "weights", "python", "kz")
-"""Placeholders that every recipe may use: where it writes, where its weights lie, the Python of its environment, kz's own
-scripts for that."""
+"""Placeholders that every recipe may use: its output folder, its weights, the Python of its environment, and kz's own
+scripts."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One command of upstream's, `inside` the tree of a source."""
+    """One command of upstream's, run `inside` the tree of a source."""
 
     name: str
     run: tuple[str, ...]
@@ -28,7 +28,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Amount:
-    """Gigabytes (10^9 bytes): at least `low`; `high` is None where nobody measured how much it becomes."""
+    """Gigabytes (10^9 bytes): at least `low`; `high` is None if nobody measured the most."""
 
     low: float
     high: float | None
@@ -37,7 +37,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a machine must have."""
+    """The needs of a recipe on a machine."""
 
     memory: Amount
     disk: dict[str, Amount]
@@ -51,7 +51,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Weights:
-    """Files that go in: from a repository of models (`digests` None where nobody computed them), or made by kz."""
+    """Input files: from a repository of models (a digest is None if nobody computed it), or made by kz."""
 
     repository: str = ""
     revision: str | None = None
@@ -85,7 +85,7 @@ class Recipe:
 
 
 def recipe(name: str, plain: dict[str, Any]) -> Recipe:
-    """A recipe from its validated form."""
+    """Build a recipe from its validated form."""
 
     def amount(of: dict[str, Any]) -> Amount:
         return Amount(of["gb"][0], of["gb"][1], of["source"])

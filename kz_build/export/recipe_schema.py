@@ -1,4 +1,4 @@
-"""What people may write in a file of recipes/. See docs/recipes.md."""
+"""The schema of a file of recipes/. See docs/recipes.md."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ FileName = Annotated[str, StringConstraints(pattern=r"^[\w][\w.+-]*$")]
 def _range(text: str) -> str:
     from packaging.specifiers import SpecifierSet
 
-    SpecifierSet(text)  # a ValueError where it is none
+    SpecifierSet(text)  # raises ValueError
     return text
 
 
 class StageOf(Strict):
-    """One command, as upstream has it."""
+    """One command of upstream's."""
 
     name: Name
     run: list[Text] = Field(
         min_length=1, description="argv; {out}, {weights}, {python} and sources of the line in braces"
     )
     inside: Text = Field(description="source whose tree it runs in")
-    makes: list[Text] = Field(default=[], description="files it leaves that a later stage or a person wants")
+    makes: list[Text] = Field(default=[], description="output files that a later stage or the user needs")
     where: Literal["host", "device"] = "host"
 
 
 class AmountOf(Strict):
     gb: tuple[Gigabytes, Gigabytes | None] = Field(
-        strict=False, description="[at least, at most]; null where nobody measured the most"
+        strict=False, description="[at least, at most]; null if nobody measured the most"
     )
     source: Text = Field(description="who measured it, or what it is computed from")
 
     @model_validator(mode="after")
-    def _ordered(self) -> AmountOf:
+    def _check_order(self) -> AmountOf:
         if self.gb[1] is not None and self.gb[1] < self.gb[0]:
             raise ValueError("gb must be [at least, at most]")
         return self
@@ -51,17 +51,17 @@ class NeedsOf(Strict):
     memory: AmountOf = Field(description="RAM and swap together")
     disk: dict[Text, AmountOf] = Field(description="by folder: {out}, {weights} or a path")
     minutes: list[int] = Field(default=[], max_length=2, description="[least, most], as measured")
-    sdk: dict[Name, str] = Field(default={}, description="an SDK: `pinned` for the line's, else what version")
+    sdk: dict[Name, str] = Field(default={}, description="an SDK: `pinned` for the line's, else which version")
     python: Annotated[str, AfterValidator(_range)] = Field(default="", description="versions, as `>=3.10,<3.13`")
     glibc: Annotated[str, StringConstraints(pattern=r"^(\d+\.\d+)?$")] = Field(default="", description="oldest")
-    tools: dict[Text, Text] = Field(default={}, description="programs: what brings each")
+    tools: dict[Text, Text] = Field(default={}, description="programs: how to get each")
     libraries: dict[Text, Text] = Field(
-        default={}, description="libraries that the linker of this machine must find: what brings each"
+        default={}, description="libraries that the linker of this machine must find: how to get each"
     )
 
 
 class RandomWeights(Strict):
-    """Weights that kz draws, for a model of that shape."""
+    """Random weights for a model of that shape."""
 
     seed: int
     shape: Text = Field(description="file among these weights that holds the model's parameters")
@@ -78,8 +78,8 @@ class WeightsOf(Strict):
 
     repository: str = Field(default="", description="on huggingface.co, as owner/name")
     revision: Commit | None = Field(default=None, description="null: not pinned yet, kz says so")
-    licence: str = Field(default="", description="what one has to accept before they can be had")
-    digests: dict[Text, Digest | None] = Field(default={}, description="file: sha256, null where nobody computed it")
+    licence: str = Field(default="", description="licence to accept before the download")
+    digests: dict[Text, Digest | None] = Field(default={}, description="file: sha256, null if nobody computed it")
     random: RandomWeights | None = None
     content: dict[str, Any] | list[Any] | None = Field(
         default=None, description="a JSON file, written as it stands here"
@@ -88,11 +88,8 @@ class WeightsOf(Strict):
     tokenizer: TokenizerOf | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> WeightsOf:
-        if (
-            sum((bool(self.repository), *(made is not None for made in (self.random, self.content, self.tokenizer))))
-            != 1
-        ):
+    def _check_one_origin(self) -> WeightsOf:
+        if sum((bool(self.repository), *(one is not None for one in (self.random, self.content, self.tokenizer)))) != 1:
             raise ValueError("weights need one of: repository, random, content, tokenizer")
         return self
 
@@ -110,7 +107,7 @@ class Trap(Strict):
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON schema of a recipe, for editors."""
+    """Return the JSON schema of a recipe, for editors."""
     schema = RecipeOf.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "a recipe of kz_build"
@@ -129,20 +126,20 @@ class RecipeOf(Strict):
     needs: NeedsOf
     weights: dict[FileName, WeightsOf] = Field(description="by name below {weights}: a folder, or a file that kz makes")
     device: dict[Text, FileName] = Field(default={}, description="what is pushed: its name on the device")
-    chat: Literal["", "llama3", "llava", "qwen3"] = Field(default="", description="chat template that it is asked by")
+    chat: Literal["", "llama3", "llava", "qwen3"] = Field(default="", description="its chat template")
     traps: list[Trap] = []
     output: Text
     contract: Contract
     decode: list[Text] = Field(
         default=[],
-        description="argv of a check: what the .pte decodes against eager torch, said as JSON in its last line",
+        description="argv of a check that compares decode steps of the .pte with eager torch, and prints JSON in its last line",
     )
     cosine: Annotated[float, Field(ge=0.95, lt=1)] = Field(
-        default=0.95, description="what its steps must be like those of torch, more than"
+        default=0.95, description="every step's cosine with torch must be above it"
     )
 
     @model_validator(mode="after")
-    def _whose(self) -> RecipeOf:
+    def _check_line_or_upstream(self) -> RecipeOf:
         if bool(self.line) == bool(self.upstream):
             raise ValueError("a recipe needs one of: line, upstream")
         return self

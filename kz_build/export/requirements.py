@@ -1,4 +1,4 @@
-"""What an export environment is made of: the packages a person asked for, and the locked set they came to."""
+"""Requirements of an export environment: the requested packages, and the locked set."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ class Locked:
 
 
 def canonical(name: str) -> str:
-    """A package's name as indexes compare it."""
+    """Return a package's name in the form that indexes compare."""
     from packaging.utils import canonicalize_name
 
     return canonicalize_name(name)
 
 
 def locked(text: str) -> tuple[Locked, ...]:
-    """The entries of a requirements file that holds `name==version` with hashes. Raises ConfigError like all here."""
+    """Parse a requirements file with `name==version` and hashes. Raises ConfigError like all here."""
     return tuple(one for one in _entries(text) if one.version)
 
 
-def asked(text: str) -> dict[str, str]:
-    """Name -> version of what a .in file pins exactly."""
+def exact_versions(text: str) -> dict[str, str]:
+    """Return name -> version of the packages that a .in file pins exactly."""
     return {one.name: one.version for one in _entries(text) if one.version}
 
 
-def named(text: str) -> tuple[str, ...]:
-    """Every package that a .in file names, pinned or not."""
+def package_names(text: str) -> tuple[str, ...]:
+    """Return every package that a .in file names, pinned or not."""
     return tuple(one.name for one in _entries(text))
 
 
 def _entries(text: str) -> Iterator[Locked]:
-    """Every entry of a requirements file, its version '' where it is not pinned exactly."""
+    """Yield every entry of a requirements file, its version '' unless pinned exactly."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for entry in _ENTRY.findall(text + "\n"):
@@ -55,19 +55,19 @@ def _entries(text: str) -> Iterator[Locked]:
         yield Locked(canonical(requirement.name), exact[1] if exact else "", entry)
 
 
-def doubts(
-    wanted: Mapping[str, str], found: tuple[Locked, ...], pins: Mapping[str, str], patched: frozenset[str]
+def mismatches(
+    requested: Mapping[str, str], packages: tuple[Locked, ...], pins: Mapping[str, str], patched: frozenset[str]
 ) -> list[str]:
-    """What keeps a locked set from being what was asked: `pins` are a line's wheels, `patched` those that kz makes."""
+    """Compare a locked set with the requested versions. `pins` are a line's wheels, `patched` those that kz makes."""
     from packaging.utils import canonicalize_version as form
 
-    versions = {one.name: one.version for one in found}
-    said = [f"{one.name} has no hash" for one in found if "--hash=sha256:" not in one.text]
-    for name, version in wanted.items():
+    versions = {one.name: one.version for one in packages}
+    problems = [f"{one.name} has no hash" for one in packages if "--hash=sha256:" not in one.text]
+    for name, version in requested.items():
         if name in pins and form(pins[name]) not in (form(version), form(version.partition("+")[0])):
-            said.append(f"{name} {version} is asked for, the line has {pins[name]} in pins.yaml")
+            problems.append(f"{name} {version} is requested, the line has {pins[name]} in pins.yaml")
         if name in patched and name in versions:
-            said.append(f"{name} is in it, and kz installs its own patched wheel: --no-emit-package {name}")
+            problems.append(f"{name} is in it, and kz installs its own patched wheel: --no-emit-package {name}")
         elif name not in patched and form(versions.get(name, "")) != form(version):
-            said.append(f"{name} {version} is asked for, {versions.get(name, 'none')} is locked")
-    return said
+            problems.append(f"{name} {version} is requested, {versions.get(name, 'none')} is locked")
+    return problems

@@ -1,4 +1,4 @@
-"""export, run: preflight, environment, weights, the recipe's stages, then its contract, and only then dist/."""
+"""export: run a recipe's stages, check the contract, and only then publish to dist/."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kz_build.formats.pte import read_pte
 from kz_build.pins.project import Project
 
 CACHE_EPOCH = 1
-"""Raise it when stages run in another way."""
+"""Raise it if stages run in another way."""
 
 
 @dataclass(frozen=True)
 class Exported:
-    """A .pte in dist that met its contract. `phases` are those of the stages that ran for it; `fresh` if some ran now."""
+    """A .pte in dist that met its contract. `phases` are those of the stages that made it; `fresh` if some ran now."""
 
     recipe: str
     path: Path
@@ -47,14 +47,14 @@ class Exported:
 
 
 def done(plan: ExportPlan, key: str) -> Exported | None:
-    """The export of this very recipe with these very inputs, if it is there and still what it was."""
+    """Return the export of this recipe with these inputs, if it is there and unchanged."""
     path = Path(plan.output)
     record = load(beside(path), key)
     return _exported(plan, record, fresh=False) if record and not changed(path, record.outputs) else None
 
 
 def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[dict[str, str], str]:
-    """(stage -> key, key of the whole): digests of all that goes in, each stage's with those before it."""
+    """Return (stage -> key, key of the whole): digests of all inputs, each stage's with those before it."""
     inputs: list[Any] = [
         CACHE_EPOCH,
         environment.key,
@@ -62,16 +62,16 @@ def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[di
         sorted(recipe.environment.items()),
     ]
     inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
-    found = {}
+    by_stage = {}
     for one in _here(recipe):
         inputs = [_digest([*inputs, one.run, one.makes, one.inside])]
-        found[one.name] = inputs[0]
+        by_stage[one.name] = inputs[0]
     whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.cosine, recipe.output]
-    return found, _digest(whole)
+    return by_stage, _digest(whole)
 
 
 def _digest(inputs: list[Any]) -> str:
-    """The same for what means the same, in whatever order its keys were written."""
+    """Return a digest that does not depend on the order of keys."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
 
@@ -81,7 +81,7 @@ def _pins(project: Project, recipe: Recipe) -> list[str]:
 
 
 def _here(recipe: Recipe) -> tuple[Stage, ...]:
-    """The stages that run on this machine."""
+    """Return the stages that run on this machine."""
     return tuple(one for one in recipe.command if one.where == "host")
 
 
@@ -94,7 +94,7 @@ def export_recipe(
     *,
     again_from: str = "",
 ) -> Exported:
-    """Run what of a recipe is not there yet, or from the stage `again_from` on. On any failure dist stays as it was.
+    """Run the stages that are out of date, or all from `again_from` on. On any failure dist stays as it was.
 
     Raises CommandError for a stage that fails, DeviceError for a result that does not meet the contract.
     """
@@ -106,15 +106,15 @@ def export_recipe(
     with files.disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     with locks.locked(project.store, f"export-{hashlib.sha256(bytes(out)).hexdigest()[:12]}"):
-        if not again_from and (found := done(plan, whole)):
-            return found
+        if not again_from and (existing := done(plan, whole)):
+            return existing
         run_stage.end_leftovers(out)
-        weights.lay(project, recipe, environment, commands, watch)
+        weights.place(project, recipe, environment, commands, watch)
         records = _stages(plan, environment, of_stage, again_from, commands, watch)
         result = _result(recipe, environment)
         checks = tuple(check_contract(read_pte(result), recipe.contract, None, "")) if result.suffix == ".pte" else ()
         decode = _decode(recipe, environment, commands, watch)
-        _judge(recipe, result, checks, decode)
+        _require_contract(recipe, result, checks, decode)
         return _publish(plan, whole, result, records, checks, decode)
 
 
@@ -126,9 +126,9 @@ def _stages(
     commands: Commands,
     watch: OnMoment,
 ) -> dict[str, Any]:
-    """Run the stages whose inputs changed, and all after the first of them; gives the record of each."""
+    """Run the stages whose inputs changed, and all after the first of them. Returns the record of each."""
     records, stale = {}, False
-    earlier = _earlier(Path(plan.output))
+    earlier = _earlier_seconds(Path(plan.output))
     for one in _here(plan.recipe):
         stale = stale or one.name == again_from
         filled = run_stage.filled(one, fill(environment))
@@ -142,41 +142,41 @@ def _stages(
 
 
 def fill(environment: Environment) -> Callable[[str], str]:
-    """What puts an environment's places into the text of a recipe."""
+    """Return the function that replaces placeholders by an environment's values."""
     return lambda text: PLACEHOLDER.sub(lambda m: str(environment.places.get(m[1], m[0])), text)
 
 
 def _result(recipe: Recipe, environment: Environment) -> Path:
     makes = [path for one in _here(recipe) for path in one.makes]
     if not makes:
-        raise ConfigError(f"{recipe.name} says of no stage what it `makes`, so there is nothing to check and keep")
+        raise ConfigError(f"{recipe.name} has no stage with `makes`, so there is nothing to check and publish")
     return Path(fill(environment)(makes[-1]))
 
 
 def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> dict[str, Any]:
-    """What the recipe's own check of decode steps says."""
+    """Run the recipe's own check of decode steps."""
     if not recipe.decode:
         return {}
-    said: list[str] = []
+    output: list[str] = []
     argv = [*engine.no_network_prefix(), *map(fill(environment), recipe.decode)]
     work = run_stage.work_folder(environment, "decode")
-    course = run_stage.Course("decode", {}, watch)
+    monitor = run_stage.StageMonitor("decode", {}, watch)
     out, env = environment.places["out"], environment.variables
-    run_stage.attended(out, course, commands, argv, cwd=work, env=env, line=said.append)
+    run_stage.run_watched(out, monitor, commands, argv, cwd=work, env=env, line=output.append)
     try:
-        found = json.loads(said[-1])
-        steps = found["steps"]
+        result = json.loads(output[-1])
+        steps = result["steps"]
     except (ValueError, IndexError, KeyError, TypeError):
         steps = None
     if not steps:
         raise ConfigError(
-            f"the decode check of {recipe.name} ends with no JSON object that has `steps`: {said[-1][:200] if said else ''}",
+            f"the decode check of {recipe.name} does not end with a JSON object that has `steps`: {output[-1][:200] if output else ''}",
             hint="docs/recipes.md says what such a command prints",
         )
-    return dict(found)
+    return dict(result)
 
 
-def _judge(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Mapping[str, Any]) -> None:
+def _require_contract(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Mapping[str, Any]) -> None:
     wrong = [f"{c.name}: {c.evidence}" for c in checks if c.failed]
     for number, step in enumerate(decode.get("steps", ()), 1):
         if step["cosine"] <= recipe.cosine or not step["same"]:
@@ -186,10 +186,8 @@ def _judge(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Mapp
             )
     if wrong:
         raise DeviceError(
-            "\n".join(
-                [f"{result.name} was made and does not meet the contract of {recipe.name}:", *(f"  {w}" for w in wrong)]
-            ),
-            hint=f"it stays in {result.parent}, dist is as it was; kz pte {result} shows the file",
+            "\n".join([f"{result.name} does not meet the contract of {recipe.name}:", *(f"  {w}" for w in wrong)]),
+            hint=f"it stays in {result.parent}, dist is unchanged; kz pte {result} shows the file",
         )
 
 
@@ -201,7 +199,7 @@ def _publish(
     checks: tuple[Check, ...],
     decode: Mapping[str, Any],
 ) -> Exported:
-    """Move the file to dist; the old record goes first, for it must never vouch for another file, the new one comes last."""
+    """Move the file to dist. The old record is removed first, so that it never describes another file; the new one comes last."""
     to = Path(plan.output)
     digest = files.sha256_file(result)
     inputs = {"recipe": plan.recipe.name, "sources": plan.sources, "contract": asdict(plan.recipe.contract)}
@@ -219,7 +217,7 @@ def _publish(
         part = to.with_name(f".{to.name}.part")
         part.unlink(missing_ok=True)
         try:
-            os.link(result, part)  # what a later stage wants stays where it was made
+            os.link(result, part)  # a later stage may need it where it was made
         except OSError:
             shutil.copyfile(result, part)
         os.replace(part, to)
@@ -229,8 +227,8 @@ def _publish(
     return _exported(plan, record, fresh=True)
 
 
-def _earlier(output: Path) -> dict[str, dict[str, float]]:
-    """Stage -> phase -> seconds of the last export, whatever its inputs were."""
+def _earlier_seconds(output: Path) -> dict[str, dict[str, float]]:
+    """Return stage -> phase -> seconds of the last export, whatever its inputs were."""
     last = load_any(beside(output))
     try:
         return {name: run_stage.seconds_of(facts) for name, facts in last.get("stages", dict).items()} if last else {}

@@ -1,4 +1,4 @@
-"""One stage of a recipe: run, watched phase by phase, and recorded; what went wrong is said with its cause."""
+"""One stage of a recipe: run it, watch its phases, record it, and explain its failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
 from kz_build.core.stage_record import StageRecord, load
 from kz_build.diagnose.diagnose import diagnose
-from kz_build.export import preflight_rules as ask
+from kz_build.export import preflight_rules as rules
 from kz_build.export.environment import Environment
 from kz_build.export.phases import FIRST, Phase, estimate, phase_of
 from kz_build.export.recipe import Recipe, Stage
@@ -28,7 +28,7 @@ RUNNING = "running.json"
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a stage is: seconds since the phase and the stage began, those that it took before (0: unknown), bytes held."""
+    """The progress of a stage: seconds since phase and stage began, those of earlier runs (0: unknown), bytes of memory."""
 
     stage: str
     phase: str
@@ -44,12 +44,12 @@ OnMoment = Callable[[Moment], None]
 
 
 def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
-    """A stage with the places of this machine in its command line."""
+    """Return a stage with its placeholders replaced."""
     return replace(stage, run=tuple(map(fill, stage.run)), makes=tuple(map(fill, stage.makes)))
 
 
 def recorded(environment: Environment, stage: Stage, key: str) -> dict[str, Any] | None:
-    """The record of a stage that was run with these inputs, if all that it made is still there; else None."""
+    """Return the record of a stage that ran with these inputs, if its outputs are still there; else None."""
     record = load(_record(environment, stage), key)
     if record is None or not stage.makes:
         return None
@@ -64,14 +64,14 @@ def _record(environment: Environment, stage: Stage) -> Path:
 
 
 def seconds_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Phase -> seconds of a record."""
+    """Return phase -> seconds of a record."""
     return estimate(tuple(Phase(**phase) for phase in record["phases"]))
 
 
 def work_folder(environment: Environment, name: str, inside: str = "") -> Path:
-    """A new, empty folder for a command of that name to run in, so that what upstream drops where it runs stays here.
+    """Make an empty folder for a command to run in, so that files which upstream writes to its folder stay here.
 
-    For a source tree with what is in it as links: its scripts and configurations are found by their relative paths.
+    A source tree's files are linked into it: its scripts and configurations are found by relative paths.
     """
     work = environment.places["out"] / "work" / name
     files.remove(work)
@@ -92,9 +92,9 @@ def run_stage(
     commands: Commands,
     watch: OnMoment,
 ) -> dict[str, Any]:
-    """Run a stage to its end and leave its record, last. `before`: phase -> seconds of an earlier run.
+    """Run a stage to its end, and write its record last. `before`: phase -> seconds of an earlier run.
 
-    Raises CommandError with the cause as far as its log tells it. On an interrupt all of its processes end first.
+    Raises CommandError with the cause, if its log shows one. On an interrupt all of its processes end first.
     """
     out = environment.places["out"]
     _record(environment, stage).unlink(missing_ok=True)
@@ -102,23 +102,23 @@ def run_stage(
         files.remove(Path(path))
     work = work_folder(environment, stage.name, stage.inside)
     cut, kills = engine.no_network_prefix(), process_group.oom_kill_count()
-    course = Course(stage.name, before, watch)
+    monitor = StageMonitor(stage.name, before, watch)
 
     try:
-        log = attended(out, course, commands, [*cut, *stage.run], cwd=work, env=environment.variables)
+        log = run_watched(out, monitor, commands, [*cut, *stage.run], cwd=work, env=environment.variables)
     except CommandError as error:
-        raise _explained(recipe, stage, error, course.end(), killed=process_group.oom_kill_count() > kills) from error
+        raise _explained(recipe, stage, error, monitor.end(), killed=process_group.oom_kill_count() > kills) from error
     missing = [path for path in stage.makes if not Path(path).is_file()]
     if missing:
         raise CommandError(
-            f"{stage.name} ended well and did not make {', '.join(missing)}",
-            hint=f"does `makes` of the recipe still fit upstream? The whole log: {log}",
+            f"{stage.name} ended with 0 and did not make {', '.join(missing)}",
+            hint=f"does `makes` of the recipe still match upstream? The whole log: {log}",
         )
     facts = {
         "argv": list(stage.run),
         "makes": {path: [Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in stage.makes},
-        "phases": [asdict(phase) for phase in course.end()],
-        "seconds": round(course.seconds, 1),
+        "phases": [asdict(phase) for phase in monitor.end()],
+        "seconds": round(monitor.seconds, 1),
         "network": "off" if cut else "on: this kernel allows no `unshare -rn`",
     }
     record = StageRecord(_record(environment, stage), key, facts=facts)
@@ -126,9 +126,9 @@ def run_stage(
     return record.plain()
 
 
-def attended(
+def run_watched(
     out: Path,
-    course: Course,
+    monitor: StageMonitor,
     commands: Commands,
     argv: Sequence[str],
     *,
@@ -136,41 +136,41 @@ def attended(
     env: Mapping[str, str],
     line: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Run a command to its end, its course watched, and leave nothing of its session running; gives its log."""
+    """Run a command to its end under a monitor, and end all processes of its session. Returns its log."""
 
     def started(pid: int) -> None:
         entry = {"session": pid, "started": process_group.start_time(pid)}
         files.write_atomic(out / RUNNING, json.dumps(entry).encode())
-        course.begin(pid)
+        monitor.begin(pid)
 
     def watch(text: str) -> None:
-        course.line(text)
+        monitor.line(text)
         line(text)
 
     try:
-        return commands.run(course.name, argv, cwd=cwd, env=env, watch=watch, started=started)
+        return commands.run(monitor.name, argv, cwd=cwd, env=env, watch=watch, started=started)
     finally:
-        course.end()
-        if course.session:
-            process_group.end(course.session)
+        monitor.end()
+        if monitor.session:
+            process_group.end(monitor.session)
         (out / RUNNING).unlink(missing_ok=True)
 
 
 def end_leftovers(out: Path) -> bool:
-    """End what a killed kz left running of this export; whether there was something. The caller holds the export's lock."""
+    """End processes of this export that a killed kz left, and return whether there were any. The caller holds the export's lock."""
     try:
-        found = json.loads((out / RUNNING).read_bytes())
-        leader, began = int(found["session"]), int(found["started"])
+        running = json.loads((out / RUNNING).read_bytes())
+        leader, began = int(running["session"]), int(running["started"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    # The id may be another's by now: then its leader lives, and started at another time.
+    # The id may belong to another session by now, whose leader started at another time.
     ended = process_group.start_time(leader) in (0, began) and process_group.end(leader)
     (out / RUNNING).unlink(missing_ok=True)
     return ended
 
 
-class Course:
-    """How a stage runs: its phases by what it prints, and the most that its processes held in each."""
+class StageMonitor:
+    """The phases of a running stage, by its output, and the most memory that its processes held in each."""
 
     def __init__(self, name: str, before: Mapping[str, float], watch: OnMoment) -> None:
         self.name = name
@@ -185,19 +185,19 @@ class Course:
         self._sampler = threading.Thread(target=self._sample, daemon=True)
 
     def begin(self, pid: int) -> None:
-        """The stage runs, as the session `pid`."""
+        """Begin: the stage runs as the session `pid`."""
         self.session = pid
         self._sampler.start()
 
     def line(self, text: str) -> None:
-        """Take a line of its output."""
+        """Read a line of its output."""
         phase = phase_of(text)
         with self._guard:
             if phase and phase != self._now.name:
                 self._close(phase)
 
     def end(self) -> tuple[Phase, ...]:
-        """It ended; gives its phases."""
+        """End, and return the phases."""
         if not self._over.is_set():
             self._over.set()
             if self._sampler.is_alive():
@@ -226,41 +226,41 @@ class Course:
 def _explained(
     recipe: Recipe, stage: Stage, error: CommandError, phases: tuple[Phase, ...], *, killed: bool
 ) -> CommandError:
-    """A failure with what its log says of the cause, and what helps; as it came where nothing is recognised."""
+    """Explain a failure with the cause and the advice that its log gives; unchanged if nothing is recognised."""
     phase = phases[-1].name if phases else FIRST
     where = f"{stage.name} of {recipe.name} failed in phase {phase}"
-    found = [one for one in diagnose(error.log).found if not one.follows] if error.log else []
+    matches = [one for one in diagnose(error.log).found if not one.follows] if error.log else []
     if (
         error.code == KILLED
         or killed
-        or any(one.id in ("allocation", "allocation-python", "oom-killer") for one in found)
+        or any(one.id in ("allocation", "allocation-python", "oom-killer") for one in matches)
     ):
         return _out_of_memory(recipe, where, error, phases, killed=killed)
-    if not found:
+    if not matches:
         return CommandError(f"{where}\n{error}", hint=error.hint, code=error.code, log=error.log)
-    rows = [f"{where}, exit {error.code}: {found[0].title}"]
-    rows += [f"  line {one.line}: {one.text.strip()[:300]}\n  cause: {one.cause}" for one in found[:3]]
-    hint = "\n     ".join([*(one.next for one in found[:3]), f"the whole log: {error.log}"])
+    rows = [f"{where}, exit {error.code}: {matches[0].title}"]
+    rows += [f"  line {one.line}: {one.text.strip()[:300]}\n  cause: {one.cause}" for one in matches[:3]]
+    hint = "\n     ".join([*(one.next for one in matches[:3]), f"the whole log: {error.log}"])
     return CommandError("\n".join(rows), hint=hint, code=error.code, log=error.log)
 
 
 def _out_of_memory(
     recipe: Recipe, where: str, error: CommandError, phases: tuple[Phase, ...], *, killed: bool
 ) -> CommandError:
-    """What was held, what there is, what the recipe needs, and the commands that add swap."""
+    """Explain a lack of memory: what was held, what there is, what the recipe needs, and how to add swap."""
     have, most = host.memory(), max((p.ram + p.swap for p in phases), default=0)
     if killed:
         how = "the kernel killed it for the memory limit of this control group"
     elif error.code == KILLED:
-        how = "killed from outside (exit 137): nearly always the kernel's out-of-memory killer; dmesg -T tells"
+        how = "killed from outside (exit 137): nearly always by the kernel's out-of-memory killer; see dmesg -T"
     else:
         how = "the system refused to give more: is there a limit? ulimit -v"
     place = host.disk(Path.cwd())
-    check = ask.memory(recipe.needs.memory, have.ram, have.swap, place.mount, place.free)
-    rows = [f"{where}: out of memory", f"  {how}", f"  it held {most / ask.GB:.1f} GB at most; {check.evidence}"]
+    check = rules.memory(recipe.needs.memory, have.ram, have.swap, place.mount, place.free)
+    rows = [f"{where}: out of memory", f"  {how}", f"  it held {most / rules.GB:.1f} GB at most; {check.evidence}"]
     advice = [
         *check.fix,
-        "close what else runs; the same command goes on with this stage",
+        "close other programs; the same command goes on with this stage",
         f"the whole log: {error.log}",
     ]
     return CommandError("\n".join(rows), hint="\n     ".join(advice), code=error.code, log=error.log)

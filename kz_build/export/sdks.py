@@ -1,4 +1,4 @@
-"""Where the SDKs that a recipe names lie on this machine."""
+"""The SDKs that a recipe names, on this machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kz_build.sources.request import Request, file_entry
 from kz_build.sources.store import stored_file
 
 HOST_LIBRARIES = "lib/x86_64-linux-clang"
-"""Where Qualcomm's SDKs have their libraries for Linux."""
+"""The folder of libraries for Linux in Qualcomm's SDKs."""
 
 
 def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
-    """What keeps a recipe's SDKs from being used here: this machine's C library and what they are linked with, a licence that
-    its user has not accepted, an SDK that he does not have. Nothing is downloaded to find out."""
+    """Return what a recipe's SDKs lack here: the C library and other libraries, a licence that the user has not accepted, an
+    SDK that is not installed. Nothing is downloaded to find out."""
     checks = (*machine_checks(recipe), *(_installed(project, recipe, name)[1] for name in _of_users(project, recipe)))
     lacking = [Missing(one.name, one.evidence, one.fix[0]) for one in checks if one.failed]
     if names := of_wheels(project, recipe):
@@ -33,31 +33,31 @@ def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
 
 
 def machine_checks(recipe: Recipe) -> tuple[Check, ...]:
-    """The C library, and those libraries that its linker must find."""
+    """Check the C library, and the libraries that the linker must find."""
     glibc = [preflight_rules.glibc(recipe.needs.glibc, host.glibc())] if recipe.needs.glibc else []
     found = [
-        preflight_rules.library(name, brings, host.dlopen_error(name))
-        for name, brings in recipe.needs.libraries.items()
+        preflight_rules.library(name, remedy, host.dlopen_error(name))
+        for name, remedy in recipe.needs.libraries.items()
     ]
     return (*glibc, *found)
 
 
 def checks(project: Project, recipe: Recipe) -> tuple[Check, ...]:
-    """Is every SDK of a recipe here, or can kz bring it?"""
+    """Check that every SDK of a recipe is here, or that kz can fetch it."""
     found = [_installed(project, recipe, name)[1] for name in _of_users(project, recipe)]
     for name in of_wheels(project, recipe):
         version = f"{project.pins.line(recipe.line)[name]} of PyPI"
         lacking = not_accepted(project, Request(recipe.line, (name,)))
         if lacking:
-            said, fix = f"{version}; {lacking[0].what}: {lacking[0].why}", tuple(one.remedy for one in lacking)
-            found.append(failed(said, name=f"sdk {name}", fix=fix))
+            why, fix = f"{version}; {lacking[0].what}: {lacking[0].why}", tuple(one.remedy for one in lacking)
+            found.append(failed(why, name=f"sdk {name}", fix=fix))
         else:
             found.append(passed(f"{version}; its licence is accepted", name=f"sdk {name}"))
     return tuple(found)
 
 
 def folders(project: Project, recipe: Recipe) -> dict[str, Path]:
-    """Folder of every SDK that a recipe needs, those brought that come as wheels. Raises MissingError with all that `missing` names."""
+    """Return the folder of every SDK of a recipe; those that are wheels are fetched. Raises MissingError with all of `missing`."""
     if lacking := missing(project, recipe):
         raise MissingError(lacking)
     found = {name: _installed(project, recipe, name)[0] for name in _of_users(project, recipe)}
@@ -69,28 +69,28 @@ def folders(project: Project, recipe: Recipe) -> dict[str, Path]:
 def here(project: Project, recipe: Recipe) -> bool:
     """Whether every SDK of a recipe is on this machine already."""
     entries = [file_entry(project, recipe.line, project.pins.source(name)) for name in of_wheels(project, recipe)]
-    brought = all(one and stored_file(project.store, str(one["sha256"])).exists() for one in entries)
-    return brought and not missing(project, recipe)
+    fetched = all(one and stored_file(project.store, str(one["sha256"])).exists() for one in entries)
+    return fetched and not missing(project, recipe)
 
 
 def of_wheels(project: Project, recipe: Recipe) -> tuple[str, ...]:
-    """SDKs that are wheels of the line."""
+    """Return the SDKs that are wheels of the line."""
     pinned = [name for name, wanted in recipe.needs.sdk.items() if wanted == "pinned"]
     return tuple(name for name in pinned if project.pins.source(name).kind == "wheel")
 
 
 def _of_users(project: Project, recipe: Recipe) -> tuple[str, ...]:
-    """SDKs that a user must have."""
+    """Return the SDKs that the user must install."""
     wheels = of_wheels(project, recipe)
     return tuple(name for name in recipe.needs.sdk if name not in wheels)
 
 
 def _installed(project: Project, recipe: Recipe, name: str) -> tuple[Path | None, Check]:
-    """(folder, answer) of an SDK that some variable names."""
+    """Return (folder, check) of an SDK that a variable names."""
     wanted, title = recipe.needs.sdk[name], f"sdk {name}"
     if wanted != "pinned":
-        brings = f"# the recipe says: {wanted}; kz does not bring it and knows no variable that names its folder"
-        return None, failed(f"not pinned here; needed: {wanted}", name=title, fix=(brings,))
+        remedy = f"# the recipe says: {wanted}; kz does not fetch it and knows no variable for its folder"
+        return None, failed(f"not pinned here; needed: {wanted}", name=title, fix=(remedy,))
     version = project.pins.line(recipe.line)[name]
     options = project.pins.source(name).options.get("installed") or {"env": [], "identity": ""}
     fix = tuple(f"export {variable}=/path/to/{version}" for variable in options["env"][:1])
@@ -98,5 +98,5 @@ def _installed(project: Project, recipe: Recipe, name: str) -> tuple[Path | None
     if place is None:
         return None, failed(f"{version} needed; {' and '.join(options['env'])} unset", name=title, fix=fix)
     says = installed_sdk.revision(place[1], options["identity"])
-    said = f"{place[0]}={place[1]} says it is {says or 'nothing: no ' + options['identity']}; {version} needed"
-    return place[1], passed(said, name=title) if says == version else failed(said, name=title, fix=fix)
+    evidence = f"{place[0]}={place[1]} is {says or 'unknown: no ' + options['identity']}; {version} needed"
+    return place[1], passed(evidence, name=title) if says == version else failed(evidence, name=title, fix=fix)

@@ -1,4 +1,4 @@
-"""Recipes and their plans, for people."""
+"""Recipes, plans and exports as text."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import dataclasses
 import shlex
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kz_build.checks.contract import Contract
 from kz_build.export.recipe import Amount, Recipe
 
+if TYPE_CHECKING:
+    from kz_build.export.plan import ExportPlan
+    from kz_build.export.preflight_rules import Preflight
+    from kz_build.export.run import Exported
+
 
 def listing(found: Sequence[Recipe]) -> str:
-    """One line per recipe."""
+    """Return a line per recipe."""
     if not found:
         return "this project has no recipes"
     width = max(len(one.name) for one in found)
@@ -24,7 +29,7 @@ def listing(found: Sequence[Recipe]) -> str:
 
 
 def shown(one: Recipe) -> str:
-    """All of a recipe."""
+    """Describe a recipe."""
     needs = one.needs
     rows = [one.name, *_wrapped(one.about, "  "), ""]
     rows.append(
@@ -41,7 +46,7 @@ def shown(one: Recipe) -> str:
     rows += [f"    glibc       {needs.glibc} or newer"] if needs.glibc else []
     rows += [f"    {name}: {what}" for name, what in needs.tools.items()]
     rows += ["", "  weights", *_weights(one)]
-    rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in _asked(one.contract))]
+    rows += ["", "  contract", *(f"    {key:15} {_value(value)}" for key, value in _keys_set(one.contract))]
     for stage in one.command:
         rows += ["", f"  {stage.name}, on the {stage.where}, in {{{stage.inside}}}", *_argv(stage.run, "    ")]
     if one.decode:
@@ -56,9 +61,9 @@ def shown(one: Recipe) -> str:
     return "\n".join(rows)
 
 
-def plan(found: Any) -> str:
-    """A plan: what would run, with what, and what it would make."""
-    one: Recipe = found.recipe
+def plan(found: ExportPlan) -> str:
+    """Describe a plan: its commands, their inputs, and their outputs."""
+    one = found.recipe
     rows = [f"plan of {one.name}: {one.about}", ""]
     rows += [f"  {name} {version}" for name, version in sorted(found.sources.items())]
     rows += ["", *(f"  export {key}={shlex.quote(value)}" for key, value in found.environment.items())]
@@ -69,12 +74,12 @@ def plan(found: Any) -> str:
     rows += [f"        {amount(of)} of disk in {where}" for where, of in one.needs.disk.items()]
     rows += [f"  result: {found.output}"]
     if found.unpinned:
-        rows += ["", f"  {len(found.unpinned)} digests of weights are null: nobody computed them yet"]
+        rows += ["", f"  {len(found.unpinned)} digests of weights are null: not computed yet"]
     return "\n".join(rows)
 
 
-def preflight(found: Any) -> str:
-    """Checks of a machine, failures last, each with what mends it."""
+def preflight(found: Preflight) -> str:
+    """Return the checks of a machine, failures last, each with its fix."""
     order = sorted(found.checks, key=lambda check: ("PASS", "SKIP", "WARN", "FAIL", "ERROR").index(check.status))
     width = max(len(check.name) for check in order)
     rows = []
@@ -84,8 +89,8 @@ def preflight(found: Any) -> str:
     return "\n".join(rows)
 
 
-def exported(found: Any, path: str) -> str:
-    """What an export left, what its phases took, and how it met its contract."""
+def exported(found: Exported, path: str) -> str:
+    """Describe an export: its file, its phases, and the checks of its contract."""
     rows = [f"{path}  {found.size:,} B", f"  sha256 {found.sha256}"]
     if not found.fresh:
         rows.insert(0, f"{found.recipe}: nothing to do, it is there")
@@ -101,13 +106,13 @@ def exported(found: Any, path: str) -> str:
 
 
 def clock(seconds: float) -> str:
-    """`0:42`, `1:02:03`."""
+    """Return seconds as `0:42` or `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}" if minutes >= 60 else f"{minutes}:{rest:02d}"
 
 
 def amount(of: Amount) -> str:
-    """`46-59 GB`; `16+ GB` where nobody measured the most."""
+    """Return an amount as `46-59 GB`, or `16+ GB` if nobody measured the most."""
     if of.high is None:
         return f"{of.low:g}+ GB"
     return f"{of.low:g} GB" if of.low == of.high else f"{of.low:g}-{of.high:g} GB"
@@ -148,10 +153,10 @@ def _argv(argv: Sequence[str], indent: str) -> list[str]:
     return [indent + (" \\\n" + indent + "    ").join(lines)]
 
 
-def _asked(contract: Contract) -> list[tuple[str, Any]]:
-    """What a contract says, without what it does not ask."""
-    said = ((field.name, getattr(contract, field.name)) for field in dataclasses.fields(contract))
-    return [(name, value) for name, value in said if value not in ("", 0, (), None) or value is False]
+def _keys_set(contract: Contract) -> list[tuple[str, Any]]:
+    """Return the keys of a contract that are set."""
+    keys = ((field.name, getattr(contract, field.name)) for field in dataclasses.fields(contract))
+    return [(name, value) for name, value in keys if value not in ("", 0, (), None) or value is False]
 
 
 def _value(value: object) -> str:
@@ -160,9 +165,9 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _wrapped(said: str, indent: str) -> list[str]:
+def _wrapped(text: str, indent: str) -> list[str]:
     return textwrap.wrap(
-        said,
+        text,
         108,
         initial_indent=indent,
         subsequent_indent=indent + "  ",

@@ -1,29 +1,35 @@
-"""An export environment, for people and for shells."""
+"""An export environment as text, and as shell variables."""
 
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING
 
-# What a shell has of its own already: searched as well, behind the environment's.
+if TYPE_CHECKING:
+    from kz_build.export.environment import Environment
+
+# A shell has these already: its own folders are searched after the environment's.
 _SEARCHED = ("PATH",)
 _NOT_FOR_SHELLS = ("HOME", "USER", "LOGNAME", "TERM", "LC_ALL", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
-def text(recipe: str, found: Any) -> str:
-    """What an environment holds, where it lies, and what to do with it."""
-    width = max(map(len, found.holds))
-    rows = [f"environment of {recipe}: " + ("made" if found.fresh else "there already"), f"  {found.folder}"]
-    rows += [f"  {name:{width}}  {said}" for name, said in found.holds.items()]
+def text(recipe: str, environment: Environment) -> str:
+    """Describe an environment: its folder, its contents, and how to use it."""
+    width = max(map(len, environment.holds))
+    rows = [
+        f"environment of {recipe}: " + ("made" if environment.fresh else "there already"),
+        f"  {environment.folder}",
+    ]
+    rows += [f"  {name:{width}}  {text}" for name, text in environment.holds.items()]
     return "\n".join([*rows, f"next: kz export {recipe}", f'  or: eval "$(kz env {recipe} --shell)"'])
 
 
-def shell(found: Any) -> str:
-    """`export` lines for a POSIX shell."""
+def shell(environment: Environment) -> str:
+    """Return `export` lines for a POSIX shell."""
     rows = []
-    for name, value in found.variables.items():
+    for name, value in environment.variables.items():
         if name in _SEARCHED:
-            rows.append(f'export {name}={shlex.quote(str(found.folder / "bin"))}:"${name}"')
+            rows.append(f'export {name}={shlex.quote(str(environment.folder / "bin"))}:"${name}"')
         elif name not in _NOT_FOR_SHELLS:
             rows.append(f"export {name}={shlex.quote(value)}")
     return "\n".join(rows)

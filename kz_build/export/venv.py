@@ -1,4 +1,4 @@
-"""Virtual environments: made from a locked set of packages, and asked what they hold."""
+"""Virtual environments: made from a locked set of packages, and inspected."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from kz_build.export.requirements import Locked
 
 SCRIPTS = Path(__file__).with_name("scripts")
 _BUILDS = ("setuptools", "wheel")
-"""What packages that are published as sources alone are built with: of the locked set too, so it is there first."""
+"""The build tools of packages without wheels: in the locked set too, so they are installed first."""
 Count = Callable[[int, int], None]
 
 
 def make(folder: Path, program: str, commands: Commands) -> Path:
-    """A new, empty environment; gives its Python. Raises MissingError where that Python cannot make one."""
+    """Make an empty environment and return its Python. Raises MissingError if that Python cannot make one."""
     try:
         commands.run("venv", [program, "-m", "venv", str(folder)], cwd=folder.parent, env=environment.plain())
     except CommandError as error:
         if "ensurepip" not in str(error) and "No module named venv" not in str(error):
             raise
-        brings = "apt install python3-venv   # or that of the Python it is"
-        raise MissingError((Missing("Python's venv", f"{program} cannot make an environment", brings),)) from error
+        remedy = "apt install python3-venv   # or the one for this Python"
+        raise MissingError((Missing("Python's venv", f"{program} cannot make an environment", remedy),)) from error
     return folder / "bin" / "python"
 
 
 def install(
     python: Path, name: str, packages: Sequence[Locked], indexes: Sequence[str], commands: Commands, count: Count
 ) -> None:
-    """Install a locked set, every file by its hash: by uv where its indexes, and `indexes`, have all of it, which is ten times as fast,
-    else by pip from where that looks, then from `indexes` too.
+    """Install a locked set, every file by its hash: with uv, ten times as fast, if its indexes and `indexes` have all of it;
+    else with pip from its own indexes, then from `indexes` too.
 
-    Raises LockError for other bytes than the set has, MissingError where no place has a package.
+    Raises LockError for a file with another hash, MissingError if no index has a package.
     """
     early = [one for one in packages if one.name in _BUILDS]
     for title, some in (("builds-with", early), ("packages", packages)):
@@ -52,12 +52,12 @@ def install(
 
 
 def _by_uv(python: Path, name: str, packages: Sequence[Locked], indexes: Sequence[str], commands: Commands) -> bool:
-    """Whether uv is there and installed the set. What it cannot, pip is asked for, and says why not."""
+    """Install the set with uv, and return whether that worked. If not, pip tries it and says what is wrong."""
     program = find("uv")
     if not program:
         return False
     argv = [program, "pip", "install", "--python", str(python), "--require-hashes", "--no-deps", "--no-build-isolation"]
-    # Which index a file is from does not matter, its hash does.
+    # A file's hash matters, not its index.
     argv += ["--index-strategy=unsafe-best-match", *(f"--extra-index-url={index}" for index in indexes)]
     argv += ["--link-mode=copy"]  # nothing of an environment is shared with uv's cache
     with TemporaryDirectory() as folder:
@@ -84,16 +84,16 @@ def _install(
     commands: Commands,
     count: Count,
 ) -> None:
-    said: list[str] = []
-    seen = 0
+    errors: list[str] = []
+    collected = 0
 
     def watch(text: str) -> None:
-        nonlocal seen
+        nonlocal collected
         if text.startswith("Collecting "):
-            seen += 1
-            count(seen, len(packages))
-        if text.startswith("ERROR:") or said:
-            said.append(text)
+            collected += 1
+            count(collected, len(packages))
+        if text.startswith("ERROR:") or errors:
+            errors.append(text)
 
     with TemporaryDirectory() as folder:
         file = _written(folder, name, packages)
@@ -102,29 +102,29 @@ def _install(
         try:
             commands.run(title, [*argv, "-r", str(file)], cwd=Path(folder), env=environment.pip(), watch=watch)
         except CommandError as error:
-            raise _refused(name, "\n".join(said), error) from error
+            raise _refused(name, "\n".join(errors), error) from error
 
 
-def _refused(name: str, said: str, error: CommandError) -> Exception:
-    if "DO NOT MATCH THE HASHES" in said or "Hashes are required" in said:
+def _refused(name: str, errors: str, error: CommandError) -> Exception:
+    if "DO NOT MATCH THE HASHES" in errors or "Hashes are required" in errors:
         return LockError(
-            f"a package is not what {name}.txt says:\n{_short(said)}",
-            hint="nothing of it is kept. Did somebody edit the file? Its first line says how it is made; else do not trust the index",
+            f"a package differs from {name}.txt:\n{_short(errors)}",
+            hint="nothing of it is kept. Was the file edited? Its first line has the command that makes it; if not, do not trust the index",
         )
-    if "No matching distribution found" in said:
-        what = said.rsplit("No matching distribution found for ", 1)[1].split()[0]
+    if "No matching distribution found" in errors:
+        what = errors.rsplit("No matching distribution found for ", 1)[1].split()[0]
         return MissingError(
             (Missing(what, "no package index of this machine has it", "pip's own settings: PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS"),)
         )  # fmt: skip
     return error
 
 
-def _short(said: str) -> str:
-    return "\n".join(f"  | {line[:160]}" for line in said.splitlines()[:8] if line.strip())
+def _short(text: str) -> str:
+    return "\n".join(f"  | {line[:160]}" for line in text.splitlines()[:8] if line.strip())
 
 
 def install_wheels(python: Path, wheels: Sequence[Path], commands: Commands) -> None:
-    """Install wheels that kz made, as they are."""
+    """Install wheels that kz made, without dependencies."""
     if wheels:
         argv = [*_pip(python), "--no-index", *map(str, wheels)]
         commands.run("patched", argv, cwd=wheels[0].parent, env=environment.plain())
@@ -135,26 +135,26 @@ def _pip(python: Path) -> list[str]:
 
 
 def complete(python: Path) -> str:
-    """What `pip check` finds missing or clashing, '' where nothing is."""
+    """Return the problems that `pip check` finds, '' without one."""
     done = run([str(python), "-m", "pip", "check"], env=environment.plain())
     return "" if done.code == 0 else done.stdout.decode("utf-8", "replace").strip()
 
 
-def prove(
+def inspect(
     python: Path, packages: Sequence[str], libraries: Sequence[str], variables: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Import packages and open libraries in a process of that Python; what it says (kz_build/export/scripts/inspect_env.py).
+    """Import packages and open libraries in a process of that Python (kz_build/export/scripts/inspect_env.py).
 
-    Raises CommandError where it cannot even say that.
+    Raises CommandError if that script gives no result.
     """
     argv = [str(python), str(SCRIPTS / "inspect_env.py"), *packages]
     argv += [word for library in libraries for word in ("--open", library)]
     done = run(argv, env=variables)
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
+        result = json.loads(done.stdout.splitlines()[-1])
     except (ValueError, IndexError):
-        found = None
-    if not isinstance(found, dict):
-        said = done.stderr.decode("utf-8", "replace").strip()[-2000:]
-        raise CommandError(f"the environment's Python ended with {done.code}\n{said}")
-    return found
+        result = None
+    if not isinstance(result, dict):
+        stderr = done.stderr.decode("utf-8", "replace").strip()[-2000:]
+        raise CommandError(f"the environment's Python ended with {done.code}\n{stderr}")
+    return result

@@ -1,4 +1,4 @@
-"""weights: what a recipe's weights are, as one digest, and those that kz makes, made."""
+"""weights: the identity of a recipe's weights, and the weights that kz makes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kz_build.pins.project import Project
 
 
 def identity(project: Project, recipe: Recipe) -> list[Any]:
-    """What stands for the bytes of a recipe's weights: what kz makes them of, digests, else sizes and times of the files."""
+    """Return what identifies a recipe's weights: the inputs of those that kz makes, digests, else sizes and times of files."""
     return [[name, *_identity(weights_folder(project) / name, of)] for name, of in sorted(recipe.weights.items())]
 
 
@@ -31,8 +31,8 @@ def _identity(place: Path, of: Weights) -> list[Any]:
     return [of.repository, of.revision, sorted(of.digests.items(), key=lambda item: item[0]), stats]
 
 
-def lay(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> None:
-    """Make the weights that kz makes, where they are not there; link those of repositories beside them."""
+def place(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> None:
+    """Make the weights that kz makes, if they are not there; link those of repositories beside them."""
     folder = environment.places["weights"]
     own = {name: of for name, of in recipe.weights.items() if not of.repository}
     if not own:
@@ -43,7 +43,7 @@ def lay(project: Project, recipe: Recipe, environment: Environment, commands: Co
     for name in ["hub", *(name for name, of in recipe.weights.items() if of.repository)]:
         if (store / name).exists() and not (folder / name).exists():
             (folder / name).symlink_to(store / name)
-    # What is drawn takes its shape from what is written.
+    # Random weights take their shape from a written file.
     for name, of in sorted(own.items(), key=lambda item: item[1].content is None):
         _make(project.store, folder / name, of, environment, commands, watch)
 
@@ -60,7 +60,7 @@ def _make(store: Path, path: Path, of: Weights, environment: Environment, comman
         script = [str(environment.python), str(venv.SCRIPTS / "weights.py")]
         words = ["random", str(folder / of.random["shape"]), str(of.random["seed"])] if of.random else []
         words = words or ["tokenizer", str((of.tokenizer or {})["vocabulary"])]
-        course = run_stage.Course(path.name, {}, watch)
+        monitor = run_stage.StageMonitor(path.name, {}, watch)
         out, env = environment.places["out"], environment.variables
-        run_stage.attended(out, course, commands, [*script, *words, str(path)], cwd=folder, env=env)
+        run_stage.run_watched(out, monitor, commands, [*script, *words, str(path)], cwd=folder, env=env)
     StageRecord(note, key, outputs={"": Output(files.sha256_file(path))}).save()

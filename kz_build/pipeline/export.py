@@ -9,8 +9,8 @@ from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.terminal import Live
 from kz_build.export import run as stage
 from kz_build.export.environment import prepare
-from kz_build.export.preflight import entry, preflight
-from kz_build.export.text_course import Course
+from kz_build.export.preflight import preflight, smoke_check
+from kz_build.export.text_progress import ProgressLine
 
 if TYPE_CHECKING:
     from kz_build.core.check import Check
@@ -34,10 +34,10 @@ def export_model(project: Project, plan: ExportPlan, again: str = "") -> tuple[E
     key = stage.keys(project, plan.recipe, environment)[1]
     if not again and (exported := stage.done(plan, key)):
         return exported, ready
-    ready = replace(ready, checks=(*ready.checks, *entry(plan.recipe, environment)))
+    ready = replace(ready, checks=(*ready.checks, *smoke_check(plan.recipe, environment)))
     if failures(ready):
         return None, ready
-    with Course() as course:
+    with ProgressLine() as course:
         return stage.export_recipe(project, plan, environment, commands, course.moment, again_from=again), ready
 
 

@@ -59,7 +59,7 @@ def test_it_does_not_start_what_cannot_end_well(kz: Kz, copy: Path, tmp_path: Pa
     done = kz("-C", copy, "export", NAME, KZ_CACHE=str(tmp_path / "cache"))
     assert done.returncode == 6 and f"this machine is not ready for {NAME}: " in done.stderr
     assert (
-        "et-1.2-qnn is not locked: nobody who tried could reach all that recipes/requirements/et-1.2-qnn.in asks for"
+        "et-1.2-qnn is not locked: not all packages of recipes/requirements/et-1.2-qnn.in are in the indexes that were tried"
         in done.stdout
     )
     assert "-> uv pip compile " in done.stdout and "SKIP  ports of entry" not in done.stdout
@@ -110,11 +110,11 @@ def test_an_sdk_and_weights_that_are_there(kz: Kz, copy: Path, tmp_path: Path) -
 
     found = checks()
     assert found["sdk qnn-sdk"].startswith("PASS")
-    assert found["weights Qwen3-4B"] == "PASS 6 files, bytes as in the recipe"
+    assert found["weights Qwen3-4B"] == "PASS 6 files, as in the recipe"
     (snapshot_of / "config.json").write_text("other")
     (sdk / "sdk.yaml").write_text('version: "2.37.0"\nbuild_id: "250724175447"\n')
     found = checks()
-    assert found["weights Qwen3-4B"].startswith("FAIL config.json: not the bytes")
+    assert found["weights Qwen3-4B"].startswith("FAIL config.json: not the files")
     assert found["sdk qnn-sdk"].startswith("FAIL") and "2.37.0.250724" in found["sdk qnn-sdk"]
 
 

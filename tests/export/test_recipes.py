@@ -95,15 +95,15 @@ CASES = {
     "unknown field": (("about:", "abuot: x\nabout:"), "abuot: unknown key; did you mean about?"),
     "unknown contract key": (("kv_bits: 8", "kv_bit: 8"), "contract.kv_bit: unknown key; did you mean kv_bits?"),
     "no such line": (("line: et-1.2", "line: et-9"), "line: there is no line 'et-9' in pins.yaml"),
-    "no such source": (("inside: executorch", "inside: exec"), "command.0.inside: 'exec' is no source of et-1.2"),
-    "placeholder": (("--build_folder={out}", "--build_folder={uot}"), "command.0.run.2: {uot} is none of"),
+    "no such source": (("inside: executorch", "inside: exec"), "command.0.inside: 'exec' is not a source of et-1.2"),
+    "placeholder": (("--build_folder={out}", "--build_folder={uot}"), "command.0.run.2: {uot} is not one of"),
     "SoC and arch": (("htp_arch: v79", "htp_arch: v75"), "contract.htp_arch: SM8750 has v79"),
     "range": (("[46, 59]", "[59, 46]"), "gb must be [at least, at most]"),
     "Python": (('python: ">=3.10,<3.13"', 'python: ">=3.10 <3.13"'), "needs.python: invalid specifier: '>=3.10 <3.13'"),
     "digest": (("config.json: null", "config.json: abc"), "weights.Qwen3-4B.digests.config.json: "),
     "whose": (("line: et-1.2\n", ""), "a recipe needs one of: line, upstream"),
     "weights": (("    repository: Qwen/Qwen3-4B\n", ""), "weights need one of: repository, random, content, tokenizer"),
-    "unpinned SDK": (("{qnn-sdk: pinned}", "{qnn-sdkk: pinned}"), "needs.sdk.qnn-sdkk: is pinned nowhere"),
+    "unpinned SDK": (("{qnn-sdk: pinned}", "{qnn-sdkk: pinned}"), "needs.sdk.qnn-sdkk: is not pinned"),
 }
 
 
@@ -203,7 +203,7 @@ def test_every_kind_of_range(need: str, fits: str, other: str) -> None:
 
 
 def test_requirements_are_compared_as_versions() -> None:
-    asked = requirements.asked(
+    asked = requirements.exact_versions(
         "Torch[cpu] == 2.13.0+cpu  # why\nao==0.17; python_version < '4'\nany_one>=2,<5\nof==1.*\n"
     )
     assert asked == {"torch": "2.13.0+cpu", "ao": "0.17"}
@@ -211,11 +211,11 @@ def test_requirements_are_compared_as_versions() -> None:
     locked = requirements.locked(f"--index-url https://x\n# by hand\n{text}")
     assert [(one.name, one.version) for one in locked] == [("torch", "2.13.0+cpu"), ("ao", "0.17.0")]
     assert "".join(one.text for one in locked).strip() == text.strip()
-    assert requirements.doubts(asked, locked, {"torch": "2.13", "ao": "0.17.0"}, frozenset()) == []
-    said = requirements.doubts(asked, locked, {"torch": "2.13.0+cu130", "ao": "0.17.1"}, frozenset())
+    assert requirements.mismatches(asked, locked, {"torch": "2.13", "ao": "0.17.0"}, frozenset()) == []
+    said = requirements.mismatches(asked, locked, {"torch": "2.13.0+cu130", "ao": "0.17.1"}, frozenset())
     assert [one.partition(" is ")[0] for one in said] == ["torch 2.13.0+cpu", "ao 0.17"]
     with pytest.raises(ConfigError, match="'torch=2' is not a requirement"):
-        requirements.named("torch=2\n")
+        requirements.package_names("torch=2\n")
 
 
 def test_every_rehearsal_says_which_devices_it_is_not_for(project: Project) -> None:

@@ -75,10 +75,10 @@ def _export(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -
 
 
 def _preflight(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -> int:
-    from kz_build.export.preflight import entries, preflight
+    from kz_build.export.preflight import preflight, smoke_checks
 
     found = preflight(project, plan)
-    return _answers(arguments, replace(found, checks=(*found.checks, *entries(project, plan.recipe))))
+    return _answers(arguments, replace(found, checks=(*found.checks, *smoke_checks(project, plan.recipe))))
 
 
 def _answers(arguments: argparse.Namespace, found: Preflight) -> int:

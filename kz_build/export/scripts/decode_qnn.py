@@ -3,8 +3,8 @@
     decode_qnn.py --pte F.pte --reference decode_qdq.pt2 [--tokens N]
 
 The reference is what llama.py saves of its quantized torch model before QNN sees it. It takes all tokens at once; the .pte takes
-them one by one, and in blocks where it has prefill_forward too. Logits are compared as the integers that the .pte gives. Says, as the
-last line, {"steps": [{"cosine": …, "same": …, "off": …}, …], "prefill": …}: `off` is the largest difference in those integers, `same` is
+them one by one, and in blocks where it has prefill_forward too. Logits are compared as the integers that the .pte gives. Its
+last line is {"steps": [{"cosine": …, "same": …, "off": …}, …], "prefill": …}: `off` is the largest difference in those integers, `same` is
 of the arg-max, `prefill` whether blocks give the very numbers that single tokens give (null without that method, or with fewer tokens than a block).
 """
 
@@ -20,10 +20,10 @@ HIDDEN, MOST = -255.0, 65535
 
 
 class Decoder:
-    """The .pte, its caches, and what its constant methods say."""
+    """The .pte, its caches, and the values of its constant methods."""
 
     def __init__(self, path: str) -> None:
-        self.program = Runtime.get().load_program(path)  # held: its methods do not keep it alive
+        self.program = Runtime.get().load_program(path)  # kept: its methods do not keep it alive
         self.context, self.vocabulary, self.layers, self.heads, self.width = (
             self.constant(f"get_{name}")
             for name in ("max_context_len", "vocab_size", "n_layers", "n_kv_heads", "head_dim")
@@ -40,7 +40,7 @@ class Decoder:
         self.values = [torch.zeros(1, self.heads, left, self.width, dtype=torch.uint8) for _ in range(self.layers)]
 
     def step(self, tokens: torch.Tensor, at: int) -> torch.Tensor:
-        """Logits of a block of tokens that stand from `at` on, as integers; the caches go on."""
+        """Return the logits of a block of tokens from position `at` on, as integers; update the caches."""
         mask = torch.zeros(1, 1, self.block, self.context, dtype=torch.int32)
         mask[..., :at] = MOST
         mask[..., self.context - self.block :] = torch.ones(self.block, self.block).tril().int() * MOST
@@ -58,7 +58,7 @@ class Decoder:
 
 
 def expected(path: str, decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
-    """What the quantized torch model gives, in the integers of the .pte."""
+    """Return the logits of the quantized torch model, in the integers of the .pte."""
     model, all_tokens = torch.export.load(path).module(), torch.zeros(1, decoder.context, dtype=torch.int32)
     all_tokens[0, : tokens.numel()] = tokens
     mask = torch.full((1, 1, decoder.context, decoder.context), HIDDEN).triu(1)
@@ -71,28 +71,28 @@ def expected(path: str, decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser()
-    asked.add_argument("--pte", required=True)
-    asked.add_argument("--reference", required=True)
-    asked.add_argument("--tokens", type=int, default=32)
-    asked = asked.parse_args()
-    decoder = Decoder(asked.pte)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pte", required=True)
+    parser.add_argument("--reference", required=True)
+    parser.add_argument("--tokens", type=int, default=32)
+    arguments = parser.parse_args()
+    decoder = Decoder(arguments.pte)
     torch.manual_seed(1)
-    tokens = torch.randint(0, decoder.vocabulary, (asked.tokens,), dtype=torch.int32)
-    ran, wanted = decoder.run("kv_forward", 1, tokens), expected(asked.reference, decoder, tokens)
+    tokens = torch.randint(0, decoder.vocabulary, (arguments.tokens,), dtype=torch.int32)
+    result, wanted = decoder.run("kv_forward", 1, tokens), expected(arguments.reference, decoder, tokens)
     same_in_blocks = None
     if "prefill_forward" in decoder.program.method_names:
         block = decoder.program.load_method("prefill_forward").metadata.input_tensor_meta(0).sizes()[1]
         if whole := tokens.numel() // block * block:
-            same_in_blocks = torch.equal(decoder.run("prefill_forward", block, tokens[:whole]), ran[:whole])
+            same_in_blocks = torch.equal(decoder.run("prefill_forward", block, tokens[:whole]), result[:whole])
     steps = []
-    for one, other in zip(ran, wanted, strict=True):
+    for one, other in zip(result, wanted, strict=True):
         near = torch.nn.functional.cosine_similarity(
             (one - decoder.zero).double(), (other - decoder.zero).double(), dim=0
         )
         same = bool(one.argmax() == other.argmax())
         steps.append({"cosine": near.item(), "same": same, "off": int((one - other).abs().max())})
-    del decoder  # QNN says goodbye when it goes, and the last line is to be ours
+    del decoder  # QNN prints when it is unloaded, and the last line must be ours
     gc.collect()
     print("\n" + json.dumps({"steps": steps, "prefill": same_in_blocks}), flush=True)
 

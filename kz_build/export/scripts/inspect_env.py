@@ -1,4 +1,4 @@
-"""Run by an environment's own Python: imports what was asked for and says, as JSON, what there is and where.
+"""Run by an environment's own Python: imports packages and prints, as JSON, what there is and where.
 
 Arguments: package names; `--open LIBRARY` for one that the dynamic linker must find.
 """
@@ -13,7 +13,7 @@ import shutil
 import sys
 import traceback
 
-# A namespace package: that it imports says nothing. These hold its native parts.
+# The import of a namespace package proves nothing. These modules have its native parts.
 DEEPER = {"executorch": ("executorch.exir", "executorch.runtime")}
 ADAPTOR = "executorch.backends.qualcomm.python"
 
@@ -21,7 +21,7 @@ ADAPTOR = "executorch.backends.qualcomm.python"
 def modules(package: str) -> tuple[str, ...]:
     named = [name for name, owners in importlib.metadata.packages_distributions().items() if package in owners]
     own = package.replace("-", "_")
-    # The module of its own name says whether a package works; torchtune's `recipes` beside it refuses to be imported at all.
+    # A package works if the module of its name does; torchtune's `recipes` beside it refuses to be imported.
     some = [own] if own in named else sorted(name for name in named if name.isidentifier() and not name.startswith("_"))
     return (*some, *DEEPER.get(package, ()))
 
@@ -55,13 +55,13 @@ def main() -> int:
         except OSError as error:
             wrong[library] = str(error)
     versions = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
-    found = {
+    facts = {
         "python": platform.python_version(),
         "packages": versions,
         "flatc": shutil.which("flatc") or "",
         "adaptor": adaptor(),
     }
-    print("\n" + json.dumps({**found, "wrong": wrong}))
+    print("\n" + json.dumps({**facts, "wrong": wrong}))
     return 0
 
 

@@ -20,10 +20,10 @@ def draw(shape: str, seed: str, out: str) -> None:
     with open(shape) as file:
         parameters = json.load(file)
     torch.manual_seed(int(seed))
-    made = io.BytesIO()  # a file's own name would go into it, and the same weights be other bytes elsewhere
-    torch.save(construct_transformer(ModelArgs(**parameters)).state_dict(), made)
+    data = io.BytesIO()  # a file's name would be stored in it, so that the same weights would differ elsewhere
+    torch.save(construct_transformer(ModelArgs(**parameters)).state_dict(), data)
     with open(out, "wb") as file:
-        file.write(made.getvalue())
+        file.write(data.getvalue())
 
 
 def train(vocabulary: str, out: str) -> None:
@@ -32,10 +32,10 @@ def train(vocabulary: str, out: str) -> None:
     drawn = random.Random(0)
     words = ["".join(drawn.choices(SYLLABLES, k=drawn.randint(1, 4))) for _ in range(2000)]
     text = [" ".join(drawn.choices(words, k=12)) for _ in range(2000)]
-    made = io.BytesIO()
+    data = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(text),
-        model_writer=made,
+        model_writer=data,
         model_type="bpe",
         vocab_size=int(vocabulary),
         byte_fallback=True,
@@ -43,7 +43,7 @@ def train(vocabulary: str, out: str) -> None:
         minloglevel=2,
     )
     with open(out, "wb") as file:
-        file.write(made.getvalue())
+        file.write(data.getvalue())
 
 
 if __name__ == "__main__":

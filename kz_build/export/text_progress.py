@@ -1,46 +1,49 @@
-"""How an export runs, while it does: one line that changes on a terminal, a line now and then in a log."""
+"""The progress of an export: one changing line on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.export.text import clock
+
+if TYPE_CHECKING:
+    from kz_build.export.run_stage import Moment
 
 EVERY_SECONDS = 60.0
 
 
-class Course:
-    """Shows each moment of a stage: phase, time, what earlier runs took, memory."""
+class ProgressLine:
+    """Shows each moment of a stage: phase, time, the time of earlier runs, memory."""
 
     def __init__(self) -> None:
         self._phase = ""
-        self._said = 0.0
+        self._last_print = 0.0
         self._wide = 0
         self._terminal = sys.stderr.isatty()
 
-    def __enter__(self) -> Course:
+    def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._wide:
             print(f"\r{'':{self._wide}}\r", end="", file=sys.stderr, flush=True)
 
-    def moment(self, at: Any) -> None:
-        """Take one moment."""
+    def moment(self, at: Moment) -> None:
+        """Show one moment."""
         text = line(at)
         if self._terminal:
             print(f"\r{text:{self._wide}}", end="", file=sys.stderr, flush=True)
             self._wide = len(text)
-        elif at.phase != self._phase or time.monotonic() - self._said > EVERY_SECONDS:
+        elif at.phase != self._phase or time.monotonic() - self._last_print > EVERY_SECONDS:
             print(text, file=sys.stderr, flush=True)
-            self._said = time.monotonic()
+            self._last_print = time.monotonic()
         self._phase = at.phase
 
 
-def line(at: Any) -> str:
-    """`  export: lower 0:23 of ~0:40, all 0:45 of ~1:02, 0.9 GB`."""
+def line(at: Moment) -> str:
+    """Return a moment as `  export: lower 0:23 of ~0:40, all 0:45 of ~1:02, 0.9 GB`."""
     parts = [
         f"{at.stage}: {at.phase} {clock(at.in_phase)}" + (f" of ~{clock(at.phase_before)}" if at.phase_before else "")
     ]
