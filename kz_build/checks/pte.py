@@ -48,7 +48,7 @@ def _runner(subject: PteSubject) -> Check | None:
         return passed(f"the {runner} runner calls {listed(needs)}, and the file has {'both' if needs[1:] else 'it'}")
     if runner == "hybrid" and missing == ["prefill_forward"]:
         return failed(
-            "it is a kv-only file and the runner is hybrid: it calls prefill_forward, and the file has kv_forward alone"
+            "it is a kv-only file and the runner is hybrid: it calls prefill_forward, and the file has only kv_forward"
         )
     return failed(f"the {runner} runner calls {listed(missing)}, which the file does not have (No method named …)")
 

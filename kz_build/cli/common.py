@@ -257,11 +257,11 @@ def for_each_device(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
     """Ask every device that is meant, and show what each said; the first failure gives the exit code."""
     from kz_build.core.env import variable
     from kz_build.device.adb import running
-    from kz_build.device.info import Failed, choose_serials, for_each_device
+    from kz_build.device.info import Failed, choose_serials, run_on_each
 
     server = running()
     serials = choose_serials(server, arguments.serial, every=arguments.every, named=variable("ANDROID_SERIAL"))
-    found = for_each_device(server, serials, ask)
+    found = run_on_each(server, serials, ask)
     failed = [one for one in found if isinstance(one, Failed)]
     show(arguments, found, "\n".join(text(one) for one in found if not isinstance(one, Failed)))
     if failed:

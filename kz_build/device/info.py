@@ -45,9 +45,7 @@ def choose_serials(server: Server, serials: Sequence[str], *, every: bool = Fals
     return (attached[0],)
 
 
-def for_each_device(
-    server: Server, serials: Sequence[str], ask: Callable[[Device], Result]
-) -> tuple[Result | Failed, ...]:
+def run_on_each(server: Server, serials: Sequence[str], ask: Callable[[Device], Result]) -> tuple[Result | Failed, ...]:
     """Do the same with several devices at once; one that fails does not stop the others."""
 
     def one(serial: str) -> Result | Failed:

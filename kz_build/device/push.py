@@ -227,7 +227,7 @@ def _verify(device: Device, folder: str, part: str, item: Item) -> None:
 
 
 def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, PushedFile], gone: Sequence[str]) -> None:
-    """Write the record anew, each file once."""
+    """Rewrite the record, each file once."""
     text = "".join(f"{line(entry)}\n" for name, entry in sorted(recorded.items()) if name not in gone)
     files.put(text.encode(), f"{folder}/{PARTS[0]}", mtime=int(time.time()))
     device.checked(f"mv -f {quote(f'{folder}/{PARTS[0]}')} {quote(f'{folder}/{RECORD}')}")

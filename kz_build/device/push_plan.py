@@ -92,14 +92,14 @@ def _problem(name: str) -> str:
 
 def parse_record(text: str) -> dict[str, PushedFile]:
     """Parse a device's record; incomplete lines (a cable was pulled) are skipped."""
-    found = {}
+    recorded_files = {}
     for line in text.splitlines():
         try:
             entry = PushedFile(**json.loads(line))
         except (ValueError, TypeError):
             continue
-        found[entry.name] = entry
-    return found
+        recorded_files[entry.name] = entry
+    return recorded_files
 
 
 def line(entry: PushedFile) -> str:

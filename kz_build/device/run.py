@@ -124,8 +124,8 @@ def log_check(dut: DeviceUnderTest, since: str, path: Path) -> Check:
     except KzError as error:
         return answer(Status.ERROR, f"logcat: {error}")
     if done.code:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        return answer(Status.ERROR, f"logcat cannot be read: {said or f'exit {done.code}'}")
+        stderr = done.stderr.decode("utf-8", "replace").strip()
+        return answer(Status.ERROR, f"logcat cannot be read: {stderr or f'exit {done.code}'}")
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if _ours(line, dut.pids)]
     files.write_atomic(path, "\n".join([*dut.logs, *lines, ""]).encode())
     findings = [one for one in diagnose(str(path)).found if not one.follows]

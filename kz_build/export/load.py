@@ -20,16 +20,16 @@ Fault = tuple[tuple[str | int, ...], str]
 
 def recipes(root: Path, pins: Pins) -> tuple[Recipe, ...]:
     """Read every recipe of a project, by name. Raises ConfigError with every problem of every recipe."""
-    found: list[Recipe] = []
+    read: list[Recipe] = []
     problems: list[Problem] = []
     for path in sorted((root / FOLDER).glob("*.yaml")):
         try:
-            found.append(one(path, pins))
+            read.append(one(path, pins))
         except ConfigError as error:
             problems += error.problems or (Problem(path.name, 0, str(error)),)
     if problems:
         raise ConfigError("recipes are wrong:", tuple(problems), hint="docs/recipes.md describes every key")
-    return tuple(found)
+    return tuple(read)
 
 
 def named(root: Path, pins: Pins, name: str) -> Recipe:

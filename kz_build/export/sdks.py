@@ -35,35 +35,35 @@ def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
 def machine_checks(recipe: Recipe) -> tuple[Check, ...]:
     """Check the C library, and the libraries that the linker must find."""
     glibc = [preflight_rules.glibc(recipe.needs.glibc, host.glibc())] if recipe.needs.glibc else []
-    found = [
+    libraries = [
         preflight_rules.library(name, remedy, host.dlopen_error(name))
         for name, remedy in recipe.needs.libraries.items()
     ]
-    return (*glibc, *found)
+    return (*glibc, *libraries)
 
 
 def checks(project: Project, recipe: Recipe) -> tuple[Check, ...]:
     """Check that every SDK of a recipe is here, or that kz can fetch it."""
-    found = [_installed(project, recipe, name)[1] for name in _of_users(project, recipe)]
+    results = [_installed(project, recipe, name)[1] for name in _of_users(project, recipe)]
     for name in of_wheels(project, recipe):
         version = f"{project.pins.line(recipe.line)[name]} of PyPI"
         lacking = not_accepted(project, Request(recipe.line, (name,)))
         if lacking:
             why, fix = f"{version}; {lacking[0].what}: {lacking[0].why}", tuple(one.remedy for one in lacking)
-            found.append(failed(why, name=f"sdk {name}", fix=fix))
+            results.append(failed(why, name=f"sdk {name}", fix=fix))
         else:
-            found.append(passed(f"{version}; its licence is accepted", name=f"sdk {name}"))
-    return tuple(found)
+            results.append(passed(f"{version}; its licence is accepted", name=f"sdk {name}"))
+    return tuple(results)
 
 
 def folders(project: Project, recipe: Recipe) -> dict[str, Path]:
     """Return the folder of every SDK of a recipe; those that are wheels are fetched. Raises MissingError with all of `missing`."""
     if lacking := missing(project, recipe):
         raise MissingError(lacking)
-    found = {name: _installed(project, recipe, name)[0] for name in _of_users(project, recipe)}
+    by_name = {name: _installed(project, recipe, name)[0] for name in _of_users(project, recipe)}
     for source in fetch(project, Request(recipe.line, of_wheels(project, recipe))):
-        found[source.name] = source.laid or source.folder
-    return {name: place for name, place in found.items() if place}
+        by_name[source.name] = source.laid or source.folder
+    return {name: place for name, place in by_name.items() if place}
 
 
 def here(project: Project, recipe: Recipe) -> bool:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kz_build.export.run import Exported
 
 
-def listing(found: Sequence[Recipe]) -> str:
+def listing(recipes: Sequence[Recipe]) -> str:
     """Return a line per recipe."""
-    if not found:
+    if not recipes:
         return "this project has no recipes"
-    width = max(len(one.name) for one in found)
-    wide = max(len(amount(one.needs.memory)) for one in found)
+    width = max(len(one.name) for one in recipes)
+    wide = max(len(amount(one.needs.memory)) for one in recipes)
     return "\n".join(
-        f"{one.name:{width}}  {one.line or 'own':6}  {amount(one.needs.memory):>{wide}}  {one.about}" for one in found
+        f"{one.name:{width}}  {one.line or 'own':6}  {amount(one.needs.memory):>{wide}}  {one.about}" for one in recipes
     )
 
 
@@ -61,26 +61,26 @@ def shown(one: Recipe) -> str:
     return "\n".join(rows)
 
 
-def plan(found: ExportPlan) -> str:
+def plan(planned: ExportPlan) -> str:
     """Describe a plan: its commands, their inputs, and their outputs."""
-    one = found.recipe
+    one = planned.recipe
     rows = [f"plan of {one.name}: {one.about}", ""]
-    rows += [f"  {name} {version}" for name, version in sorted(found.sources.items())]
-    rows += ["", *(f"  export {key}={shlex.quote(value)}" for key, value in found.environment.items())]
-    for number, step in enumerate(found.steps, 1):
+    rows += [f"  {name} {version}" for name, version in sorted(planned.sources.items())]
+    rows += ["", *(f"  export {key}={shlex.quote(value)}" for key, value in planned.environment.items())]
+    for number, step in enumerate(planned.steps, 1):
         rows += ["", f"  {number}. {step.name} (on the {step.where})", f"  cd {step.cwd}", *_argv(step.argv, "  ")]
         rows += [f"  # makes {path}" for path in step.makes]
     rows += ["", f"  needs {amount(one.needs.memory)} of RAM + swap, " + _minutes(one)]
     rows += [f"        {amount(of)} of disk in {where}" for where, of in one.needs.disk.items()]
-    rows += [f"  result: {found.output}"]
-    if found.unpinned:
-        rows += ["", f"  {len(found.unpinned)} digests of weights are null: not computed yet"]
+    rows += [f"  result: {planned.output}"]
+    if planned.unpinned:
+        rows += ["", f"  {len(planned.unpinned)} digests of weights are null: not computed yet"]
     return "\n".join(rows)
 
 
-def preflight(found: Preflight) -> str:
+def preflight(report: Preflight) -> str:
     """Return the checks of a machine, failures last, each with its fix."""
-    order = sorted(found.checks, key=lambda check: ("PASS", "SKIP", "WARN", "FAIL", "ERROR").index(check.status))
+    order = sorted(report.checks, key=lambda check: ("PASS", "SKIP", "WARN", "FAIL", "ERROR").index(check.status))
     width = max(len(check.name) for check in order)
     rows = []
     for check in order:
@@ -89,17 +89,17 @@ def preflight(found: Preflight) -> str:
     return "\n".join(rows)
 
 
-def exported(found: Exported, path: str) -> str:
+def exported(export: Exported, path: str) -> str:
     """Describe an export: its file, its phases, and the checks of its contract."""
-    rows = [f"{path}  {found.size:,} B", f"  sha256 {found.sha256}"]
-    if not found.fresh:
-        rows.insert(0, f"{found.recipe}: nothing to do, it is there")
-    width = max((len(phase.name) for phase in found.phases), default=0)
-    for phase in found.phases:
+    rows = [f"{path}  {export.size:,} B", f"  sha256 {export.sha256}"]
+    if not export.fresh:
+        rows.insert(0, f"{export.recipe}: nothing to do, it is there")
+    width = max((len(phase.name) for phase in export.phases), default=0)
+    for phase in export.phases:
         swap = f" + {phase.swap / 10**9:.1f} swap" if phase.swap else ""
         rows.append(f"  {phase.name:{width}}  {clock(phase.seconds):>7}  {phase.ram / 10**9:5.1f} GB{swap}")
-    rows += [f"  {check.status.value:4}  {check.name}: {check.evidence}" for check in found.checks]
-    if steps := found.decode.get("steps"):
+    rows += [f"  {check.status.value:4}  {check.name}: {check.evidence}" for check in export.checks]
+    if steps := export.decode.get("steps"):
         least = min(step["cosine"] for step in steps)
         rows.append(f"  PASS  decode: {len(steps)} steps as eager torch, same tokens, cosine at least {least:.5f}")
     return "\n".join(rows)
