@@ -1,4 +1,4 @@
-"""Front door for maintainers and CI: each session calls `kz` or one tool.
+"""Entry points for maintainers and CI: each session calls `kz` or one tool.
 
 `nox -s build_android`                        the app's library, with the pinned upstream
 `nox -s build_android -- -C examples/sample`  the same on the sample, on any machine
@@ -23,7 +23,7 @@ WORKS_ANYWHERE = "nox -s build_android -- -C examples/sample"
 
 
 def reaches_github() -> bool:
-    """Whether this network reaches ExecuTorch at GitHub, or git's insteadOf does."""
+    """Tell whether git can reach ExecuTorch at GitHub, or at a mirror by insteadOf."""
     asked = ["git", "ls-remote", "--exit-code", "https://github.com/pytorch/executorch", "HEAD"]
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
@@ -33,14 +33,14 @@ def reaches_github() -> bool:
 
 
 def licence_accepted() -> bool:
-    """Whether the user accepted Qualcomm's licence by `kz accept`."""
+    """Tell whether the user accepted Qualcomm's licence with `kz accept`."""
     asked = subprocess.run([sys.executable, "-m", "kz_build", "accept", "--json"], capture_output=True)
     rows = json.loads(asked.stdout)["licences"] if asked.returncode == 0 else []
     return any(row["accepted"] is not None for row in rows)
 
 
 def programs(*names: str) -> bool:
-    """Whether all these programs are on PATH."""
+    """Tell whether all these programs are on PATH."""
     return None not in map(shutil.which, names)
 
 
@@ -57,7 +57,7 @@ TIERS = {
 
 
 def install(session: nox.Session, *requirements: str) -> None:
-    """Install locked requirements and this checkout; nothing where that was done before."""
+    """Install locked requirements and this checkout, unless that was done before."""
     stamp = Path(session.create_tmp(), "installed")
     files = [*(Path("requirements", f"{name}.txt") for name in requirements), Path("pyproject.toml")]
     wanted = "".join(file.read_text() for file in files)
@@ -70,7 +70,7 @@ def install(session: nox.Session, *requirements: str) -> None:
 
 
 def kz(session: nox.Session, verb: str, *options: str) -> None:
-    """Run `kz [-C DIR] VERB …` with the session's arguments; -C may stand among them."""
+    """Run `kz [-C DIR] VERB …` with the session's arguments, which may include -C."""
     arguments = [*options, *session.posargs]
     project = []
     if "-C" in arguments:
@@ -94,21 +94,21 @@ def build_android(session: nox.Session) -> None:
 
 @nox.session
 def all(session: nox.Session) -> None:
-    """Everything about a target, from pins to a device: `kz all`. On any machine: `-- -C examples/sample --emulate`."""
+    """Run every stage of a target, from pins to a device: `kz all`. On any machine: `-- -C examples/sample --emulate`."""
     install(session, "run")
     kz(session, "all")
 
 
 @nox.session
 def reproduce_android(session: nox.Session) -> None:
-    """Build twice in other surroundings and compare every byte: `kz reproduce`."""
+    """Build twice in different surroundings and compare every byte: `kz reproduce`."""
     install(session, "run")
     kz(session, "reproduce")
 
 
 @nox.session
 def verify_patches(session: nox.Session) -> None:
-    """Judge every patch of every line: `kz verify --all-lines`, on the pins, where trees must be the lock's, or after `--` on others."""
+    """Judge every patch of every line: on its pin, where trees must match the lock, or with `-- --onto REV` on others."""
     install(session, "run")
     kz(session, "verify", *([] if "--line" in session.posargs else ["--all-lines"]))
     if session.posargs[:1] in ([], ["-C"]) and len(session.posargs) in (0, 2):
@@ -117,14 +117,14 @@ def verify_patches(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The newest line against upstream's branch, in one issue of GITHUB_REPOSITORY: `kz nightly`."""
+    """Judge the newest line on upstream's branch, and report in one issue of GITHUB_REPOSITORY: `kz nightly`."""
     install(session, "run")
     kz(session, "nightly")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The default tier: unit tests, real tools, one build of the sample, an emulated device."""
+    """Run the default tier: unit tests, real tools, one build of the sample, an emulated device."""
     install(session, "dev")
     session.run("pytest", *session.posargs)
 
@@ -161,10 +161,10 @@ MUTATION_LINKS = "kz_build tests pyproject.toml pins.lock examples/sample/pins.y
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """How many faults in the patch engine, the audit's rules, the lock and the records do the unit tests find? Half an hour to two hours."""
+    """Count the faults in the patch engine, the audit's rules, the lock and the records that the unit tests find. Half an hour to two hours."""
     install(session, "mutation")
     work = Path(session.create_tmp()).absolute()
-    shutil.rmtree(work / "mutants", ignore_errors=True)  # it would keep what older tests found
+    shutil.rmtree(work / "mutants", ignore_errors=True)  # or it keeps the results of older tests
     for name in MUTATION_LINKS.split():
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).unlink(missing_ok=True)
@@ -175,7 +175,7 @@ def mutation(session: nox.Session) -> None:
         "source_paths": ["kz_build"],
         "only_mutate": paths,
         "also_copy": ["pins.lock", "examples"],
-        "pytest_add_cli_args": ["-o", "addopts=", "-m", "not hypothesis"],  # in one process, and the same each time
+        "pytest_add_cli_args": ["-o", "addopts=", "-m", "not hypothesis"],  # in one process, always the same
         "pytest_add_cli_args_test_selection": tests,
         "timeout_multiplier": ["3"],
     }
@@ -188,8 +188,8 @@ def mutation(session: nox.Session) -> None:
 
 
 def _hold_scores(session: nox.Session, results: list[list[str]]) -> None:
-    """Show each group's score, and fail where one is too low. A mutant that ran out of time does not count as found: of 65 that
-    did, tests found 57 when they were given more."""
+    """Show each group's score, and fail if one is too low. A mutant that ran out of time does not count as found: of 65 that
+    did, tests found 57 when given more time."""
     low = []
     for group, (least, names) in MUTATED.items():
         modules = tuple(f"kz_build.{name.replace('/', '.')}." for name in names.split())
@@ -205,50 +205,50 @@ def _hold_scores(session: nox.Session, results: list[list[str]]) -> None:
 
 @nox.session
 def containers(session: nox.Session) -> None:
-    """Builds in containers, by a dockerd and a podman that the tests start."""
+    """Test builds in containers, with a dockerd and a podman that the tests start."""
     tier(session)
 
 
 @nox.session
 def exports(session: nox.Session) -> None:
-    """Real exports: PyPI's ExecuTorch with our patches, and PyTorch."""
+    """Test real exports: PyPI's ExecuTorch with our patches, and PyTorch."""
     tier(session)
 
 
 @nox.session
 def rehearsal(session: nox.Session) -> None:
-    """Real QNN contexts, compiled and emulated with Qualcomm's libraries from PyPI."""
+    """Test real QNN contexts, compiled and emulated with Qualcomm's libraries from PyPI."""
     tier(session)
 
 
 @nox.session
 def reproduce(session: nox.Session) -> None:
-    """`kz reproduce` on the sample and on upstreams that do not reproduce."""
+    """Test `kz reproduce` on the sample and on upstreams that do not reproduce."""
     tier(session)
 
 
 @nox.session
 def apps(session: nox.Session) -> None:
-    """AARs, APKs and the in-app check with aapt2, javac and npm's apps, and devices by Debian's adb."""
+    """Test AARs, APKs and the in-app check with aapt2, javac and npm's apps, and devices by Debian's adb."""
     tier(session)
 
 
 @nox.session
 def deep(session: nox.Session) -> None:
-    """Every property on 20,000 examples, 100,000 hostile .pte files, gigabytes to a device."""
+    """Test every property on 20,000 examples, 100,000 hostile .pte files, gigabytes to a device."""
     install(session, "dev")
     session.run("pytest", "--hypothesis-profile=deep", "-m", "(deep or hypothesis) and not apps", *session.posargs)
 
 
 @nox.session
 def upstream(session: nox.Session) -> None:
-    """Our stacks and the patch engine on ExecuTorch's whole history."""
+    """Test our stacks and the patch engine on ExecuTorch's whole history."""
     tier(session)
 
 
 @nox.session
 def everything(session: nox.Session) -> None:
-    """All tiers that this machine can run; the end says which it cannot, and what each needs."""
+    """Run all tiers that this machine can; the end names the others, and what each needs."""
     install(session, "dev")
     left_out = [name for name, possible in TIERS.items() if not possible()]
     session.run("pytest", "-m", f"not ({' or '.join(left_out)})" if left_out else "", *session.posargs)
@@ -256,7 +256,7 @@ def everything(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff: rules and format."""
+    """Run ruff: rules and format."""
     install(session, "dev")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
@@ -264,14 +264,14 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def typecheck(session: nox.Session) -> None:
-    """mypy --strict."""
+    """Run mypy --strict."""
     install(session, "dev")
     session.run("mypy")
 
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Ratios against git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` for one of them."""
+    """Measure ratios to git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` runs one of them."""
     install(session, "dev")
     for name in session.posargs or ("verify", "history", "radar", "rebase", "scaling", "layout", "build"):
         session.run("python", f"benchmarks/{name}.py")
