@@ -1,4 +1,4 @@
-"""argv -> stage. The only place that catches KzError, prints it and exits."""
+"""The entry point of kz: the only place that catches KzError, prints it and exits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kz_build.core.signals import stoppable
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `kz`."""
-    if sys.stdout:  # absent where it is closed; a letter that a terminal lacks is no reason to lose a report
+    if sys.stdout:  # None if it is closed; a character that the terminal lacks must not lose a report
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         sys.exit(run(sys.argv[1:] if argv is None else argv))
     finally:
-        gc.freeze()  # Python would look twice for garbage among all that ends here: 5 ms of every command
+        gc.freeze()  # saves two garbage collections at exit: 5 ms of every command
 
 
 def run(argv: list[str]) -> int:
-    """Run one command line; gives its exit code. The last line of a failure is `kz: exit N (name)`."""
+    """Run one command line and return its exit code. The last line of a failure is `kz: exit N (name)`."""
     code, name = 1, "bug"
     try:
         arguments = parser().parse_args(argv)
@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
             _say(f"  -> {error.hint}")
     except KeyboardInterrupt:
         code, name = 130, "interrupt"
-        _say("kz: interrupted; nothing half-made is left, the same command goes on from here")
+        _say("kz: interrupted; nothing incomplete is left, and the same command continues from here")
     except BrokenPipeError:
         _hush()
         return 0
@@ -54,14 +54,14 @@ def run(argv: list[str]) -> int:
             _say(traceback.format_exc())
             _say("kz: this is a bug of kz; please report it with the text above")
     finally:
-        if locks := sys.modules.get("kz_build.core.locks"):  # a caller's process goes on
+        if locks := sys.modules.get("kz_build.core.locks"):  # a caller's process may go on
             locks.release()
     _say(f"kz: exit {code} ({name})")
     return code
 
 
 def _hush() -> None:
-    """Nobody gets what is still held back for stdout: Python would try once more at its end."""
+    """Discard what is still buffered for stdout: Python would try to write it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -5,52 +5,55 @@ from __future__ import annotations
 import argparse
 import hashlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from kz_build.core.errors import DeviceError, MissingError
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Event, Watch
     from kz_build.core.terminal import Live
+    from kz_build.device.adb import Device
     from kz_build.pins.project import Project
     from kz_build.pipeline.target import TargetRequest
 
+Result = TypeVar("Result")
+
 
 def open_project(arguments: argparse.Namespace) -> Project:
-    """The project that `-C` names, its store held against `kz store gc`."""
+    """Load the project that `-C` names, and keep `kz store gc` from its store."""
     from kz_build.core.locks import hold
     from kz_build.pins.load import load_project
 
-    found = load_project(arguments.root)
-    hold(found.store)
-    return found
+    project = load_project(arguments.root)
+    hold(project.store)
+    return project
 
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Who is to be told how far a fetch is: a bar on the terminal, made once there is something to tell."""
-    made: list[Live] = []
+    """Yield a watcher that shows a progress bar from its first event on."""
+    lives: list[Live] = []
 
-    def told(event: Event) -> None:
-        if not made:
+    def watch(event: Event) -> None:
+        if not lives:
             from kz_build.core.terminal import Live
 
-            made.append(Live())
-        made[0].event(event)
+            lives.append(Live())
+        lives[0].event(event)
 
     try:
-        yield told
+        yield watch
     finally:
-        for live in made:
+        for live in lives:
             live.stop()
 
 
 @contextmanager
 def changing(arguments: argparse.Namespace) -> Iterator[Project]:
-    """The project, while no other command changes it."""
+    """Load the project, and lock it against other commands that change it."""
     from kz_build.core.env import cache_root
     from kz_build.core.locks import locked
 
@@ -61,7 +64,7 @@ def changing(arguments: argparse.Namespace) -> Iterator[Project]:
 
 
 def within(arguments: argparse.Namespace, project: Project, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
-    """Run the verb of this command line in the image instead: what it says is shown as it is; gives its exit code."""
+    """Run this command line in the build image instead, show its output and return its exit code."""
     from kz_build.build.run_in_image import run_in_image
     from kz_build.core.command_log import Commands, new_log_folder
 
@@ -75,7 +78,7 @@ def within(arguments: argparse.Namespace, project: Project, lines: Sequence[str]
 
 
 def show(arguments: argparse.Namespace, value: object, text: str) -> None:
-    """Print a result: as JSON where that is asked for, else as text."""
+    """Print a result, as JSON with `--json`, else as text."""
     if arguments.json:
         from kz_build.core.json_text import text as as_json
 
@@ -85,12 +88,12 @@ def show(arguments: argparse.Namespace, value: object, text: str) -> None:
 
 
 def relative(path: Path) -> Path:
-    """A path as one would type it here."""
+    """Return a path as a user would type it in this folder."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 MOST_MINUTES = 10_000
-"""A week; what waits takes no number at will."""
+"""About a week: the longest time limit."""
 _PINNED = "the one pins.yaml names"
 
 
@@ -110,12 +113,12 @@ def lines_options(parser: argparse.ArgumentParser) -> None:
 
 def engine_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--engine", choices=("host", "docker"), default="host", help="docker: in the image that builds, with its git"
+        "--engine", choices=("host", "docker"), default="host", help="docker: in the build image, with its git"
     )
 
 
 class Once(argparse.Action):
-    """An option with one value: a second one is refused, where argparse would forget the first."""
+    """An option that may be given once: argparse would silently drop the first of two."""
 
     given = False
 
@@ -138,7 +141,7 @@ def target_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> N
 
 
 def soc_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime goes along, e.g. SM8750")
+    parser.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime is included, e.g. SM8750")
 
 
 def sources_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
@@ -148,22 +151,22 @@ def sources_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> 
         metavar="NAME",
         action="append",
         default=[],
-        help="take an installed SDK of another version; the report says so",
+        help="accept an installed SDK of another version; the report says so",
     )
 
 
 def jobs(text: str) -> int:
-    """How many at once; 0 for as many as there are cores. Raises ValueError, which argparse tells."""
-    if (found := int(text)) < 0:
+    """Parse a number of parallel jobs; 0 is one per core. Raises ValueError, which argparse reports."""
+    if (number := int(text)) < 0:
         raise ValueError
-    return found
+    return number
 
 
 def minutes(text: str) -> float:
-    """A time limit; 0 for none. Raises ValueError, which argparse tells."""
-    if not 0 <= (found := float(text)) <= MOST_MINUTES:
+    """Parse a time limit; 0 is none. Raises ValueError, which argparse reports."""
+    if not 0 <= (number := float(text)) <= MOST_MINUTES:
         raise ValueError
-    return found
+    return number
 
 
 def build_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
@@ -178,18 +181,18 @@ def build_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> No
         "--engine",
         choices=("auto", "host", "docker"),
         default="auto",
-        help="where it is built (default: docker where a daemon answers and knows the base, else this machine)",
+        help="where to build (default: docker if a daemon answers and knows the base, else this machine)",
     )
 
 
 def sign_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this key of minisign (or KZ_MINISIGN_KEY)"
+        "--sign", metavar="KEYFILE", default="", help="sign SHA256SUMS with this minisign key (or KZ_MINISIGN_KEY)"
     )
 
 
 def target_request(arguments: argparse.Namespace) -> TargetRequest:
-    """What `build_options` say."""
+    """Return the request that `build_options` describe."""
     from kz_build.pipeline.target import TargetRequest
     from kz_build.release.write import signing_key
 
@@ -205,18 +208,18 @@ def target_request(arguments: argparse.Namespace) -> TargetRequest:
     )
 
 
-STEPS = {"continue": "it is resolved", "abort": "throw it all away", "status": "where it stands"}
+STEPS = {"continue": "after resolving it", "abort": "undo it all", "status": "show its state"}
 DROPS = {**STEPS, "skip": "drop this patch"}
-"""What goes on with a session, as git's own sequencer says it; `skip` where there are patches to drop."""
+"""The steps of a session, named as in git's sequencer; `skip` where there are patches to drop."""
 
 
 def listed(steps: Mapping[str, str]) -> str:
-    """Steps as a help text."""
+    """Return steps as a help text."""
     return ", ".join(f"{name} ({text})" for name, text in steps.items())
 
 
 def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: str) -> None:
-    """Go on with a session: continue, skip, abort, or say where it stands."""
+    """Take one step of a session: continue, skip, abort or status."""
     from kz_build.stack import rebase as stage
     from kz_build.stack import text as carrying
 
@@ -225,9 +228,7 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
         show_sessions(arguments, project, verb)
     elif step == "abort":
         dropped = stage.abort(project, verb, line, source)
-        show(
-            arguments, dropped, f"{verb} of {dropped.source} on {dropped.line} is thrown away; the project is as it was"
-        )
+        show(arguments, dropped, f"{verb} of {dropped.source} on {dropped.line} is aborted; the project is as it was")
     else:
         done = stage.resume(project, verb, line, source, skip=step == "skip")
         show(arguments, done, carrying.written_stack(done))
@@ -237,8 +238,8 @@ def show_sessions(arguments: argparse.Namespace, project: Project, verb: str) ->
     from kz_build.stack.session_folder import open_sessions
     from kz_build.stack.text import session_list
 
-    found = [(o.session, o.folder) for o in open_sessions(project, verb)]
-    show(arguments, found, session_list(found))
+    sessions = [(o.session, o.folder) for o in open_sessions(project, verb)]
+    show(arguments, sessions, session_list(sessions))
 
 
 def device_options(parser: argparse.ArgumentParser) -> None:
@@ -250,26 +251,28 @@ def device_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="this device (repeatable); HOST:PORT is connected first",
     )
-    parser.add_argument("--all", dest="every", action="store_true", help="every device that adb sees, at once")
+    parser.add_argument("--all", dest="every", action="store_true", help="every device that adb sees, in parallel")
 
 
-def for_each_device(arguments: argparse.Namespace, ask: Any, text: Any) -> int:
-    """Ask every device that is meant, and show what each said; the first failure gives the exit code."""
+def for_each_device(
+    arguments: argparse.Namespace, ask: Callable[[Device], Result], text: Callable[[Result], str]
+) -> int:
+    """Call `ask` with every chosen device and show the reports; the first failure sets the exit code."""
     from kz_build.core.env import variable
     from kz_build.device.adb import running
     from kz_build.device.info import Failed, choose_serials, run_on_each
 
     server = running()
     serials = choose_serials(server, arguments.serial, every=arguments.every, named=variable("ANDROID_SERIAL"))
-    found = run_on_each(server, serials, ask)
-    failed = [one for one in found if isinstance(one, Failed)]
-    show(arguments, found, "\n".join(text(one) for one in found if not isinstance(one, Failed)))
+    reports = run_on_each(server, serials, ask)
+    failed = [one for one in reports if isinstance(one, Failed)]
+    show(arguments, reports, "\n".join(text(one) for one in reports if not isinstance(one, Failed)))
     if failed:
-        said = DeviceError("\n".join(one.error for one in failed), hint=failed[0].hint)
+        error = DeviceError("\n".join(one.error for one in failed), hint=failed[0].hint)
         if all(one.exit_code == MissingError.exit_code for one in failed):
-            said.exit_code, said.name = MissingError.exit_code, MissingError.name
-        raise said
-    bad = [f"{one.serial}: {', '.join(lacks)}" for one in found if (lacks := getattr(one, "failed", ()))]
-    if bad:
+            error.exit_code, error.name = MissingError.exit_code, MissingError.name
+        raise error
+    failures = {serial: getattr(one, "failed", ()) for serial, one in zip(serials, reports, strict=True)}
+    if bad := [f"{serial}: {', '.join(names)}" for serial, names in failures.items() if names]:
         raise DeviceError("; ".join(bad))
     return 0

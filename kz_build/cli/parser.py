@@ -1,4 +1,4 @@
-"""The verbs: the group, name and summary of each. What else a verb has stands in kz_build/cli/commands/."""
+"""The verbs: the group, name and summary of each. The rest of a verb is in kz_build/cli/commands/."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EPILOG = "exit codes: 0 done, 1 bug, " + ", ".join(f"{code} {name}" for code, na
 
 
 class VerbParser(argparse.ArgumentParser):
-    """A parser that gets its options, by `fill`, only when its verb is asked for."""
+    """A parser that gets its options, from `fill`, only when its verb is used."""
 
     fill: Callable[[VerbParser], None] | None = None
 
@@ -33,12 +33,12 @@ class VerbParser(argparse.ArgumentParser):
             return super().parse_known_args(*words, **named)
         self.load()
         result, unknown = super().parse_known_args(*words, **named)
-        if unknown:  # what the verb that is asked for does not know, nobody else does
+        if unknown:  # what this verb does not know, no other parser does
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return result, unknown
 
     def load(self) -> None:
-        """Get the options, once."""
+        """Add the options, once."""
         fill, self.fill = self.fill, None
         if fill:
             fill(self)
@@ -56,7 +56,7 @@ class _Kz(VerbParser):
 
 
 def parser() -> VerbParser:
-    """The command line of `kz`; a parsed one names the function of its verb as `run`. Without a verb it is help."""
+    """Return the parser of `kz`; its result has the verb's function as `run`, or prints help without a verb."""
     parser = _Kz(prog="kz", description="Pins, patches, builds and proves ExecuTorch for Android.", allow_abbrev=False)
     parser.add_argument("-C", dest="root", type=Path, default=Path(), metavar="DIR")
     parser.add_argument("--version", action="version", version=f"kz {__version__}")
@@ -77,7 +77,7 @@ def _load(name: str, parser: VerbParser) -> None:
 
 
 def words_without(argv: Sequence[str], *options: str) -> list[str]:
-    """A command line without these options and their values."""
+    """Return a command line without these options and their values."""
     kept: list[str] = []
     skip = False
     for word in argv:
@@ -90,33 +90,33 @@ def words_without(argv: Sequence[str], *options: str) -> list[str]:
 GROUPS = {
     "start here": {
         "all": "build, check, package, export and try a target in one go",
-        "status": "what is under way, and what upstream did with the patches",
-        "report": "what was fetched, applied, built and checked, in one table",
+        "status": "show what is under way, and what upstream did with the patches",
+        "report": "show what was fetched, built and checked, in one table",
         "diagnose": "say what went wrong in a log, and what to do about it",
     },
     "patches": {
         "apply": "apply the stacks and compare the trees with the lock",
-        "verify": "judge every patch on its pin, or on other upstream revisions",
+        "verify": "judge every patch on its pin or on other upstream revisions",
         "history": "name the upstream commit that broke each patch",
         "radar": "list pull requests that would break the stack once merged",
-        "rebase": "carry a stack and its pin to another version of upstream",
+        "rebase": "move a stack and its pin to another version of upstream",
         "edit": "turn a stack into commits in a worktree, to change them",
         "refresh": "write an edited stack back to its files",
         "import-pr": "take a pull request, or some files of it, as patches",
-        "upstream": "make a patch ready for a pull request: rebased and linted",
+        "upstream": "prepare a patch for a pull request: rebase and lint it",
         "wheel": "write the patched wheel of a source to dist/<line>/wheels",
     },
     "build and prove": {
-        "fetch": "download the sources of a target, proved equal to the lock",
+        "fetch": "download the sources of a target, verified against the lock",
         "build": "build a target into dist/<line>/<target>, and audit it",
         "audit": "check again what was built",
-        "package": "put a target's libraries into an AAR that an app takes",
-        "verify-release": "check artifacts against the provenance and sums beside them",
+        "package": "put a target's libraries into an AAR for an app",
+        "verify-release": "check artifacts against the release files beside them",
         "check-apk": "check that the libraries and models of an app fit together",
-        "reproduce": "build twice in other surroundings, and explain what differs",
+        "reproduce": "build twice in varied surroundings, and explain what differs",
     },
     "models": {
-        "export": "export a model: its preflight first, its contract last",
+        "export": "export a model, after a preflight, and check its contract",
         "env": "make the environment that a recipe runs in",
         "pte": "show what a .pte holds, and whether it will load there",
     },
@@ -125,7 +125,7 @@ GROUPS = {
     },
     "CI": {
         "matrix": "list every target on every line that can build it",
-        "nightly": "judge the newest line on main, and keep one GitHub issue",
+        "nightly": "judge the newest line on main, and report in one GitHub issue",
         "health": "write patches/HEALTH.md: every patch on every tag and main",
     },
     "files": {

@@ -1,1 +1,1 @@
-"""The whole way of a target: every verb's step after the other, and the report."""
+"""All stages of a target, one after the other, and the report."""

@@ -1,4 +1,4 @@
-"""A recipe on its way: what keeps it from running first, its environment, and the export itself."""
+"""The export of a recipe: preflight, environment, stages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def export_model(project: Project, plan: ExportPlan, again: str = "") -> tuple[Exported | None, Preflight]:
-    """Return (the model, None where this machine is not ready for it; the preflight). `again` names a stage to run anew."""
+    """Return (the model, or None if this machine is not ready for it; the preflight). `again` names a stage to run again."""
     ready = preflight(project, plan)
     if failures(ready):
         return None, ready
@@ -42,5 +42,5 @@ def export_model(project: Project, plan: ExportPlan, again: str = "") -> tuple[E
 
 
 def failures(ready: Preflight) -> tuple[Check, ...]:
-    """What keeps a recipe from running here."""
+    """Return the checks that keep a recipe from running here."""
     return tuple(check for check in ready.checks if check.failed)

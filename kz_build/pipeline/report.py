@@ -1,4 +1,4 @@
-"""report: what every stage left, in one JSON."""
+"""The report of a line: every stage's record, in one JSON."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kz_build.pins.project import RECORD, Project
 
 
 def report(project: Project, line: str) -> dict[str, Any]:
-    """All records of a line. `canonical` is false as soon as anything on this machine differs from the pins."""
-    found: dict[str, Any] = {}
+    """Return all records of a line. `canonical` is false if anything on this machine differs from the pins."""
+    records: dict[str, Any] = {}
     for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
         folder = project.out(stage, line)
         for path in sorted(folder.glob(f"*/{RECORD}")) if folder.is_dir() else ():
             record = load_any(path)
             if not record:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
-            found.setdefault(stage, {})[path.parent.name] = record.plain()
-    overrides = {json.dumps(o, sort_keys=True) for m in found.get("build", {}).values() for o in m["overrides"]}
+            records.setdefault(stage, {})[path.parent.name] = record.plain()
+    overrides = {json.dumps(o, sort_keys=True) for m in records.get("build", {}).values() for o in m["overrides"]}
     overrides |= {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
     return {
         "kz": kz_build.__version__,
@@ -31,12 +31,12 @@ def report(project: Project, line: str) -> dict[str, Any]:
         "pins": project.pins.line(line),
         "canonical": not overrides,
         "overrides": [json.loads(o) for o in sorted(overrides)],
-        **found,
+        **records,
     }
 
 
 def write(project: Project, line: str) -> Path:
-    """Write out/report/report.json; gives its path."""
+    """Write out/report/report.json and return its path."""
     data = json.dumps(report(project, line), indent=1, sort_keys=True).encode() + b"\n"
     path = project.out("report", "report.json")
     files.write_atomic(path, data)

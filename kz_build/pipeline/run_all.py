@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AllRequest:
-    """What `kz all` does beside the build: the model of `recipe`, the device `serial` or one that is emulated, and the
-    stages without which nothing is begun."""
+    """What `kz all` does: the build, the model of `recipe`, the device `serial` or an emulated one. Nothing starts
+    unless the stages in `require` can run."""
 
     build: TargetRequest = field(default_factory=TargetRequest)
     recipe: str = ""
@@ -39,7 +39,7 @@ class AllRequest:
 
 @dataclass(frozen=True)
 class AllResult:
-    """How each stage went; `notes` is what stages say beside that, `failure` the first one's."""
+    """How each stage went; `notes` is what stages print besides the table, `failure` the first error."""
 
     line: str
     target: str
@@ -51,7 +51,7 @@ class AllResult:
 
 
 def run_all(project: Project, request: AllRequest, live: Live) -> AllResult:
-    """Go through every stage. Raises MissingError, before anything is begun, with what the required ones lack."""
+    """Run every stage. Raises MissingError, before anything starts, with what the required ones lack."""
     request = replace(request, build=replace(request.build, line=_line(project, request)))
     with contextlib.ExitStack() as stack:
         build = TargetBuild(project, request.build, live.event, live.note)
@@ -60,7 +60,7 @@ def run_all(project: Project, request: AllRequest, live: Live) -> AllResult:
         if skipped := [one for one in stages.lacks if not one.required]:
             live.note(view.lacks(skipped))
         if missing := tuple(item for one in stages.lacks if one.required for item in one.missing):
-            raise MissingError(missing, hint="nothing was begun")
+            raise MissingError(missing, hint="nothing was started")
         rows, failure = walk(stages.steps(), live.head)
         started = time.monotonic()
         record(project, build.line, build.target, rows, stages.lacks)
@@ -70,7 +70,7 @@ def run_all(project: Project, request: AllRequest, live: Live) -> AllResult:
 
 
 def _line(project: Project, request: AllRequest) -> str:
-    """The recipe's line where that builds the target, else the default: a recipe may be of a line that is Python alone."""
+    """Return the recipe's line if it can build the target, else the default: a recipe's line may have only Python sources."""
     if request.build.line or not request.recipe:
         return request.build.line
     from kz_build.export.load import named
@@ -86,10 +86,7 @@ def _as_locked(own: int) -> str:
 
 
 class _Stages:
-    """What `kz all` goes through: which stages this machine cannot do, for which there is no call, and the rest.
-
-    `notes` is what stages say beside the table.
-    """
+    """The stages of `kz all`: those this machine cannot run, those that are not requested, and the rest."""
 
     device: Device
 
@@ -108,21 +105,19 @@ class _Stages:
         self.notes: list[str] = []
 
     def look(self, stack: contextlib.ExitStack) -> None:
-        """Find out all of that, before anything is downloaded. A device is connected, or an emulated one begun, until `stack` ends."""
+        """Sort the stages, before anything is downloaded. A device is connected, or an emulated one runs, until `stack` ends."""
         package = self.wanted["package"] or {}
         self._can("build", self.build.require)
-        if self._called_for("package", bool(package), f"pins.yaml says no `package` of {self.build.target}"):
+        if self._called_for("package", bool(package), f"{self.build.target} has no `package` in pins.yaml"):
             self._can("package", lambda: self._reach(package["aar"]))
         if self._called_for("export", bool(self.request.recipe), "no --recipe: nothing is exported"):
             self._can("export", self._ready)
-        if self._called_for(
-            "device", bool(self.wanted["device"]), f"pins.yaml says no `device` of {self.build.target}"
-        ):
+        if self._called_for("device", bool(self.wanted["device"]), f"{self.build.target} has no `device` in pins.yaml"):
             self._can("device", lambda: self._connect(stack))
             if self.connected and self.request.recipe:
                 self._can("device", self._runtime)
         why = "an EMULATED device has no Zygote and runs no app" if self.request.emulate else "no device"
-        app = f"pins.yaml says no `package.app` of {self.build.target}"
+        app = f"{self.build.target} has no `package.app` in pins.yaml"
         model = bool(self.request.recipe)
         asked = (
             (bool(package.get("app")), app),
@@ -155,8 +150,8 @@ class _Stages:
         from kz_build.sources.preflight import missing_sources
         from kz_build.sources.request import Request
 
-        if found := missing_sources(self.project, Request(self.build.line, (source,), paths={})):
-            raise MissingError(found)
+        if lacking := missing_sources(self.project, Request(self.build.line, (source,), paths={})):
+            raise MissingError(lacking)
 
     def _ready(self) -> None:
         from kz_build.export.plan import plan
@@ -180,17 +175,17 @@ class _Stages:
 
         build, recipe, soc = self.build, self.request.recipe, self.request.build.soc
         arch = info(self.device).arch
-        if found := runtime_lacks(self.project, build.line, build.target, recipe, soc, arch):
-            raise MissingError(found)
+        if lacking := runtime_lacks(self.project, build.line, build.target, recipe, soc, arch):
+            raise MissingError(lacking)
 
     def _buildable(self) -> None:
         from kz_build.device.benchmark_app import missing
 
-        if found := missing():
-            raise MissingError(found)
+        if lacking := missing():
+            raise MissingError(lacking)
 
     def steps(self) -> tuple[Step, ...]:
-        """The stages in their order."""
+        """Return the stages in order."""
 
         def step(name: str, run: Callable[[], str], *after: str) -> Step:
             return Step(name, run, after, self.skips.get(name, ""))
@@ -231,7 +226,7 @@ class _Stages:
         if failed := self.build.failed:
             what = ", ".join(f"{c.subject} {c.name}" for c in failed)
             raise AuditError(
-                f"{len(failed)} of {len(self.build.checks)} checks failed: {what}", hint="kz audit says more"
+                f"{len(failed)} of {len(self.build.checks)} checks failed: {what}", hint="kz audit shows them"
             )
         return self._manifest("audit")
 
@@ -242,7 +237,7 @@ class _Stages:
         build = self.build
         aar = package(self.project, build.line, build.target, build.watch, snippet, build.request.sign)
         if failed := [c for c in aar.checks if c.failed]:
-            raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package says more")
+            raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package shows them")
         return self._manifest("package")
 
     def _export(self) -> str:
@@ -254,44 +249,46 @@ class _Stages:
         if model is None:
             raise NotReadyError(
                 f"not ready for {self.request.recipe}: {'; '.join(f'{c.name}: {c.evidence}' for c in failures(ready))}",
-                hint=f"kz export preflight {self.request.recipe} says what mends it",
+                hint=f"kz export preflight {self.request.recipe} says how to fix it",
             )
         self.notes.append(text(model, self._place(model.path)))
         return self._place(model.path.with_name(f"{model.path.name}.json"))
 
     def _try(self) -> str:
-        """Checks on the device, and the runner's figures where there is one."""
+        """Check on the device, and time the runner if there is one."""
         from kz_build.device.run import check, run
         from kz_build.device.text_report import report as text
 
         trial = self._trial()
         if trial.argv:
-            found = run(self.project, self.device, trial, watch=self.build.watch, note=self.build.note)
+            report = run(self.project, self.device, trial, watch=self.build.watch, note=self.build.note)
         else:
-            found = check(self.project, self.device, trial, watch=self.build.watch)
-        self.reports.append(found)
-        self.notes.append(text(found))
-        if found.failed:
-            raise DeviceError(f"{found.serial}: {', '.join(found.failed)}", hint="kz device check says more")
-        return f"{'EMULATED ' if found.emulated else ''}{Path(found.log).parent / 'manifest.json'}"
+            report = check(self.project, self.device, trial, watch=self.build.watch)
+        self.reports.append(report)
+        self.notes.append(text(report))
+        if report.failed:
+            raise DeviceError(f"{report.serial}: {', '.join(report.failed)}", hint="kz device check shows them")
+        return f"{'EMULATED ' if report.emulated else ''}{Path(report.log).parent / 'manifest.json'}"
 
     def _in_app(self) -> str:
-        """The same in an app that Zygote forked."""
+        """Do the same in an app, forked by Zygote."""
         from kz_build.device.benchmark_app import app
         from kz_build.device.in_app import RunPolicy, in_app
         from kz_build.device.text_report import report as text
 
         build = self.build
-        made = app(self.project, build.line, build.target, build.commands, self.build.watch)
+        installed = app(self.project, build.line, build.target, build.commands, self.build.watch)
         asking = RunPolicy(runs=5, warmup=1, compare=True, required="in-app" in self.required)
-        found = in_app(
-            self.project, self.device, self._trial(), made, asking, watch=self.build.watch, note=self.build.note
+        report = in_app(
+            self.project, self.device, self._trial(), installed, asking, watch=self.build.watch, note=self.build.note
         )
-        self.reports.append(found)
-        self.notes.append(f"in an app of {text(found)}")
-        if found.failed:
-            raise DeviceError(f"{found.serial}: {', '.join(found.failed)}", hint="kz device check --in-app says more")
-        return str(Path(found.log).parent / "manifest.json")
+        self.reports.append(report)
+        self.notes.append(f"in an app of {text(report)}")
+        if report.failed:
+            raise DeviceError(
+                f"{report.serial}: {', '.join(report.failed)}", hint="kz device check --in-app shows them"
+            )
+        return str(Path(report.log).parent / "manifest.json")
 
     def _trial(self) -> TrialPlan:
         from kz_build.device.plan import trial
@@ -302,12 +299,12 @@ class _Stages:
 
 
 def _emulated(root: Path, soc: str, stack: contextlib.ExitStack) -> Device:
-    """An emulated device, and an adb server for it, until `stack` ends."""
+    """Start an emulated device, and an adb server for it, until `stack` ends."""
     from kz_build.device import adb
     from kz_build.emulator.device import EmulatedDevice
 
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kz-all-", ignore_cleanup_errors=True)))
-    try:  # the same one for the project each time, so that its report is the same one
+    try:  # the same port for a project each time, so that its report is the same file
         emulated = EmulatedDevice(soc, place / "device", port=20_000 + crc32(bytes(root)) % 10_000)
     except ConfigError:
         emulated = EmulatedDevice(soc, place / "device")

@@ -1,4 +1,4 @@
-"""Stages one after the other: what each needs, how it went, what it lacked, and the record of it."""
+"""The runner of `kz all`'s stages: what each needs, how it went, what it lacked, and the record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kz_build.pins.project import Project
 
 @dataclass(frozen=True)
 class Step:
-    """A stage: what it needs to have gone well before, and why it is not run, where it is not. `run` gives where its report is."""
+    """A stage: the stages that must pass before it, and why it is skipped, if it is. `run` returns where its report is."""
 
     name: str
     run: Callable[[], str]
@@ -25,7 +25,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Row:
-    """How a stage went. `report` is the path of what it left, or why there is none; `seconds` is None where it did not run."""
+    """How a stage went. `report` is the path of its report, or why there is none; `seconds` is None if it did not run."""
 
     stage: str
     status: Status
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Lack:
-    """A stage that this machine cannot do, and what it would take. Where it is `required`, nothing is begun."""
+    """A stage that this machine cannot run, and what it would take. If it is `required`, nothing starts."""
 
     stage: str
     missing: tuple[Missing, ...]
@@ -44,7 +44,7 @@ class Lack:
 
 
 def walk(steps: Sequence[Step], watch: Callable[[str], object]) -> tuple[tuple[Row, ...], KzError | None]:
-    """Go through the stages: (how each went, the first failure). One that fails keeps those that need it from running, and no others."""
+    """Run the stages and return (how each went, the first failure). After a failure only the stages that need it are skipped."""
     rows: dict[str, Row] = {}
     first: KzError | None = None
     for step in steps:
@@ -64,7 +64,7 @@ def walk(steps: Sequence[Step], watch: Callable[[str], object]) -> tuple[tuple[R
 
 
 def record(project: Project, line: str, target: str, rows: Sequence[Row], lacks: Sequence[Lack]) -> None:
-    """Leave the record of the whole, for the report."""
+    """Save the record of all stages, for the report."""
     lacking = [
         {"stage": one.stage, "missing": [m._asdict() for m in one.missing], "required": one.required} for one in lacks
     ]

@@ -1,4 +1,4 @@
-"""One target from its pins to checked libraries: the stages that `kz build` and `kz all` go through in the same order."""
+"""One target from its pins to checked libraries: the stages that `kz build` and `kz all` share."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetRequest:
-    """What to build, and how. Where `line` or `target` is '', pins.yaml says which. `jobs` of 0 is one a core, `timeout`
-    the seconds that a command may take (0: any time), `sign` a key of minisign."""
+    """What to build, and how. If `line` or `target` is '', pins.yaml says which. `jobs` of 0 is one per core, `timeout`
+    the seconds that a command may take (0: no limit), `sign` a minisign key."""
 
     line: str = ""
     target: str = ""
@@ -45,7 +45,7 @@ class TargetRequest:
 
 
 class TargetBuild:
-    """One target on its way. Each method is a stage, and needs what the ones before it left here."""
+    """The build of one target. Each method is a stage, and needs the results of those before it."""
 
     sources: tuple[Fetched, ...]
     trees: tuple[Tree, ...]
@@ -70,25 +70,25 @@ class TargetBuild:
         self.commands = Commands(new_log_folder(project.out("log")), note, request.timeout)
 
     def run(self) -> None:
-        """All stages, one after the other. A check that failed is no exception: see `failed`."""
+        """Run all stages in order. A failed check raises nothing: see `failed`."""
         for each in (self.require, self.fetch, self.apply, self.plan, self.build, self.audit):
             each()
 
     def require(self) -> None:
-        """Raises MissingError with all that this machine lacks to build the target."""
+        """Raise MissingError with everything that this machine lacks to build the target."""
         stage.require(self.project, self.line, self.target, self.wanted, here=self.chosen.engine.name == "host")
 
     def fetch(self) -> None:
-        """Sources, proved equal to the lock."""
+        """Fetch the sources, verified against the lock."""
         self.sources = fetch(self.project, self.wanted)
 
     def apply(self) -> None:
-        """The patched trees in the place of upstream's."""
+        """Replace upstream's trees by the patched ones."""
         self.trees = tuple(apply(self.project, self.line, self.watch, self.wanted.names))
         self.sources = stage.with_stacks(self.sources, self.trees)
 
     def plan(self) -> None:
-        """What a build would do."""
+        """Plan the build's steps."""
         engine = self.chosen.engine
         self.planned = plan(
             self.project, self.line, self.target, self.sources,
@@ -97,7 +97,7 @@ class TargetBuild:
         )  # fmt: skip
 
     def build(self) -> None:
-        """The files of dist; nothing to do where they are there."""
+        """Build the files of dist, unless they are up to date."""
         if done := stage.done(self.planned):
             self.built = done
             return
@@ -109,7 +109,7 @@ class TargetBuild:
         self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch)
 
     def audit(self) -> None:
-        """What was built, checked; release files beside it if all is well: what must not be shipped gets none."""
+        """Check what was built; write release files beside it only if every check passes."""
         self.checks = audit.audit(self.project, self.built, self.sources)
         if not self.failed:
             self.papers = write_release_files(
@@ -118,12 +118,12 @@ class TargetBuild:
 
     @property
     def failed(self) -> list[Check]:
-        """Checks of the audit that failed."""
+        """The audit's failed checks."""
         return [c for c in self.checks if c.failed]
 
 
 def audit_again(project: Project, line: str, target: str, watch: Watch = quiet) -> tuple[Check, ...]:
-    """Ask the files of the last build everything once more. Raises LockError where they are not there, or are others now."""
+    """Check the files of the last build again. Raises LockError if they are missing or have changed."""
     record = audit.last_build(project, line, target)
     sources: tuple[Fetched, ...] = ()
     if java := project.pins.target(target, line)["audit"]["java"]:

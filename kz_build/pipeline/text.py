@@ -1,32 +1,35 @@
-"""The whole way of a target, as one table."""
+"""The text of `kz all`: its table, and what is missing."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kz_build.pipeline.stages import Lack, Row
 
 WIDTH = 80
 _INDENT = " " * 26
 
 
-def lacks(found: Sequence[Any]) -> str:
-    """What this machine cannot do and goes on without, stage by stage, and what it would take."""
+def lacks(stages: Sequence[Lack]) -> str:
+    """List the stages that will be skipped, and what each would take."""
     rows = []
-    for one in found:
+    for one in stages:
         rows.append(f"{one.stage} will be skipped, it needs:")
         for item in one.missing:
             rows += [_wrapped(f"{item.what}: {item.why}", "  ", "     "), _wrapped(f"-> {item.remedy}", "  ", "     ")]
     return "\n".join(rows)
 
 
-def table(title: str, rows: Sequence[Any]) -> str:
-    """Stage, result, seconds, and where its report is, or why there is none."""
+def table(title: str, rows: Sequence[Row]) -> str:
+    """Return a table of stage, result, seconds, and where its report is or why there is none."""
     lines = [title, f"{'stage':8}  result  seconds  report"]
     for row in rows:
         seconds = "-" if row.seconds is None else f"{row.seconds:,.1f}"
-        said = row.report.splitlines()[0] if row.report else ""
-        lines.append(_wrapped(f"{row.stage:8}  {row.status.value:6} {seconds:>8}  {said}", "", _INDENT))
+        report = row.report.splitlines()[0] if row.report else ""
+        lines.append(_wrapped(f"{row.stage:8}  {row.status.value:6} {seconds:>8}  {report}", "", _INDENT))
     return "\n".join(lines)
 
 

@@ -95,7 +95,7 @@ def test_a_library_that_registers_all_of_it_and_ones_that_do_not(tmp_path: Path,
     assert "few.so does not register XnnpackBackend" in done.stdout
     assert "few.so lacks 1 of its 2 operators: aten::sum.IntList_out" in done.stdout
     assert done.stderr.splitlines()[-1] == "kz: exit 8 (device)"
-    assert "will not do there: backends, operators" in done.stderr
+    assert "will not load there: backends, operators" in done.stderr
 
 
 def test_vulkans_missing_dequantize_is_said(tmp_path: Path, kz: Kz) -> None:

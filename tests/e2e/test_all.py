@@ -152,7 +152,7 @@ def test_no_device_is_said_first_and_skipped_unless_it_is_required(
     assert "device    SKIP          -  missing: an Android device" in done.stdout
     for argv in (["--require", "device"], ["--serial", "nobody"], ["--require", "package"], ["--require", "in-app"]):
         done = kz("-C", project, "all", *argv, **nobody)
-        assert done.returncode == 6 and "nothing was begun" in done.stderr and "== fetch" not in done.stderr, (
+        assert done.returncode == 6 and "nothing was started" in done.stderr and "== fetch" not in done.stderr, (
             done.stderr
         )
 
@@ -174,7 +174,7 @@ def test_a_recipe_that_this_machine_is_too_small_for_is_said_first(
     (project / "recipes/big.yaml").write_text(RECIPE)
     done = kz("-C", project, "all", "--emulate", "--recipe", "big", **nobody)
     assert done.returncode == 6 and "== fetch" not in done.stderr, done.stderr
-    for what in ("memory", "at least 1000 needed", "kz-no-such-program", "nothing was begun"):
+    for what in ("memory", "at least 1000 needed", "kz-no-such-program", "nothing was started"):
         assert what in done.stderr, done.stderr
 
 
@@ -198,7 +198,7 @@ def test_qualcomms_libraries_that_nothing_brings_are_said_first(
     recipe.write_text(QNN_RECIPE.replace("{DEVICE}", "{}"))
     argv = ("-C", project, "all", "--emulate", "--soc", "SM8650", "--recipe", "npu")
     done = kz(*argv, **nobody)
-    assert done.returncode == 6 and "nothing was begun" in done.stderr and "== fetch" not in done.stderr, done.stderr
+    assert done.returncode == 6 and "nothing was started" in done.stderr and "== fetch" not in done.stderr, done.stderr
     for name in ("libQnnHtp.so", "libQnnHtpV75Stub.so", "libQnnHtpV75Skel.so", "libQnnHtpPrepare.so", "QNN_SDK_ROOT"):
         assert name in done.stderr, done.stderr
     names = ("Htp", "HtpV75Stub", "HtpV75Skel", "HtpPrepare", "System")

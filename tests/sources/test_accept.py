@@ -151,7 +151,7 @@ def test_nobody_accepts_by_accident(place: Place) -> None:
     assert done.returncode == 2 and "--yes" in done.stderr and not place.record.exists()
     for answer in ("no", "", "y", "\x04"):
         code, said = place.typed(answer)
-        assert code == 6 and "not accepted: nothing was written down" in said, (answer, said)
+        assert code == 6 and "not accepted: nothing was recorded" in said, (answer, said)
         assert not place.record.exists()
     with pytest.raises(MissingError):
         brought(place)

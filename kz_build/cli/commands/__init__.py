@@ -1,1 +1,1 @@
-"""One file a verb: EXAMPLE, options(parser), run(arguments). Its group and summary stand in kz_build/cli/parser.py."""
+"""One file per verb: EXAMPLE, options(parser), run(arguments). Groups and summaries are in kz_build/cli/parser.py."""

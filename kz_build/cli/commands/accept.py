@@ -15,10 +15,10 @@ EXAMPLE = "qnn-host"
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser, "the one pins.yaml names, else the first that has the source")
     parser.add_argument(
-        "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: what there is to accept"
+        "source", nargs="?", metavar="SOURCE", help="source of pins.yaml; without it: list what there is to accept"
     )
     parser.add_argument(
-        "--yes", action="store_true", help="you know the licence and accept it: nothing is asked (for a CI of your own)"
+        "--yes", action="store_true", help="accept without asking, if you know the licence (for a CI of your own)"
     )
 
 
@@ -33,25 +33,26 @@ def run(arguments: argparse.Namespace) -> int:
         show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))
         return 0
     with Live() as live:
-        found = stage.licence(project, arguments.line or "", arguments.source, live.event)
+        licence = stage.licence(project, arguments.line or "", arguments.source, live.event)
     if not arguments.json:
-        print(view.head(found))
-    if found.accepted and found.accepted.version != found.version:
-        found = stage.accept(found, f"the same bytes as of {found.accepted.version}, accepted {found.accepted.date}")
-    elif not found.accepted:
+        print(view.head(licence))
+    if licence.accepted and licence.accepted.version != licence.version:
+        known = licence.accepted
+        licence = stage.accept(licence, f"the same bytes as of {known.version}, accepted {known.date}")
+    elif not licence.accepted:
         if not arguments.yes:
-            _ask(view.body(stage.text(found)), found.source, found.place)
-        found = stage.accept(found, "--yes" if arguments.yes else "asked")
-    show(arguments, found, view.accepted_text(found, place))
+            _ask(view.body(stage.text(licence)), licence.source, licence.place)
+        licence = stage.accept(licence, "--yes" if arguments.yes else "asked")
+    show(arguments, licence, view.accepted_text(licence, place))
     return 0
 
 
 def _ask(text: str, name: str, wheel: Path) -> None:
-    """Show a licence and ask. Raises NotReadyError unless the answer is yes, ConfigError where nobody can answer."""
+    """Show a licence and ask. Raises NotReadyError unless the answer is yes, ConfigError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
             "nobody to ask: this is no terminal, and a licence is accepted by a person",
-            hint=f"kz accept {name} on a terminal shows it and asks; who knows it and accepts it: kz accept {name} --yes",
+            hint=f"run kz accept {name} on a terminal, or, if you know the licence and accept it: kz accept {name} --yes",
         )
     import pydoc
 
@@ -63,6 +64,6 @@ def _ask(text: str, name: str, wheel: Path) -> None:
         answer = ""
     if answer.strip().lower() != "yes":
         raise NotReadyError(
-            f"not accepted: nothing was written down, and what needs {name} stops",
-            hint=f"to keep no copy of the wheel either: rm {wheel}",
+            f"not accepted: nothing was recorded, and nothing can use {name}",
+            hint=f"to delete the wheel too: rm {wheel}",
         )

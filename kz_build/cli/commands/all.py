@@ -10,18 +10,18 @@ EXAMPLE = "--recipe qwen3-4b-qnn-hybrid --serial R5CT123"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    build_options(parser, "the recipe's where that builds the target, else the one pins.yaml names")
+    build_options(parser, "the recipe's if it can build the target, else the one pins.yaml names")
     parser.add_argument("--recipe", metavar="R", default="", help="the model to export, and to run on the device")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--serial", metavar="S", default="", help="this device; HOST:PORT is connected first")
-    where.add_argument("--emulate", action="store_true", help="an EMULATED device, begun for this and ended after it")
+    where.add_argument("--emulate", action="store_true", help="an EMULATED device, started for this run only")
     parser.add_argument(
         "--require",
         metavar="STAGE",
         action="append",
         default=[],
         choices=("package", "export", "device", "in-app"),
-        help="package, export, device or in-app: where it cannot run here, do not begin (repeatable)",
+        help="package, export, device or in-app: do not start if it cannot run here (repeatable)",
     )
 
 

@@ -23,6 +23,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.engine == "docker":
         return within(arguments, project, lines)
     with watching() as watch:
-        found = {line: apply(project, line, watch) for line in lines}
-    show(arguments, found, "\n".join(trees(line, made) for line, made in found.items()))
+        result = {line: apply(project, line, watch) for line in lines}
+    show(arguments, result, "\n".join(trees(line, applied) for line, applied in result.items()))
     return 0

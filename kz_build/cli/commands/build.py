@@ -19,7 +19,7 @@ EXAMPLE = "--target android-arm64-xnnpack --dry-run"
 
 def options(parser: argparse.ArgumentParser) -> None:
     build_options(parser)
-    parser.add_argument("--dry-run", action="store_true", help="print the plan as commands one can paste")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan as a script")
 
 
 def run(arguments: argparse.Namespace) -> int:

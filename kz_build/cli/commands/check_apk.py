@@ -14,7 +14,7 @@ EXAMPLE = "app.apk qwen3-4b.pte"
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", type=Path, help="an APK or app bundle, then models that come from elsewhere"
+        "files", metavar="FILE", nargs="*", type=Path, help="an APK or app bundle, then models that it downloads"
     )
     parser.add_argument(
         "--bundle", metavar="DIR", type=Path, help="instead: a folder of AARs, split APKs, libraries, models"
@@ -26,9 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.core import terminal
 
     if not arguments.files and not arguments.bundle:
-        raise ConfigError("check-apk takes an app's file or --bundle FOLDER", hint="kz check-apk --help")
+        raise ConfigError("kz check-apk: FILE or --bundle DIR is needed", hint="kz check-apk --help")
     checks = check_apk(tuple(arguments.files), arguments.bundle)
     show(arguments, checks, terminal.checks(checks))
     if failed := [c for c in checks if c.failed]:
-        raise AuditError(f"{len(failed)} of {len(checks)} answers say that the parts do not fit: do not ship them")
+        raise AuditError(f"{len(failed)} of {len(checks)} checks failed: do not ship these files")
     return 0

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _load_all(parser: VerbParser) -> None:
-    """Give each verb its options, and those of its own verbs."""
+    """Load the options of each verb and subverb."""
     parser.load()
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -44,36 +44,30 @@ def _push(parser: argparse.ArgumentParser) -> None:
     from kz_build.device.push import FOLDER
 
     device_options(parser)
-    parser.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="a file, or a folder with all in it")
-    parser.add_argument("--to", metavar="DIR", default=FOLDER, help="folder of the device (default: %(default)s)")
+    parser.add_argument("paths", metavar="PATH", nargs="*", type=Path, help="a file, or a whole folder")
+    parser.add_argument("--to", metavar="DIR", default=FOLDER, help="folder on the device (default: %(default)s)")
     parser.add_argument(
-        "--clean", action="store_true", help="remove what former pushes brought there and this one does not"
+        "--clean", action="store_true", help="remove files of earlier pushes that this one does not include"
     )
 
 
 def _emulate(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
-    parser.add_argument(
-        "--soc", metavar="S", action="append", default=[], help="SoC of it (default: SM8750); one device for each"
-    )
-    parser.add_argument(
-        "--root", metavar="DIR", type=Path, help="its root folder, kept (default: one that goes with it)"
-    )
-    parser.add_argument("--port", metavar="N", type=int, default=0, help="port of the first on loopback (default: any)")
-    parser.add_argument("--logcat", metavar="FILE", type=Path, help="what its log holds at first")
-    parser.add_argument("--storage", metavar="MB", type=int, help="how much /data may hold, in 10^6 bytes")
-    parser.add_argument(
-        "--read-only", metavar="PATH", action="append", default=[], help="a folder of it that nobody may write"
-    )
-    parser.add_argument("--cut-after", metavar="MB", type=int, help="break the connection once so much came in")
+    parser.add_argument("--soc", metavar="S", action="append", default=[], help="its SoC (default: SM8750); repeatable")
+    parser.add_argument("--root", metavar="DIR", type=Path, help="its root folder, kept (default: a temporary one)")
+    parser.add_argument("--port", metavar="N", type=int, default=0, help="port of the first one (default: any)")
+    parser.add_argument("--logcat", metavar="FILE", type=Path, help="initial content of its log")
+    parser.add_argument("--storage", metavar="MB", type=int, help="size of /data, in 10^6 bytes")
+    parser.add_argument("--read-only", metavar="PATH", action="append", default=[], help="make this folder read-only")
+    parser.add_argument("--cut-after", metavar="MB", type=int, help="break the connection after receiving this much")
 
 
 def _do_list(arguments: argparse.Namespace) -> int:
     from kz_build.device.adb import running
     from kz_build.device.text import attached
 
-    found = running().attached()
-    show(arguments, found, attached(found))
+    devices = running().attached()
+    show(arguments, devices, attached(devices))
     return 0
 
 
@@ -93,20 +87,20 @@ def _do_push(arguments: argparse.Namespace) -> int:
     from kz_build.device.text import pushed
 
     if not arguments.paths and not arguments.clean:
-        raise ConfigError("kz device push: PATH is needed", hint="--clean alone removes what former pushes brought")
+        raise ConfigError("kz device push: PATH is needed", hint="--clean alone removes the files of earlier pushes")
     if not arguments.to.startswith("/"):
         raise ConfigError(
-            f"kz device push: --to {arguments.to} is no folder of a device", hint="such as /data/local/tmp/kz"
+            f"kz device push: --to {arguments.to} is not an absolute path", hint="such as /data/local/tmp/kz"
         )
-    found = items(arguments.paths)
-    check_fit(found)
+    files = items(arguments.paths)
+    check_fit(files)
     folder = arguments.to.rstrip("/")
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every
         watch = live.event if alone else quiet
         return for_each_device(
             arguments,
-            lambda device: push(cache_root(), device, found, folder, clean=arguments.clean, watch=watch),
+            lambda device: push(cache_root(), device, files, folder, clean=arguments.clean, watch=watch),
             pushed,
         )
 
@@ -140,7 +134,7 @@ def _do_emulate(arguments: argparse.Namespace) -> int:
         facts = [{"serial": d.serial, "soc": d.soc, "root": d.root.folder, "emulated": True} for d in devices]
         rows = [f"EMULATED {d.soc} at {d.serial}, its / is {d.root.folder}\n  adb connect {d.serial}" for d in devices]
         show(arguments, facts, "\n".join([*rows, "Ctrl-C ends it."]))
-        _until_told()
+        _wait_for_signal()
     return 0
 
 
@@ -148,45 +142,45 @@ def _passing_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="kz-emulated-", ignore_cleanup_errors=True)
 
 
-def _until_told() -> None:
+def _wait_for_signal() -> None:
     """Wait for Ctrl-C or a SIGTERM."""
 
     sys.stdout.flush()
-    told = threading.Event()
+    stopped = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, lambda *_: told.set())
-    told.wait()
+        signal.signal(sign, lambda *_: stopped.set())
+    stopped.wait()
 
 
 SUBVERBS = (
-    ("list", json_option, _do_list, "devices that adb sees, in whatever state", ""),
-    ("info", device_options, _do_info, "what devices are and have: SoC, Android, memory, DSP, heat", "--all"),
+    ("list", json_option, _do_list, "list the devices that adb sees, in any state", ""),
+    ("info", device_options, _do_info, "show what a device has: SoC, Android, memory, DSP, heat", "--all"),
     (
         "check",
         device_check.options,
         device_check.check,
-        "push what was built, load it there, let a model generate: checks with evidence",
+        "push what was built, load it and run a model there, and show checks with evidence",
         "--recipe qwen3-4b-qnn-hybrid",
     ),
     (
         "run",
         device_check.run_options,
         device_check.run,
-        "check, then time a model and compare with before",
+        "check, then time a model and compare with earlier runs",
         "--recipe qwen3-4b-qnn-hybrid --runs 10",
     ),
     (
         "push",
         _push,
         _do_push,
-        "bring files to devices: only what differs, verified there",
+        "copy files to devices: only those that differ, verified there",
         "dist/et-1.2 --serial R5CT123",
     ),
     (
         "emulate",
         _emulate,
         _do_emulate,
-        "an EMULATED device on loopback, for adb, until Ctrl-C",
+        "run an EMULATED device on loopback, for adb, until Ctrl-C",
         "--soc SM8750 --root /tmp/device",
     ),
 )

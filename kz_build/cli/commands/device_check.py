@@ -1,4 +1,4 @@
-"""kz device check and run: what was built, tried on devices."""
+"""kz device check and run: try on devices what was built."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What is tried, and how."""
+    """Add the options of check: what to try, and how."""
     device_options(parser)
     parser.add_argument("--line", metavar="L", default="", help="release line (default: the recipe's, or pins.yaml's)")
-    parser.add_argument("--target", metavar="T", default="", help="what was built (default: the first of pins.yaml)")
-    parser.add_argument("--recipe", metavar="R", default="", help="the model of this recipe, by its contract")
+    parser.add_argument("--target", metavar="T", default="", help="target that was built (default: the first)")
+    parser.add_argument("--recipe", metavar="R", default="", help="this recipe's model, by its contract")
     parser.add_argument("--pte", metavar="FILE", type=Path, help="this model instead")
     parser.add_argument("--tokenizer", metavar="FILE", type=Path, help="its tokenizer (default: the recipe's)")
     parser.add_argument("--chat", metavar="NAME", default="", help="its chat template: llama3, llava, qwen3")
-    parser.add_argument("--prompt", metavar="TEXT", default="", help="what it is asked (default: pins.yaml's)")
+    parser.add_argument("--prompt", metavar="TEXT", default="", help="its prompt (default: pins.yaml's)")
     parser.add_argument("--tokens", metavar="N", type=int, default=128, help="prompt and answer at most (default: 128)")
     parser.add_argument(
         "--qnn", metavar="PATH", type=Path, help="Qualcomm's SDK, or its runtime AAR (default: the build's)"
@@ -44,7 +44,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         "--timeout", metavar="MIN", type=float, default=10, help="end a run that takes longer (default: 10)"
     )
     parser.add_argument(
-        "--in-app", action="store_true", help="in an app of the device, too: a process that Zygote forked"
+        "--in-app", action="store_true", help="also in an app on the device: a process forked by Zygote"
     )
     parser.add_argument("--apk", metavar="FILE", type=Path, help="that app (default: kz builds it, with Android's SDK)")
     parser.add_argument(
@@ -52,20 +52,20 @@ def options(parser: argparse.ArgumentParser) -> None:
         choices=("in-app",),
         action="append",
         default=[],
-        help="where it cannot run here, fail (else it is skipped)",
+        help="fail if it cannot run here (default: skip it)",
     )
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
-    """How often, and how much worse is a failure."""
+    """Add the options of run: those of check, how often, and what is a failure."""
     options(parser)
-    parser.add_argument("--runs", metavar="N", type=int, default=5, help="runs that count (default: 5)")
-    parser.add_argument("--warmup", metavar="N", type=int, default=1, help="runs before them (default: 1)")
+    parser.add_argument("--runs", metavar="N", type=int, default=5, help="timed runs (default: 5)")
+    parser.add_argument("--warmup", metavar="N", type=int, default=1, help="untimed runs before them (default: 1)")
     parser.add_argument(
         "--tolerance",
         metavar="PERCENT",
         type=float,
-        help="how much worse is a failure (default: 15, or the baseline's)",
+        help="how much worse a figure may be (default: 15, or the baseline's)",
     )
 
 
@@ -99,26 +99,26 @@ def _say(text: str) -> None:
 def _tried(
     arguments: argparse.Namespace, what: Callable[[Project, TrialPlan, Watch], _Ask], often: dict[str, Any]
 ) -> int:
-    """Try the same on every device that is meant; `often` is how often an app is asked, where one is."""
+    """Try the same on every chosen device; `often` says how often an app runs it, if one does."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
     from kz_build.device.plan import trial
     from kz_build.device.text_report import report
 
     project = open_project(arguments)
-    made = trial(project, _wish(arguments))
+    plan = trial(project, _wish(arguments))
     alone = len(arguments.serial) < 2 and not arguments.every
     with Live() as live:
         watch = live.event if alone else quiet
-        ask = what(project, made, watch)
+        ask = what(project, plan, watch)
         if arguments.in_app or arguments.apk or arguments.require:
             often = {**often, "required": bool(arguments.require)}
-            ask = _and_in_app(ask, _app(arguments, project, made, live), project, made, watch, often)
+            ask = _and_in_app(ask, _app(arguments, project, plan, live), project, plan, watch, often)
         return for_each_device(arguments, ask, report)
 
 
 def _app(arguments: argparse.Namespace, project: Project, trial: TrialPlan, live: Live) -> App | str:
-    """The app that is asked, or why there is none."""
+    """Return the app to run it in, or why there is none."""
     from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.device.benchmark_app import app
     from kz_build.device.in_app import app_of
@@ -142,10 +142,10 @@ def _and_in_app(
     from kz_build.device.in_app import RunPolicy, in_app, skipped
 
     def both(device: Device) -> Report:
-        found = ask(device)
+        report = ask(device)
         if isinstance(app, str):
-            return skipped(found, app)
-        return replace(found, in_app=in_app(project, device, trial, app, RunPolicy(**often), watch=watch, note=_say))
+            return skipped(report, app)
+        return replace(report, in_app=in_app(project, device, trial, app, RunPolicy(**often), watch=watch, note=_say))
 
     return both
 
@@ -157,11 +157,11 @@ def _wish(arguments: argparse.Namespace) -> TrialRequest:
     for word in arguments.folders:
         name, equals, folder = word.partition("=")
         if not equals or not Path(folder).is_dir():
-            raise ConfigError(f"--from {word}: must be NAME=FOLDER, of a folder that is there")
+            raise ConfigError(f"--from {word}: must be NAME=FOLDER, of an existing folder")
         folders[name] = Path(folder).absolute()
     if arguments.tokens < 1 or not 0 < arguments.timeout <= MOST_MINUTES or "\0" in arguments.prompt:
         raise ConfigError(
-            f"--tokens is 1 or more, --timeout more than 0 and at most {MOST_MINUTES:,}, and --prompt a text"
+            f"--tokens is 1 or more, --timeout more than 0 and at most {MOST_MINUTES:,}, and --prompt has no NUL"
         )
     if arguments.qnn and not arguments.qnn.exists():
         raise ConfigError(f"--qnn {arguments.qnn} is not there")

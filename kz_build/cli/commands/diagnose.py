@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a file of signatures of your own, beside kz's",
+        help="a file of your own signatures, in addition to kz's",
     )
 
 
@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.diagnose.diagnose import diagnose
     from kz_build.diagnose.text import text
 
-    found = diagnose(arguments.log, arguments.signatures)
-    show(arguments, found, text(found))
+    result = diagnose(arguments.log, arguments.signatures)
+    show(arguments, result, text(result))
     return 0

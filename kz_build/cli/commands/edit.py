@@ -11,7 +11,7 @@ EXAMPLE = "executorch"
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
-    throw = "throw the worktree away, with what was not refreshed"
+    throw = "delete the worktree, with what was not refreshed"
     parser.add_argument("step", metavar="abort", nargs="?", choices=("abort",), help=throw)
     parser.add_argument("source")
 
@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
         line = arguments.line or project.pins.default
         if arguments.step:
             dropped = abort(project, "edit", line, arguments.source)
-            show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is thrown away")
+            show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is deleted")
             return 0
-        found = edit(project, line, arguments.source, watch)
-    show(arguments, found, edit_result(found))
+        result = edit(project, line, arguments.source, watch)
+    show(arguments, result, edit_result(result))
     return 0

@@ -24,12 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.export.environment import prepare
     from kz_build.export.load import named
 
-    found = open_project(arguments)
-    recipe = named(found.root, found.pins, arguments.recipe)
+    project = open_project(arguments)
+    recipe = named(project.root, project.pins, arguments.recipe)
     with Live() as live:
-        made = prepare(found, recipe, Commands(new_log_folder(found.out("log"))), live.event)
+        environment = prepare(project, recipe, Commands(new_log_folder(project.out("log"))), live.event)
     if arguments.shell:
-        print(view.shell(made))
+        print(view.shell(environment))
     else:
-        show(arguments, made, view.text(recipe.name, made))
+        show(arguments, environment, view.text(recipe.name, environment))
     return 0

@@ -1,4 +1,4 @@
-"""kz export: export a model: its preflight first, its contract last."""
+"""kz export: export a model, after a preflight, and check its contract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLE = "tiny-qwen3-xnnpack"
 ACTIONS = {
     "list": "every recipe",
-    "show": "all of one",
+    "show": "everything in one",
     "preflight": "everything that this machine lacks for one, at once",
 }
 
@@ -26,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
     what = f"its name: a file of recipes/ without .yaml; or an action: {listed(ACTIONS)}"
     parser.add_argument("recipe", metavar="RECIPE|ACTION", help=what)
-    parser.add_argument("of", metavar="RECIPE", nargs="?", help="whose, after show and preflight")
+    parser.add_argument("of", metavar="RECIPE", nargs="?", help="the recipe to show or to preflight")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--dry-run", action="store_true", help="print the commands, the environment and what it needs")
     which.add_argument("--again", metavar="STAGE", default="", help="run this stage and those after it once more")
@@ -67,24 +67,24 @@ def _export(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -
     from kz_build.export import text as view
     from kz_build.pipeline.export import export_model
 
-    found, ready = export_model(project, plan, arguments.again)
-    if found is None:
+    exported, ready = export_model(project, plan, arguments.again)
+    if exported is None:
         return _answers(arguments, ready)
-    show(arguments, found, view.exported(found, str(relative(found.path))))
+    show(arguments, exported, view.exported(exported, str(relative(exported.path))))
     return 0
 
 
 def _preflight(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -> int:
     from kz_build.export.preflight import preflight, smoke_checks
 
-    found = preflight(project, plan)
-    return _answers(arguments, replace(found, checks=(*found.checks, *smoke_checks(project, plan.recipe))))
+    ready = preflight(project, plan)
+    return _answers(arguments, replace(ready, checks=(*ready.checks, *smoke_checks(project, plan.recipe))))
 
 
-def _answers(arguments: argparse.Namespace, found: Preflight) -> int:
+def _answers(arguments: argparse.Namespace, ready: Preflight) -> int:
     from kz_build.export.text import preflight as text
 
-    show(arguments, found, text(found))
-    if failed := [check.name for check in found.checks if check.failed]:
-        raise NotReadyError(f"this machine is not ready for {found.recipe}: {', '.join(failed)}")
+    show(arguments, ready, text(ready))
+    if failed := [check.name for check in ready.checks if check.failed]:
+        raise NotReadyError(f"this machine is not ready for {ready.recipe}: {', '.join(failed)}")
     return 0

@@ -1,4 +1,4 @@
-"""kz fetch: download the sources of a target, proved equal to the lock."""
+"""kz fetch: download the sources of a target, verified against the lock."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
     line, target, request = resolve_target(project, arguments.line, arguments.target, arguments.allow_unpinned)
     require(project, line, target, request)
     with Live() as live:
-        found = fetch(project, replace(request, watch=live.event))
-    show(arguments, found, sources(found))
+        result = fetch(project, replace(request, watch=live.event))
+    show(arguments, result, sources(result))
     return 0

@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.upstream.text_health import markdown
 
     with changing(arguments) as project, watching() as watch:
-        found = health(project, fetch=arguments.fetch, watch=watch)
-        page = markdown(found, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
+        result = health(project, fetch=arguments.fetch, watch=watch)
+        page = markdown(result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
         write_atomic(project.root / FILE, page.encode())
-    show(arguments, found, f"{sum(len(h.verified.patches) for h in found)} patches of {len(found)} stacks: {FILE}")
+    show(arguments, result, f"{sum(len(h.verified.patches) for h in result)} patches of {len(result)} stacks: {FILE}")
     return 0

@@ -27,8 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     line = arguments.line or project.pins.default
     with watching() as watch:
-        found = history(project, line, arguments.onto, fetch=arguments.fetch, watch=watch)
-        diffs = [why(project, one, watch) if arguments.why else {} for one in found]
-    told = list(zip(found, diffs, strict=True))
-    show(arguments, [plain(*one) for one in told], "\n".join(text(*one) for one in told))
+        result = history(project, line, arguments.onto, fetch=arguments.fetch, watch=watch)
+        diffs = [why(project, one, watch) if arguments.why else {} for one in result]
+    histories = list(zip(result, diffs, strict=True))
+    show(arguments, [plain(*one) for one in histories], "\n".join(text(*one) for one in histories))
     return 0

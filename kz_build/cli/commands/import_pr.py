@@ -13,7 +13,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     what = f"the pull request, or a step of one that stopped: {listed(DROPS)}"
     parser.add_argument("number", metavar="N|STEP", type=number_or_step, help=what)
-    parser.add_argument("--source", metavar="S", default="", help="whose (default: the line's only git source)")
+    parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
     parser.add_argument(
         "--path", metavar="P", action="extend", nargs="+", default=[], help="only these files or folders of it"
     )

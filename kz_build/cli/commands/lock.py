@@ -13,7 +13,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser, "all of them")
     parser.add_argument("--write", action="store_true", help="write pins.lock")
     parser.add_argument(
-        "--trust", metavar="NAME", action="append", default=[], help="download NAME and take its digest into the lock"
+        "--trust", metavar="NAME", action="append", default=[], help="download NAME and record its digest in the lock"
     )
 
 

@@ -1,4 +1,4 @@
-"""kz nightly: judge the newest line on main, and keep one GitHub issue."""
+"""kz nightly: judge the newest line on main, and report in one GitHub issue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.upstream.text_history import text
 
     with watching() as watch:
-        found = nightly(open_project(arguments), issue, watch)
-    said = f"issue: {found.did}" + (f" {found.url}" if found.url else "")
-    show(arguments, found, f"{text(found.history, {})}\n{said}")
+        result = nightly(open_project(arguments), issue, watch)
+    issue_line = f"issue: {result.did}" + (f" {result.url}" if result.url else "")
+    show(arguments, result, f"{text(result.history, {})}\n{issue_line}")
     return 0

@@ -1,4 +1,4 @@
-"""kz package: put a target's libraries into an AAR that an app takes."""
+"""kz package: put a target's libraries into an AAR for an app."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
-        made = package(project, line, target, live.event, snippet, signing_key(arguments.sign))
+        artifact = package(project, line, target, live.event, snippet, signing_key(arguments.sign))
     rows = [
-        *(f"  {path}: {what}" for path, what in (*made.libraries, *made.left_out)),
-        *(f"  canonical: false, {o['where']}: {o['value']}" for o in made.overrides),
-        terminal.checks(made.checks),
+        *(f"  {path}: {what}" for path, what in (*artifact.libraries, *artifact.left_out)),
+        *(f"  canonical: false, {o['where']}: {o['value']}" for o in artifact.overrides),
+        terminal.checks(artifact.checks),
     ]
-    if made.path:
-        path = Path(made.path)
-        piece = snippet(made, path.name).rstrip()
-        rows = [f"{relative(path)}\n  sha256 {made.sha256}\n  tree   {made.tree}", *rows, "", piece]
-    show(arguments, made, "\n".join(rows))
-    if failed := [c for c in made.checks if c.failed]:
-        raise AuditError(f"{len(failed)} of {len(made.checks)} checks failed", hint="no AAR was written")
+    if artifact.path:
+        path = Path(artifact.path)
+        piece = snippet(artifact, path.name).rstrip()
+        rows = [f"{relative(path)}\n  sha256 {artifact.sha256}\n  tree   {artifact.tree}", *rows, "", piece]
+    show(arguments, artifact, "\n".join(rows))
+    if failed := [c for c in artifact.checks if c.failed]:
+        raise AuditError(f"{len(failed)} of {len(artifact.checks)} checks failed", hint="no AAR was written")
     return 0

@@ -14,8 +14,8 @@ EXAMPLE = "model.pte --lib dist/et-1.4/android-arm64-qnn --soc SM8750"
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
     parser.add_argument("file", metavar="FILE", type=Path)
-    parser.add_argument("--contract", metavar="RECIPE", type=Path, help="hold it against the contract of this recipe")
-    parser.add_argument("--lib", metavar="LIB.so|DIST", type=Path, help="the library that shall load it, or its folder")
+    parser.add_argument("--contract", metavar="RECIPE", type=Path, help="check it against this recipe's contract")
+    parser.add_argument("--lib", metavar="LIB.so|DIST", type=Path, help="the library that is to load it, or its folder")
     parser.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
@@ -34,9 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     contract = read_contract(arguments.contract, arguments.root) if arguments.contract else None
     library = read_library(arguments.lib, file, executorch_of(arguments.lib)) if arguments.lib else None
-    found = check_contract(file, contract, library, arguments.soc)
-    told = {"file": file, "summary": view.plain(file), "checks": found}
-    show(arguments, told, f"{view.text(file)}\n\n{view.checks(found)}")
-    if failed := [c for c in found if c.failed]:
-        raise DeviceError(f"{file.name} will not do there: {', '.join(c.name for c in failed)}")
+    checks = check_contract(file, contract, library, arguments.soc)
+    value = {"file": file, "summary": view.plain(file), "checks": checks}
+    show(arguments, value, f"{view.text(file)}\n\n{view.checks(checks)}")
+    if failed := [c for c in checks if c.failed]:
+        raise DeviceError(f"{file.name} will not load there: {', '.join(c.name for c in failed)}")
     return 0

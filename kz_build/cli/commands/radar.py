@@ -15,7 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--pr", metavar="N", type=int, action="extend", nargs="+", default=[], help="these pull requests"
     )
-    which.add_argument("--open", action="store_true", help="all that GitHub says are open")
+    which.add_argument("--open", action="store_true", help="all that are open on GitHub")
     which.add_argument("--since", metavar="DATE", help="those that moved since YYYY-MM-DD")
     parser.add_argument(
         "--onto", metavar="REV", action=Once, default="main", help="what they are merged into (default: main)"
@@ -30,6 +30,6 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     wanted = PullSelection(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
     with watching() as watch:
-        found = radar(project, arguments.line or project.pins.default, wanted, arguments.onto, watch)
-    show(arguments, [plain(one) for one in found], "\n".join(text(one) for one in found))
+        result = radar(project, arguments.line or project.pins.default, wanted, arguments.onto, watch)
+    show(arguments, [plain(one) for one in result], "\n".join(text(one) for one in result))
     return 0

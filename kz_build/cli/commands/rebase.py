@@ -1,4 +1,4 @@
-"""kz rebase: carry a stack and its pin to another version of upstream."""
+"""kz rebase: move a stack and its pin to another version of upstream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="PATCH",
         action="append",
         default=[],
-        help="apply this patch even if upstream has what it changes (its file name, number or subject; can be repeated)",
+        help="apply this patch even if upstream has its change (its file name, number or subject; can be repeated)",
     )
     engine_option(parser)
 
@@ -67,7 +67,7 @@ def _rebase_within(arguments: argparse.Namespace, project: Project) -> int:
     code = within(arguments, project, (arguments.line or project.pins.default,), onto=(arguments.onto,))
     if code == ConflictError.exit_code:
         raise ConflictError(
-            "the rebase stopped inside; nothing of it is kept",
-            hint="to resolve it, with the worktree here and this machine's git: the same command without --engine docker",
+            "the rebase stopped at a conflict in the image; nothing of it is kept",
+            hint="to resolve it in a worktree here, run the same command without --engine docker",
         )
     return code

@@ -1,4 +1,4 @@
-"""kz report: what was fetched, applied, built and checked, in one table."""
+"""kz report: show what was fetched, built and checked, in one table."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.pipeline.report import report
 
     project = open_project(arguments)
-    found = report(project, arguments.line or project.pins.default)
-    show(arguments, found, table(found))
+    result = report(project, arguments.line or project.pins.default)
+    show(arguments, result, table(result))
     return 0

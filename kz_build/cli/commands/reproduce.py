@@ -1,4 +1,4 @@
-"""kz reproduce: build twice in other surroundings, and explain what differs."""
+"""kz reproduce: build twice in varied surroundings, and explain what differs."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
         sources = with_stacks(sources, apply(project, line, live.event, request.names))
         prove(project, sources)
         subject = ReproduceTarget(project, line, target, sources, arguments.soc, arguments.jobs or os.cpu_count() or 1)
-        found = reproduce(subject, Commands(new_log_folder(project.out("log")), live.note), live.event)
-    show(arguments, {**vars(found), "same": found.same}, reproduced(found))
-    if not found.same:
-        count = len({d.file for d in found.differences}) or len(found.files)
+        result = reproduce(subject, Commands(new_log_folder(project.out("log")), live.note), live.event)
+    show(arguments, {**vars(result), "same": result.same}, reproduced(result))
+    if not result.same:
+        count = len({d.file for d in result.differences}) or len(result.files)
         raise AuditError(
             f"{target} of {line} does not reproduce",
             hint=f"{count} files differ; both builds are in {relative(subject.folder)}",

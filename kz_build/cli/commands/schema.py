@@ -20,8 +20,8 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.json_text import text
 
     if arguments.of == "pins":
-        from kz_build.pins.schema import json_schema as made
+        from kz_build.pins.schema import json_schema as schema_of
     else:
-        from kz_build.export.recipe_schema import json_schema as made
-    print(text(made()))
+        from kz_build.export.recipe_schema import json_schema as schema_of
+    print(text(schema_of()))
     return 0

@@ -1,4 +1,4 @@
-"""kz status: what is under way, and what upstream did with the patches."""
+"""kz status: show what is under way, and what upstream did with the patches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     sessions = [(o.session, o.folder) for o in open_sessions(project)]
     with watching() as watch:
-        found = status(project, lines, fetch=arguments.fetch, watch=watch)
-    said = [session_list(sessions)] if sessions else []
-    show(arguments, {"sessions": sessions, "stacks": found}, "\n".join([*said, *(text(one) for one in found)]))
+        result = status(project, lines, fetch=arguments.fetch, watch=watch)
+    rows = [session_list(sessions)] if sessions else []
+    show(arguments, {"sessions": sessions, "stacks": result}, "\n".join([*rows, *(text(one) for one in result)]))
     return 0

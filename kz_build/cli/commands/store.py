@@ -16,14 +16,14 @@ EXAMPLE = "gc --older 30 --delete"
 
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
-    parser.add_argument("action", choices=("list", "verify", "gc"), help="what is there; is it whole; what can go")
+    parser.add_argument("action", choices=("list", "verify", "gc"), help="show, verify or clean it")
     parser.add_argument(
         "--project", metavar="DIR", type=Path, action="append", default=[], help="another project that uses the store"
     )
     parser.add_argument(
-        "--older", metavar="DAYS", type=float, default=30.0, help="gc: what nobody has used for so long (default: 30)"
+        "--older", metavar="DAYS", type=float, default=30.0, help="gc: unused for this long (default: 30)"
     )
-    parser.add_argument("--delete", action="store_true", help="gc: remove it; without, it is only listed")
+    parser.add_argument("--delete", action="store_true", help="gc: remove it (default: only list it)")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     hold(projects[0].store)
     if arguments.action == "gc":
-        found = stage.unneeded(projects, arguments.older)
-        show(arguments, found, view.collected(found, deleted=False))
+        unneeded = stage.unneeded(projects, arguments.older)
+        show(arguments, unneeded, view.collected(unneeded, deleted=False))
     elif arguments.action == "list":
         listed = stage.entries(projects)
         show(arguments, listed, view.listing(listed))
@@ -49,11 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _verified(arguments: argparse.Namespace, found: tuple[Check, ...]) -> None:
+def _verified(arguments: argparse.Namespace, checks: tuple[Check, ...]) -> None:
     from kz_build.core.errors import LockError
     from kz_build.sources.text_store import verified
 
-    show(arguments, found, verified(found))
-    bad = [c.subject for c in found if c.failed]
+    show(arguments, checks, verified(checks))
+    bad = [c.subject for c in checks if c.failed]
     if bad:
-        raise LockError(f"{len(bad)} of {len(found)} entries of the store are not what they say: {', '.join(bad)}")
+        raise LockError(f"{len(bad)} of {len(checks)} store entries do not match their digests: {', '.join(bad)}")

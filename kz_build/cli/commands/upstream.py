@@ -1,4 +1,4 @@
-"""kz upstream: make a patch ready for a pull request: rebased and linted."""
+"""kz upstream: prepare a patch for a pull request: rebase and lint it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     what = f"its file name, number or subject; or a step of one that stopped: {listed(STEPS)}"
     parser.add_argument("patch", metavar="PATCH|STEP", help=what)
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
-    parser.add_argument("--onto", metavar="REV", action=Once, default="main", help="where it shall go (default: main)")
+    parser.add_argument("--onto", metavar="REV", action=Once, default="main", help="its new base (default: main)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""kz verify: judge every patch on its pin, or on other upstream revisions."""
+"""kz verify: judge every patch on its pin or on other upstream revisions."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return within(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
     with watching() as watch:
-        found = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch, watch=watch)
-    show(arguments, found, "\n".join(text_verdicts.table(f) for f in found) or "no stacks")
+        result = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch, watch=watch)
+    show(arguments, result, "\n".join(text_verdicts.table(f) for f in result) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
         root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
-        for row in (row for f in found for row in text_verdicts.workflow_commands(f, root)):
+        for row in (row for f in result for row in text_verdicts.workflow_commands(f, root)):
             print(row, file=sys.stderr if arguments.json else sys.stdout)
-        append_to("GITHUB_STEP_SUMMARY", "\n".join(text_verdicts.markdown(f) for f in found))
-    if not all(f.holds for f in found):
+        append_to("GITHUB_STEP_SUMMARY", "\n".join(text_verdicts.markdown(f) for f in result))
+    if not all(f.holds for f in result):
         raise ConflictError(
-            text_verdicts.conclusion(found),
-            hint="kz history says who broke them; kz rebase --onto REV carries them over",
+            text_verdicts.conclusion(result),
+            hint="kz history names the commits that broke them; kz rebase --onto REV moves them",
         )
     return 0

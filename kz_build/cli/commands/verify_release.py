@@ -1,4 +1,4 @@
-"""kz verify-release: check artifacts against the provenance and sums beside them."""
+"""kz verify-release: check artifacts against the release files beside them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ EXAMPLE = "dist/et-1.2/android-arm64-qnn"
 
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
-    parser.add_argument("folder", metavar="DIR", type=Path, help="what SHA256SUMS lies in")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="the folder that has SHA256SUMS")
     parser.add_argument(
-        "--key", metavar="PUB", default="", help="public key of minisign, or its file: a signature of it is required"
+        "--key", metavar="PUB", default="", help="minisign public key, or its file: requires a signature by it"
     )
 
 
@@ -23,10 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.terminal import checks
     from kz_build.release.verify import verify
 
-    found = verify(arguments.folder, arguments.key)
-    show(arguments, found, checks(found))
-    failed = [c for c in found if c.failed]
+    results = verify(arguments.folder, arguments.key)
+    show(arguments, results, checks(results))
+    failed = [c for c in results if c.failed]
     if failed:
-        named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "the release files"
-        raise AuditError(f"{arguments.folder} is not what its release files say: {named}", hint="do not ship it")
+        named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "its SHA256SUMS"
+        raise AuditError(f"{arguments.folder} does not match its release files: {named}", hint="do not ship it")
     return 0

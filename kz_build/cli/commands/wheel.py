@@ -18,6 +18,6 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.build.wheel import wheel
 
     project = open_project(arguments)
-    made = wheel(project, arguments.line or project.pins.default, arguments.source)
-    show(arguments, made, f"{relative(made.path)}\n  sha256 {made.sha256}\n  tree   {made.tree}")
+    repacked = wheel(project, arguments.line or project.pins.default, arguments.source)
+    show(arguments, repacked, f"{relative(repacked.path)}\n  sha256 {repacked.sha256}\n  tree   {repacked.tree}")
     return 0
