@@ -74,7 +74,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) ->
     first = found.kz("env", HYBRID)
     assert first.returncode == 0, first.stderr
     assert re.search(
-        r"QNN +2\.49\.40\.260810: it compiled a layer for SM8750, and ran it with torch's result", first.stdout
+        r"QNN +2\.49\.40\.260810: it compiled a layer for SM8750 and ran it with torch's result", first.stdout
     )
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for name, done in zip(RECIPES, pool.map(lambda name: found.kz("export", name), RECIPES), strict=True):
