@@ -107,7 +107,7 @@ def test_each_meets_its_own_contract_and_no_others(made: Rehearsal, name: str, o
     contract: Callable[[str], Path] = lambda one: made.root / "recipes" / f"{one}.yaml"  # noqa: E731
     own = made.kz("pte", made.output(name), "--contract", contract(name))
     assert own.returncode == 0, own.stdout
-    assert f"newer than {PINNED}: it must not go to a device with that" in own.stdout
+    assert f"newer than {PINNED}: do not push it to a device with that QNN" in own.stdout
     held = made.kz("pte", made.output(name), "--contract", contract(other))
     assert held.returncode == 8 and words in held.stdout, held.stdout
 
