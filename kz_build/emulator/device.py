@@ -49,6 +49,7 @@ class EmulatedDevice:
         try:
             self.listener = Listener(f"device::{product};features={FEATURES}", self._service, port)
         except OSError as error:
+            self.system.close()
             raise ConfigError(
                 f"port {port}: {error.strerror}", hint="choose another --port, or none for any free one"
             ) from error

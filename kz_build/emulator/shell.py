@@ -53,7 +53,7 @@ _COMMAND = r"""
 /usr/bin/mount -t proc proc /proc && /usr/bin/mount -t tmpfs -o ro tmpfs /proc/sys &&
 exec /usr/bin/unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$1"
 """
-"""Run a command line as user 2000 (shell), without any rights, who sees no process but its own."""
+"""Run a command line as user 2000 (shell), which has no rights and sees only its own processes."""
 
 
 class System:

@@ -562,6 +562,16 @@ def test_bad_words_of_emulate_are_said(kz: Kz, tmp_path: Path) -> None:
         assert done.returncode == code and "Traceback" not in done.stderr, done.stderr
 
 
+def test_a_device_without_its_port_leaves_nothing_running(device: EmulatedDevice, tmp_path: Path) -> None:
+    folder = tmp_path / "second"
+    with pytest.raises(ConfigError, match="Address already in use") as caught:
+        EmulatedDevice("SM8750", folder, port=device.listener.port)
+    assert caught.value.hint  # as long as the error lives, what it was raised from does too
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            assert bytes(folder) not in path.read_bytes(), path
+
+
 def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Server, tmp_path: Path) -> None:
     data = some_bytes(tmp_path / "x", 2)
     with EmulatedDevice("SM8750", tmp_path / "small", storage=3_000_000) as small:
