@@ -33,7 +33,7 @@ def local_version(version: str, tree: str) -> str:
 def repack(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tuple[str, Blob], ...]]:
     """Return (file name, version, members in order, RECORD last) of a patched wheel's files.
 
-    The dist-info folder, METADATA's Version and the file name have the new version; RECORD is written anew
+    The dist-info folder, METADATA's Version and the file name have the new version; RECORD is written again
     (PyPA, "Recording installed projects": path, sha256 in URL-safe base64 without padding, size).
     """
     infos = sorted({path.split("/")[0] for path in files if re.fullmatch(r"[^/]+\.dist-info/METADATA", path)})

@@ -186,13 +186,14 @@ def _packages_folder(folder: Path) -> Path:
 
 
 def _tested(recipe: Recipe, spec: EnvironmentSpec, python: Path, folder: Path) -> dict[str, Any]:
+    lock_again = f"run the command in the first line of {spec.base}.txt to lock the requirements again"
     if problem := venv.complete(python):
-        raise CommandError(f"{spec.base}.txt is not a complete set:\n{problem}", hint="lock it anew")
+        raise CommandError(f"{spec.base}.txt is not a complete set:\n{problem}", hint=lock_again)
     facts = venv.inspect(python, spec.requested, (), _variables(folder, {}))
     if facts["wrong"]:
         raise CommandError(
             f"the environment of {spec.base}.txt does not work:\n" + _wrong(facts["wrong"]),
-            hint="it is not used; does the set fit the line's wheels? lock it anew",
+            hint=f"it is not used; if the set does not fit the line's wheels, {lock_again}",
         )
     return {**facts, "requirements": spec.base, "wheels": dict(spec.wheels), "laid": dict(spec.overlays)}
 

@@ -78,7 +78,7 @@ def spec_of(project: Project, recipe: Recipe) -> EnvironmentSpec:
         raise ConfigError(
             "the locked requirements do not fit:",
             shown,
-            hint=f"the command in the first line of {base}.txt makes it anew",
+            hint=f"run the command in the first line of {base}.txt to lock them again",
         )
     program, version = _python(project, recipe, tuple(patched.values()))
     trees = dict.fromkeys(patched.values(), "")

@@ -174,7 +174,7 @@ def test_the_files_of_a_stage_are_what_it_made_until_one_changes(tmp_path: Path)
     assert changed(tmp_path, outputs) == tmp_path / "a"
 
 
-def test_a_size_alone_shows_a_change_and_a_digest_is_asked_of_whoever_knows_it(tmp_path: Path) -> None:
+def test_a_size_alone_shows_a_change_and_the_caller_may_know_the_digest(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12")
     assert changed(tmp_path, {"a": Output("known")}, lambda path: "known" if path == tmp_path / "a" else "") is None
     assert changed(tmp_path, {"a": Output("known", 2)}, lambda path: "known") is None

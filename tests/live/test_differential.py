@@ -1,6 +1,6 @@
 """The engine against `git apply`, pair by pair, on upstream's history: `nox -s upstream`. Minutes, and a network at first.
 
-Every difference is listed; the counts are printed, for whoever wants to quote them.
+Every difference is listed; the counts are printed, to be quoted.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def test_a_hunk_that_moved_into_another_function_is_there_where_its_own_has_it()
     assert told(in_functions("f+", "f+", "g"), insert, 11, 10) == (Presence.PRESENT, 1)
     late = Hunk(9, 9, insert.before, insert.after, 1, 1, 1, b"int f()")
     assert told(in_functions("f+", "f+", "g"), late, 11, 3) == (Presence.PRESENT, 6)
-    # In its own function it is not there, whoever else has it.
+    # It is not in its own function, although another has it.
     assert told(in_functions("g+", "f"), insert, 6, 5) == (Presence.ABSENT, 6)
 
 

@@ -3,7 +3,7 @@
     decode_llm.py --pte F --checkpoint F --params F [--qmode Q --group-size N] [--steps N]
 
 The reference is upstream's own model from the same checkpoint, quantized as the export did, without a KV cache: every step sees
-all tokens anew. Its last line is {"steps": [{"cosine": …, "same": …, "float_cosine": …}, …]}; `same` is of the arg-max.
+all tokens again. Its last line is {"steps": [{"cosine": …, "same": …, "float_cosine": …}, …]}; `same` is of the arg-max.
 """
 
 import argparse
