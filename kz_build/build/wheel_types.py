@@ -12,6 +12,9 @@ from pathlib import Path
 from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
 
+_NAME, _VERSION = re.compile(r"[A-Za-z0-9._]+"), re.compile(r"[A-Za-z0-9.!+_]+")
+"""What PyPA allows in these parts of a wheel's names: they go into METADATA and a file name."""
+
 
 @dataclass(frozen=True)
 class Wheel:
@@ -44,6 +47,8 @@ def repack(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tuple[
         )
     old = infos[0]
     name, _, upstream = old.removesuffix(".dist-info").partition("-")
+    if not _NAME.fullmatch(name) or not _VERSION.fullmatch(upstream):
+        raise ConfigError(f"the wheel's folder {old!r} does not name a package and its version")
     version = local_version(upstream, tree)
     new = f"{name}-{version}.dist-info"
     members: list[tuple[str, Blob]] = []
@@ -69,9 +74,9 @@ def _new_path(path: str, name: str, upstream: str, version: str, old: str, new: 
 
 def _tags(wheel: bytes) -> str:
     """Return the python-abi-platform of a WHEEL file, several tags compressed as in a file name."""
-    tags = [m.decode().split("-") for m in re.findall(rb"(?m)^Tag:\s*(\S+)", wheel)]
-    if not tags or any(len(tag) != 3 for tag in tags):
-        raise ConfigError("the wheel's WHEEL file names no tag")
+    tags = [m.decode("ascii", "replace").split("-") for m in re.findall(rb"(?m)^Tag:\s*(\S+)", wheel)]
+    if not tags or any(len(tag) != 3 or not all(map(_NAME.fullmatch, tag)) for tag in tags):
+        raise ConfigError("the wheel's WHEEL file names no tag, or one that is not python-abi-platform")
     return "-".join(".".join(dict.fromkeys(tag[i] for tag in tags)) for i in range(3))
 
 

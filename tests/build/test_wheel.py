@@ -67,6 +67,25 @@ def test_what_is_no_wheel() -> None:
         repack({"x/a.py": Blob("100644", b"")}, TREE)
 
 
+@pytest.mark.parametrize(
+    "folder", ["x-1.0/../..", r"x-1.0\g<9>", "x-1.0\nName: y", "x y-1.0", "x", "x-", "-1.0", "x-1.0-1"]
+)
+def test_a_folder_that_names_no_version_is_refused(folder: str) -> None:
+    """Its parts go into METADATA and into the new wheel's file name."""
+    moved = {path.replace("x-1.0", folder, 1): blob for path, blob in META.items()}
+    with pytest.raises(ConfigError, match="does not name a package and its version|one .dist-info"):
+        repack(moved, TREE)
+
+
+@pytest.mark.parametrize(
+    "tag", [b"py3-none-../../../evil", b"py3-none-\xff", b"py3-none", b"py3-none-any-any", b"py3--any"]
+)
+def test_a_tag_that_is_none_is_refused(tag: bytes) -> None:
+    """A tag goes into the new wheel's file name."""
+    with pytest.raises(ConfigError, match="names no tag"):
+        repack({**META, "x-1.0.dist-info/WHEEL": Blob("100644", b"Tag: " + tag + b"\n")}, TREE)
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped pins, lock and stacks in a folder of their own."""
