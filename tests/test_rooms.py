@@ -15,7 +15,7 @@ from kz_build.pins.schema import json_schema
 from tests.conftest import ROOT
 
 PACKAGE = Path(kz_build.__file__).parent
-PRINTING = ("cli/", "core/terminal.py", "export/text_progress.py", "export/scripts/")
+PRINTING = ("cli/", "core/terminal.py", "export/scripts/")
 
 
 def test_imports_keep_the_contracts_of_pyproject_toml() -> None:

@@ -68,9 +68,10 @@ def _counts(checks: Sequence[dict[str, Any]]) -> str:
 
 
 class Live:
-    """Progress of one command: a bar on a terminal, an occasional line in a log."""
+    """Progress of one command: a bar or a changing line on a terminal, an occasional line in a log."""
 
     EVERY_SECONDS = 15.0
+    STATUS_SECONDS = 60.0
 
     def __init__(self) -> None:
         self.bar: Progress | None = None
@@ -78,6 +79,7 @@ class Live:
         self.phase = ""
         self.shown_at = 0.0
         self.counts_bytes = False
+        self.width = 0
 
     def __enter__(self) -> Live:
         return self
@@ -86,7 +88,10 @@ class Live:
         self.stop()
 
     def stop(self) -> None:
-        """Remove the bar; another event shows it again."""
+        """Remove the bar or line; another event shows it again."""
+        if self.width:
+            print(f"\r{'':{self.width}}\r", end="", file=sys.stderr, flush=True)
+            self.width = 0
         if self.bar:
             self.bar.stop()
             self.bar = self.task = None
@@ -113,11 +118,20 @@ class Live:
         phase, done, total = event.phase, event.done, event.total
         if not sys.stderr.isatty():
             now = time.monotonic()
-            if phase != self.phase or now - self.shown_at > self.EVERY_SECONDS:
-                print(f"  {phase}" + (f" {done}/{total}" if total else ""), file=sys.stderr, flush=True)
+            if phase != self.phase or now - self.shown_at > (
+                self.STATUS_SECONDS if event.status else self.EVERY_SECONDS
+            ):
+                line = f"  {event.status or phase}" + (f" {done}/{total}" if total else "")
+                print(line, file=sys.stderr, flush=True)
                 self.phase, self.shown_at = phase, now
             return
-        if event.bytes != self.counts_bytes:
+        if event.status:
+            if self.bar:
+                self.stop()
+            print(f"\r{'  ' + event.status:{self.width}}", end="", file=sys.stderr, flush=True)
+            self.width = len(event.status) + 2
+            return
+        if event.bytes != self.counts_bytes or self.width:
             self.stop()
         if self.bar is None:
             self.bar, self.counts_bytes = _progress_bar(event.bytes), event.bytes

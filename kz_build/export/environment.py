@@ -48,6 +48,10 @@ class Environment:
     holds: Mapping[str, str]
     fresh: bool = False
 
+    def fill(self, text: str) -> str:
+        """Replace the placeholders of a recipe by its places; other words in braces stay."""
+        return PLACEHOLDER.sub(lambda m: str(self.places.get(m[1], m[0])), text)
+
 
 def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) -> Environment:
     """Return the environment of a recipe with its SDKs; make and test it if it is not there yet.

@@ -15,6 +15,8 @@ from kz_build.pins.pins import Pins
 FOLDER = "recipes"
 REQUIREMENTS = "requirements"
 """Folder beside the recipes: NAME.in has the requested packages, NAME.txt the locked set, with hashes."""
+ACTIONS = ("list", "show", "preflight")
+"""What `kz export` does with recipes: words that cannot be the name of one."""
 Fault = tuple[tuple[str | int, ...], str]
 
 
@@ -55,6 +57,9 @@ def one(path: Path, pins: Pins) -> Recipe:
         Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
         for place, text in (*_wrong_references(plain, pins), *_requirements(plain, path.parent))
     )
+    if path.stem in ACTIONS:
+        name = f"a recipe cannot be named {path.stem}: `kz export {path.stem}` means something else; rename the file"
+        problems = (Problem(shown, 0, name), *problems)
     if problems:
         raise ConfigError("recipes are wrong:", problems, hint="docs/recipes.md describes every key")
     pinned = pins.line(plain["line"]) if plain["line"] else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.export.load import named, recipes
+from kz_build.export.load import named
 from kz_build.export.recipe import PLACEHOLDER, Recipe
 from kz_build.export.venv import SCRIPTS
 from kz_build.pins.project import Project
@@ -96,8 +96,3 @@ def own_placeholders(project: Project, recipe: Recipe) -> dict[str, Path]:
 def weights_folder(project: Project) -> Path:
     """Return the folder of downloaded weights: in the store, shared by every recipe and project."""
     return project.store / "weights"
-
-
-def every(project: Project) -> tuple[Recipe, ...]:
-    """Return all recipes of the project, by name."""
-    return recipes(project.root, project.pins)

@@ -20,7 +20,6 @@ from kz_build.export.environment_spec import ADAPTOR_TARGET, spec_of
 from kz_build.export.plan import ExportPlan, folder, weights_folder
 from kz_build.export.preflight_rules import Preflight
 from kz_build.export.recipe import Recipe, Stage, Weights
-from kz_build.export.run import fill
 from kz_build.export.run_stage import filled, work_folder
 from kz_build.pins.project import Project
 
@@ -51,7 +50,7 @@ def smoke_check(recipe: Recipe, environment: Environment) -> tuple[Check, ...]:
     """
     checks = []
     for one in _llama(recipe):
-        argv = tuple(word for word in filled(one, fill(environment)).run if not word.startswith("--"))
+        argv = tuple(word for word in filled(one, environment.fill).run if not word.startswith("--"))
         wanted = next((word.partition("=")[2] for word in one.run if word.startswith("--decoder_model=")), "")
         done = run([*argv, "--help"], env=environment.variables, cwd=work_folder(environment, "help", one.inside))
         choices = re.search(r"--decoder_model\s+\{([^}]*)\}", done.stdout.decode("utf-8", "replace"))

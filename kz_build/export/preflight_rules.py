@@ -18,6 +18,11 @@ class Preflight:
     recipe: str
     checks: tuple[Check, ...]
 
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        """Return the checks that keep the recipe from running here."""
+        return tuple(check for check in self.checks if check.failed)
+
     def as_json(self) -> dict[str, object]:
         """Return plain data: each answer with its `fix`, without a file, because all are about this machine."""
         keys = ("name", "status", "evidence", "fix")

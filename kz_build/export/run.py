@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from kz_build.build import engine
 from kz_build.checks.pte import check_contract
 from kz_build.core import files, locks
 from kz_build.core.check import KEYS, Check
-from kz_build.core.command_log import Commands
+from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.errors import ConfigError, DeviceError, LockError
+from kz_build.core.progress import Watch, quiet
 from kz_build.core.stage_record import Output, StageRecord, beside, changed, load, load_any
 from kz_build.export import run_stage, weights
-from kz_build.export.environment import Environment
+from kz_build.export.environment import Environment, prepare
 from kz_build.export.phases import Phase
 from kz_build.export.plan import ExportPlan
-from kz_build.export.recipe import PLACEHOLDER, Recipe, Stage
-from kz_build.export.run_stage import OnMoment
+from kz_build.export.preflight import preflight, smoke_check
+from kz_build.export.preflight_rules import Preflight
+from kz_build.export.recipe import Recipe, Stage
 from kz_build.formats.pte import read_pte
 from kz_build.pins.project import Project
 
@@ -44,6 +46,35 @@ class Exported:
     checks: tuple[Check, ...]
     decode: Mapping[str, Any]
     fresh: bool
+
+
+def export_model(
+    project: Project,
+    plan: ExportPlan,
+    watch: Watch = quiet,
+    note: Callable[[str], None] = lambda text: None,
+    *,
+    again_from: str = "",
+) -> tuple[Exported | None, Preflight]:
+    """Return (the model, or None if this machine is not ready for it; the preflight).
+
+    Runs the stages that are out of date, or all from `again_from` on. On any failure dist stays as it was. Raises
+    CommandError for a stage that fails, DeviceError for a result that does not meet the contract.
+    """
+    ready = preflight(project, plan)
+    if ready.failed:
+        return None, ready
+    for check in ready.checks:
+        if check.status == "WARN":
+            note(f"WARN  {check.name}: {check.evidence}")
+    commands = Commands(new_log_folder(project.out("log")))
+    environment = prepare(project, plan.recipe, commands, watch)
+    if not again_from and (existing := done(plan, keys(project, plan.recipe, environment)[1])):
+        return existing, ready
+    ready = replace(ready, checks=(*ready.checks, *smoke_check(plan.recipe, environment)))
+    if ready.failed:
+        return None, ready
+    return _run(project, plan, environment, commands, watch, again_from), ready
 
 
 def done(plan: ExportPlan, key: str) -> Exported | None:
@@ -85,19 +116,9 @@ def _here(recipe: Recipe) -> tuple[Stage, ...]:
     return tuple(one for one in recipe.command if one.where == "host")
 
 
-def export_recipe(
-    project: Project,
-    plan: ExportPlan,
-    environment: Environment,
-    commands: Commands,
-    watch: OnMoment,
-    *,
-    again_from: str = "",
+def _run(
+    project: Project, plan: ExportPlan, environment: Environment, commands: Commands, watch: Watch, again_from: str
 ) -> Exported:
-    """Run the stages that are out of date, or all from `again_from` on. On any failure dist stays as it was.
-
-    Raises CommandError for a stage that fails, DeviceError for a result that does not meet the contract.
-    """
     recipe = plan.recipe
     out = environment.places["out"]
     of_stage, whole = keys(project, recipe, environment)
@@ -124,14 +145,14 @@ def _stages(
     of_stage: Mapping[str, str],
     again_from: str,
     commands: Commands,
-    watch: OnMoment,
+    watch: Watch,
 ) -> dict[str, Any]:
     """Run the stages whose inputs changed, and all after the first of them. Returns the record of each."""
     records, stale = {}, False
     earlier = _earlier_seconds(Path(plan.output))
     for one in _here(plan.recipe):
         stale = stale or one.name == again_from
-        filled = run_stage.filled(one, fill(environment))
+        filled = run_stage.filled(one, environment.fill)
         record = None if stale else run_stage.recorded(environment, filled, of_stage[one.name])
         if record is None:
             stale = True
@@ -141,24 +162,19 @@ def _stages(
     return records
 
 
-def fill(environment: Environment) -> Callable[[str], str]:
-    """Return the function that replaces placeholders by an environment's values."""
-    return lambda text: PLACEHOLDER.sub(lambda m: str(environment.places.get(m[1], m[0])), text)
-
-
 def _result(recipe: Recipe, environment: Environment) -> Path:
     makes = [path for one in _here(recipe) for path in one.makes]
     if not makes:
         raise ConfigError(f"{recipe.name} has no stage with `makes`, so there is nothing to check and publish")
-    return Path(fill(environment)(makes[-1]))
+    return Path(environment.fill(makes[-1]))
 
 
-def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> dict[str, Any]:
+def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> dict[str, Any]:
     """Run the recipe's own check of decode steps."""
     if not recipe.decode:
         return {}
     output: list[str] = []
-    argv = [*engine.no_network_prefix(), *map(fill(environment), recipe.decode)]
+    argv = [*engine.no_network_prefix(), *map(environment.fill, recipe.decode)]
     work = run_stage.work_folder(environment, "decode")
     monitor = run_stage.StageMonitor("decode", {}, watch)
     out, env = environment.places["out"], environment.variables

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +14,18 @@ from kz_build.build import engine
 from kz_build.core import files, host, process_group
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
+from kz_build.core.progress import Event, Watch
 from kz_build.core.stage_record import StageRecord, load
 from kz_build.diagnose.diagnose import diagnose
 from kz_build.export import preflight_rules as rules
 from kz_build.export.environment import Environment
 from kz_build.export.phases import FIRST, Phase, estimate, phase_of
 from kz_build.export.recipe import Recipe, Stage
+from kz_build.export.text import progress
 
 SAMPLE_SECONDS = 0.5
 KILLED = -9
 RUNNING = "running.json"
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The progress of a stage: seconds since phase and stage began, those of earlier runs (0: unknown), bytes of memory."""
-
-    stage: str
-    phase: str
-    in_phase: float
-    elapsed: float
-    phase_before: float
-    before: float
-    ram: int
-    swap: int
-
-
-OnMoment = Callable[[Moment], None]
 
 
 def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
@@ -90,7 +75,7 @@ def run_stage(
     key: str,
     before: Mapping[str, float],
     commands: Commands,
-    watch: OnMoment,
+    watch: Watch,
 ) -> dict[str, Any]:
     """Run a stage to its end, and write its record last. `before`: phase -> seconds of an earlier run.
 
@@ -172,7 +157,7 @@ def end_leftovers(out: Path) -> bool:
 class StageMonitor:
     """The phases of a running stage, by its output, and the most memory that its processes held in each."""
 
-    def __init__(self, name: str, before: Mapping[str, float], watch: OnMoment) -> None:
+    def __init__(self, name: str, before: Mapping[str, float], watch: Watch) -> None:
         self.name = name
         self.session = 0
         self.seconds = 0.0
@@ -220,7 +205,7 @@ class StageMonitor:
                 self._now = replace(now, ram=max(now.ram, held.ram), swap=max(now.swap, held.swap))
                 times = (at - self._phase_began, at - self._began)
             known = (self._before.get(now.name, 0.0), sum(self._before.values()))
-            self._watch(Moment(self.name, now.name, *times, *known, *held))
+            self._watch(Event(now.name, status=progress(self.name, now.name, times, known, *held)))
 
 
 def _explained(

@@ -105,6 +105,20 @@ def exported(export: Exported, path: str) -> str:
     return "\n".join(rows)
 
 
+def progress(
+    stage: str, phase: str, times: tuple[float, float], before: tuple[float, float], ram: int, swap: int
+) -> str:
+    """Return the progress of a stage as `export: lower 0:23 of ~0:40, all 0:45 of ~1:02, 0.9 GB`.
+
+    `times` are seconds since the phase and the stage began, `before` those of earlier runs (0: unknown), memory in bytes.
+    """
+    in_phase, in_all = (
+        clock(now) + (f" of ~{clock(known)}" if known else "") for now, known in zip(times, before, strict=True)
+    )
+    memory = f"{ram / 10**9:.1f} GB" + (f" + {swap / 10**9:.1f} swap" if swap else "")
+    return f"{stage}: {phase} {in_phase}, all {in_all}, {memory}"
+
+
 def clock(seconds: float) -> str:
     """Return seconds as `0:42` or `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)

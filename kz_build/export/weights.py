@@ -9,12 +9,12 @@ from typing import Any
 from kz_build.core import files
 from kz_build.core.command_log import Commands
 from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.progress import Watch
 from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.export import run_stage, venv
 from kz_build.export.environment import Environment
 from kz_build.export.plan import weights_folder
 from kz_build.export.recipe import Recipe, Weights
-from kz_build.export.run_stage import OnMoment
 from kz_build.pins.project import Project
 
 
@@ -31,7 +31,7 @@ def _identity(place: Path, of: Weights) -> list[Any]:
     return [of.repository, of.revision, sorted(of.digests.items(), key=lambda item: item[0]), stats]
 
 
-def place(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: OnMoment) -> None:
+def place(project: Project, recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> None:
     """Make the weights that kz makes, if they are not there; link those of repositories beside them."""
     folder = environment.places["weights"]
     own = {name: of for name, of in recipe.weights.items() if not of.repository}
@@ -48,7 +48,7 @@ def place(project: Project, recipe: Recipe, environment: Environment, commands: 
         _make(project.store, folder / name, of, environment, commands, watch)
 
 
-def _make(store: Path, path: Path, of: Weights, environment: Environment, commands: Commands, watch: OnMoment) -> None:
+def _make(store: Path, path: Path, of: Weights, environment: Environment, commands: Commands, watch: Watch) -> None:
     folder, note = path.parent, path.with_name(f".{path.name}.json")
     key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
     record = load(note, key)

@@ -156,9 +156,8 @@ class _Stages:
     def _ready(self) -> None:
         from kz_build.export.plan import plan
         from kz_build.export.preflight import preflight
-        from kz_build.pipeline.export import failures
 
-        if failed := failures(preflight(self.project, plan(self.project, self.request.recipe))):
+        if failed := preflight(self.project, plan(self.project, self.request.recipe)).failed:
             raise MissingError(
                 tuple(Missing(c.name, c.evidence, "\n         ".join(c.fix) or "another machine") for c in failed)
             )
@@ -242,13 +241,14 @@ class _Stages:
 
     def _export(self) -> str:
         from kz_build.export.plan import plan
+        from kz_build.export.run import export_model
         from kz_build.export.text import exported as text
-        from kz_build.pipeline.export import export_model, failures
 
-        model, ready = export_model(self.project, plan(self.project, self.request.recipe))
+        planned = plan(self.project, self.request.recipe)
+        model, ready = export_model(self.project, planned, self.build.watch, self.build.note)
         if model is None:
             raise NotReadyError(
-                f"not ready for {self.request.recipe}: {'; '.join(f'{c.name}: {c.evidence}' for c in failures(ready))}",
+                f"not ready for {self.request.recipe}: {'; '.join(f'{c.name}: {c.evidence}' for c in ready.failed)}",
                 hint=f"kz export preflight {self.request.recipe} says how to fix it",
             )
         self.notes.append(text(model, self._place(model.path)))

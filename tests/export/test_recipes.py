@@ -124,6 +124,16 @@ def test_all_problems_of_all_recipes_at_once(project: Project) -> None:
     assert any("recipes/second.yaml" in p and "command: is missing" in p for p in said)
 
 
+@pytest.mark.parametrize("name", ["list", "show", "preflight"])
+def test_a_recipe_is_not_named_like_an_action_of_kz_export(project: Project, name: str) -> None:
+    folder = project.root / "recipes"
+    (folder / "tiny-qwen3-xnnpack.yaml").rename(folder / f"{name}.yaml")
+    with pytest.raises(ConfigError) as error:
+        recipes(project.root, project.pins)
+    (problem,) = error.value.problems
+    assert f"recipes/{name}.yaml" in str(problem) and f"a recipe cannot be named {name}" in str(problem)
+
+
 def test_a_name_that_is_nearly_one(project: Project) -> None:
     with pytest.raises(ConfigError, match="did you mean tiny-qwen3-vulkan"):
         named(project.root, project.pins, "tiny-qwen-vulkan")

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kz_build.cli.common import json_option, listed, open_project, relative, show
 from kz_build.core.errors import ConfigError, NotReadyError
-
-if TYPE_CHECKING:
-    from kz_build.export.plan import ExportPlan
-    from kz_build.export.preflight_rules import Preflight
-    from kz_build.pins.project import Project
 
 EXAMPLE = "tiny-qwen3-xnnpack"
 ACTIONS = {
@@ -33,8 +27,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.export import plan as stage
     from kz_build.export import text as view
+    from kz_build.export.load import recipes
+    from kz_build.export.plan import plan
 
     action = arguments.recipe if arguments.recipe in ACTIONS else ""
     if bool(arguments.of) != (action in ("show", "preflight")):
@@ -48,43 +43,33 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"kz export {action}: --dry-run and --again go with RECIPE alone")
     project = open_project(arguments)
     if action == "list":
-        recipes = stage.every(project)
-        show(arguments, recipes, view.listing(recipes))
+        every = recipes(project.root, project.pins)
+        show(arguments, every, view.listing(every))
         return 0
-    plan = stage.plan(project, arguments.of or arguments.recipe)
-    if action == "preflight":
-        return _preflight(arguments, project, plan)
+    planned = plan(project, arguments.of or arguments.recipe)
     if action == "show":
-        show(arguments, plan.recipe, view.shown(plan.recipe))
-    elif arguments.dry_run:
-        show(arguments, plan, view.plan(plan))
-    else:
-        return _export(arguments, project, plan)
-    return 0
-
-
-def _export(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -> int:
-    from kz_build.export import text as view
-    from kz_build.pipeline.export import export_model
-
-    exported, ready = export_model(project, plan, arguments.again)
-    if exported is None:
-        return _answers(arguments, ready)
-    show(arguments, exported, view.exported(exported, str(relative(exported.path))))
-    return 0
-
-
-def _preflight(arguments: argparse.Namespace, project: Project, plan: ExportPlan) -> int:
+        show(arguments, planned.recipe, view.shown(planned.recipe))
+        return 0
+    if arguments.dry_run:
+        show(arguments, planned, view.plan(planned))
+        return 0
+    from kz_build.core.terminal import Live
     from kz_build.export.preflight import preflight, smoke_checks
+    from kz_build.export.run import export_model
 
-    ready = preflight(project, plan)
-    return _answers(arguments, replace(ready, checks=(*ready.checks, *smoke_checks(project, plan.recipe))))
-
-
-def _answers(arguments: argparse.Namespace, ready: Preflight) -> int:
-    from kz_build.export.text import preflight as text
-
-    show(arguments, ready, text(ready))
-    if failed := [check.name for check in ready.checks if check.failed]:
-        raise NotReadyError(f"this machine is not ready for {ready.recipe}: {', '.join(failed)}")
+    exported = None
+    if action == "preflight":
+        ready = preflight(project, planned)
+        ready = replace(ready, checks=(*ready.checks, *smoke_checks(project, planned.recipe)))
+    else:
+        with Live() as live:
+            exported, ready = export_model(project, planned, live.event, live.note, again_from=arguments.again)
+    if exported:
+        show(arguments, exported, view.exported(exported, str(relative(exported.path))))
+        return 0
+    show(arguments, ready, view.preflight(ready))
+    if ready.failed:
+        raise NotReadyError(
+            f"this machine is not ready for {ready.recipe}: {', '.join(check.name for check in ready.failed)}"
+        )
     return 0
