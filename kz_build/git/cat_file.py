@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kz_build.core.errors import KzError, LockError
 from kz_build.core.process import Process
-from kz_build.git.object_types import FOLDER
+from kz_build.git.object_types import FOLDER, object_id
 
 _DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
 """Git's words for an object that is there but damaged."""
@@ -64,7 +64,10 @@ class Objects:
         size = int(header[2])
         data = self.process.stdout.read(size)
         self.process.stdout.read(1)
-        return header[0].decode(), header[1].decode(), data
+        oid, kind = header[0].decode(), header[1].decode()
+        if object_id(kind, data, sha256=len(oid) == 64) != oid:  # git itself only compares when it writes, or in fsck
+            raise self._damaged(name, f"{kind} {oid} has other content")
+        return oid, kind, data
 
     def content(self, blob: str) -> bytes:
         """Return a blob's bytes, or the paths below a tree joined by NUL. Raises ObjectsMissing."""
@@ -102,9 +105,11 @@ class Objects:
         # Git exits at an object that a partial clone lacks; the next request is another one.
         self.process = self.start()
         if _DAMAGE.search(problem):
-            where = f"{self.path.parent.name}/{self.path.name}"
-            return LockError(
-                f"{where} was changed or damaged: git could not read {name}\n{problem}",
-                hint=f"nothing of it was used. If it is kz's own, remove it and kz fetches it again: rm -rf {self.path}",
-            )
+            return self._damaged(name, problem)
         return ObjectsMissing(f"git could not read {name}: {problem}")
+
+    def _damaged(self, name: str, problem: str) -> LockError:
+        return LockError(
+            f"{self.path.parent.name}/{self.path.name} was changed or damaged: git could not read {name}\n{problem}",
+            hint=f"nothing of it was used. If it is kz's own, remove it and kz fetches it again: rm -rf {self.path}",
+        )

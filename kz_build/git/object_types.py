@@ -23,7 +23,13 @@ submodule, or a file above it that leaves no room for a folder (both without dat
 
 def blob_id(data: bytes) -> str:
     """Return git's id of a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return object_id("blob", data)
+
+
+def object_id(kind: str, data: bytes, *, sha256: bool = False) -> str:
+    """Return git's id of an object of a kind (blob, tree, commit, tag), in a SHA-1 repository or a SHA-256 one."""
+    algorithm = hashlib.sha256 if sha256 else hashlib.sha1
+    return algorithm(b"%s %d\0" % (kind.encode(), len(data)) + data, usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,6 +165,23 @@ def test_store_verify_names_a_clone_without_objects(ours: Project, tmp_path: Pat
     shutil.rmtree(path / "objects")
     done = ours.kz("store", "verify")
     assert done.returncode == 3 and f"git/{path.name}" in done.stdout and "has no folder objects" in done.stdout
+
+
+def test_an_object_with_other_content_is_not_read_as_the_one_it_is_named_after(ours: Project, tmp_path: Path) -> None:
+    """Git's `cat-file` does not compare: without our own look the patch would be blamed for lines that upstream has."""
+    path = clone(tmp_path / "store")
+    blob = ours.upstream.git("rev-parse", "v1:a.txt").strip()
+    for pack in path.glob("objects/pack/pack-*.pack"):
+        subprocess.run(
+            ["git", "unpack-objects", "-q"], cwd=path, input=pack.rename(tmp_path / "pack").read_bytes(), check=True
+        )
+    loose = path / "objects" / blob[:2] / blob[2:]
+    loose.unlink(missing_ok=True)
+    loose.write_bytes(zlib.compress(b"blob 5\0evil\n"))
+    shutil.rmtree(tmp_path / "store/verdicts", ignore_errors=True)
+    done = ours.kz("verify")
+    assert done.returncode == 3 and f"git/{path.name} was changed or damaged" in done.stderr, done.stdout + done.stderr
+    assert f"blob {blob} has other content" in done.stderr and f"rm -rf {path}" in done.stderr
 
 
 def test_damaged_contents_are_made_again(tmp_path: Path) -> None:
