@@ -240,18 +240,6 @@ class Files:
         self.sock.sendall(b"DONE" + struct.pack("<I", mtime))
         self._answer(remote)
 
-    def receive(self, remote: str, write: Callable[[bytes], object]) -> None:
-        """Read a device's file piece by piece."""
-        self._ask(b"RECV", os.fsencode(remote))
-        while True:
-            kind, size = struct.unpack("<4sI", self._exactly(8))
-            if kind == b"DONE":
-                return
-            data = self._exactly(size)
-            if kind != b"DATA":
-                raise DeviceError(f"{self.serial}: {remote}: {data.decode('utf-8', 'replace')}")
-            write(data)
-
     def _send_data(self, file: int, sent: Callable[[int], object]) -> None:
         """Send a file's content as DATA messages: read right behind their headers, so that nothing is copied."""
         step = 8 + PIECE

@@ -1,112 +1,77 @@
-"""Checks of a device and what was pushed to it (docs/device.md)."""
+"""check: push what was built to a device, ask every question, and keep the report in out/device/<line>/<serial>/ (docs/device.md)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
 
+from kz_build import __version__
+from kz_build.checks import pte as contract
 from kz_build.checks.elf_rules import aligned, android_abi, is_for, lacking, machine_of
-from kz_build.core.check import Check, failed, passed, skipped, unanswered
+from kz_build.core import files
+from kz_build.core.check import Check, Status, ask, failed, passed, skipped, unanswered
+from kz_build.core.errors import KzError, LockError, MissingError
+from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.plain_json import plain
+from kz_build.core.progress import Watch, quiet
+from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.device.adb import Device
-from kz_build.device.metrics import OBSERVER, PROBE, Sample, lines_of, sample
-from kz_build.device.properties import DeviceInfo
-from kz_build.device.push_set import PushSet, skel_archs
-from kz_build.device.trial import PROGRAM, TrialPlan
-from kz_build.formats.elf_types import HEXAGON, Elf
-from kz_build.formats.library import qnn_version
+from kz_build.device.device_under_test import DeviceUnderTest, read_elves
+from kz_build.device.info import info
+from kz_build.device.properties import known_soc
+from kz_build.device.push import FOLDER, named, push
+from kz_build.device.push_plan import Pushed
+from kz_build.device.push_set import push_set, skel_archs
+from kz_build.device.trial import PROGRAM, Report, TrialPlan
+from kz_build.formats.elf_types import HEXAGON
+from kz_build.formats.library import qnn_version, read_library
+from kz_build.pins.load import executorch_of
+from kz_build.pins.pins import digest_of
+from kz_build.pins.project import RECORD, Project
 
 LIBRARIES = ("/system/lib64", "/apex/com.android.runtime/lib64/bionic", "/odm/lib64", "/vendor/lib64")
 """Where Android's linker looks for the libraries of a shell's program (the default namespace of linkerconfig)."""
 EMULATED_LIBRARIES = ("/usr/aarch64-linux-gnu/lib",)
+LOG = "log.txt"
 _SHOWN = 70
+_THREADTIME = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+(\d+)\s+\d+ . (\S*)")
+_OTHERS = re.compile(r"^(DEBUG|lowmemorykiller|adsprpc|cdsprpc|.*fastrpc.*)", re.I)
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """One run of the runner in a process of its own. `problem` is '' for a good one."""
-
-    sample: Sample | None
-    text: str
-    problem: str
-    log: str
-    pids: tuple[int, ...]
+def check(project: Project, device: Device, trial: TrialPlan, *, watch: Watch = quiet) -> Report:
+    """Push a trial's files and run every check. Raises MissingError with all the files that are absent, DeviceError."""
+    dut, report = checked(project, device, trial, watch)
+    record(project, dut, report)
+    return report
 
 
-class ProbeOutput(NamedTuple):
-    """The answers of kz_probe, its stdout, and stdout with stderr."""
-
-    answers: list[dict[str, Any]]
-    output: str
-    log: str
-
-
-@dataclass
-class DeviceUnderTest:
-    """A device with everything pushed, and its output so far."""
-
-    device: Device
-    info: DeviceInfo
-    trial: TrialPlan
-    files: PushSet
-    folder: str
-    elves: Mapping[str, Elf]
-    damaged: tuple[str, ...] = ()
-    logs: list[str] = field(default_factory=list)
-    pids: set[int] = field(default_factory=set)
-    process: str = ""
-
-    def probe(self, words: Sequence[str], seconds: int = 60) -> ProbeOutput:
-        """Run kz_probe; the libraries beside it are found first."""
-        where = quote(self.folder)
-        command = " ".join(quote(word) for word in words)
-        done = self.device.shell(
-            f"cd {where} && LD_LIBRARY_PATH={where} ADSP_LIBRARY_PATH={where} ./{PROGRAM} {command}",
-            timeout=seconds + 30,
-        )
-        output = done.stdout.decode("utf-8", "replace")
-        log = output + done.stderr.decode("utf-8", "replace")
-        self.logs.append(log)
-        answers = lines_of(log, PROBE)
-        self.pids.update(one["pid"] for one in answers if isinstance(one.get("pid"), int))
-        return ProbeOutput(answers, output, log.strip())
-
-    def run(self) -> RunResult:
-        """Run the runner once."""
-        trial = self.trial
-        if trial.text:
-            self.device.shell(f"rm -f {quote(f'{self.folder}/{trial.text}')}")
-        answers, output, log = self.probe(["run", str(trial.seconds), *trial.argv], trial.seconds)
-        written = (
-            self.device.shell(f"cat {quote(f'{self.folder}/{trial.text}')}").stdout.decode("utf-8", "replace")
-            if trial.text
-            else "\n".join(line for line in output.splitlines() if not line.startswith((PROBE, OBSERVER)))
-        )
-        figures = sample(log)
-        # Upstream's llama_main repeats the prompt, and has no option to omit it.
-        text = written.strip().removeprefix(trial.full_prompt.strip()).strip()
-        return RunResult(figures, text, _problem(answers, log, figures, trial), log, tuple(self.pids))
+def checked(project: Project, device: Device, trial: TrialPlan, watch: Watch) -> tuple[DeviceUnderTest, Report]:
+    """Do the same, and leave the record to the caller."""
+    facts = info(device)
+    wanted = push_set(facts.arch, trial.dist, trial.runtime, trial.inputs, qnn=trial.qnn)
+    if wanted.missing:
+        raise MissingError(wanted.missing)
+    folder = f"{FOLDER}/{trial.line}/{trial.target}" + (f"/{trial.subject}" if trial.subject else "")
+    pushed = push(project.store, device, named(wanted.files), folder, clean=True, watch=watch)
+    dut = DeviceUnderTest(device, facts, trial, wanted, folder, *read_elves(wanted))
+    since = device.shell("date '+%m-%d %H:%M:%S.000'").stdout.decode().strip()
+    checks = ask(dut, QUESTIONS, device.serial) + _file_checks(dut)
+    return dut, report_of(project, dut, pushed, (*checks, log_check(project, dut, since)), dut.process)
 
 
-def _problem(answers: Sequence[Mapping[str, Any]], log: str, figures: Sample | None, trial: TrialPlan) -> str:
-    """Return why a run failed, '' if it did not."""
-    last = " | ".join(line for line in log.splitlines()[-4:] if line.strip() and not line.startswith(PROBE))[-300:]
-    if not answers or "exit" not in answers[-1]:
-        return f"{PROGRAM} did not come back: {last or 'no output'}"
-    ended = answers[-1]
-    if ended.get("stopped"):
-        return f"stopped after {trial.seconds} s: {last}"
-    if ended.get("signal"):
-        return f"{trial.argv[0]} was ended by signal {ended['signal']}: {last}"
-    if ended["exit"]:
-        return f"{trial.argv[0]} ended with {ended['exit']}: {last}"
-    if figures is None:
-        return f"{trial.argv[0]} ended with 0 and printed no statistics: {last}"
-    if figures.generated_tokens < 1:
-        return "it generated no token"
-    return ""
+def report_of(
+    project: Project, dut: DeviceUnderTest, pushed: Pushed, checks: tuple[Check, ...], process: str
+) -> Report:
+    """Return the report of a device."""
+    info, trial = dut.info, dut.trial
+    return Report(
+        serial=info.serial, emulated=info.emulated, device=info.model, soc=info.soc, arch=info.arch, line=trial.line,
+        target=trial.target, subject=trial.subject, process=process, pushed=pushed, checks=checks,
+        log=str((_folder(project, dut) / LOG).relative_to(project.root)),
+    )  # fmt: skip
 
 
 def _abi(dut: DeviceUnderTest) -> Check:
@@ -237,18 +202,105 @@ QUESTIONS: Mapping[str, Callable[[DeviceUnderTest], Check | None]] = {
 }  # fmt: skip
 
 
-def read_elves(files: PushSet) -> tuple[dict[str, Elf], tuple[str, ...]]:
-    """Read the ELF files to push. Returns their facts, and what is wrong with damaged ones."""
-    from kz_build.core.errors import AuditError
-    from kz_build.formats.elf import read_elf
+def _file_checks(dut: DeviceUnderTest) -> tuple[Check, ...]:
+    """Check the .pte against library and device (docs/pte.md)."""
+    trial = dut.trial
+    if not trial.pte:
+        return ()
+    library = read_library(trial.folder, trial.pte, executorch_of(trial.folder))
+    own = {name: path for path, name in dut.files.files}
+    htp = own.get("libQnnHtp.so")
+    archs = frozenset(arch.lower() for arch in skel_archs(tuple(own)))
+    library = replace(library, qnn=qnn_version(htp) if htp else library.qnn, skels=archs or library.skels)
+    checks = contract.check_contract(trial.pte, trial.contract, library, known_soc(dut.info.soc))
+    return tuple(replace(one, subject=dut.device.serial, name=f"pte {one.name}") for one in checks)
 
-    facts, damaged = {}, []
-    for path, name in files.files:
-        with path.open("rb") as file:
-            if file.read(4) != b"\x7fELF" and not name.endswith(".so"):
-                continue
-        try:
-            facts[name] = read_elf(path, exports=False)
-        except AuditError as error:
-            damaged.append(str(error))
-    return facts, tuple(damaged)
+
+def _folder(project: Project, dut: DeviceUnderTest) -> Path:
+    folder = project.out("device", dut.trial.line, re.sub(r"[^\w.-]", "_", dut.device.serial))
+    return folder / "in-app" if dut.process == "app" else folder
+
+
+def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:
+    """Keep the programs' output and the device's log since `since`, and look for known problems in them."""
+    from kz_build.diagnose.diagnose import diagnose
+
+    path = _folder(project, dut) / LOG
+
+    def answer(status: Status, evidence: str) -> Check:
+        return Check(dut.device.serial, "log", status, evidence)
+
+    try:
+        done = dut.device.shell(f"logcat -d -v threadtime -T '{since}'", timeout=60)
+    except KzError as error:
+        return answer(Status.ERROR, f"logcat: {error}")
+    if done.code:
+        stderr = done.stderr.decode("utf-8", "replace").strip()
+        return answer(Status.ERROR, f"logcat cannot be read: {stderr or f'exit {done.code}'}")
+    lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if _ours(line, dut.pids)]
+    files.write_atomic(path, "\n".join([*dut.logs, *lines, ""]).encode())
+    findings = [one for one in diagnose(str(path)).found if not one.follows]
+    if findings:
+        shown = "; ".join(f"{one.title} [{one.id}]: {one.next}" for one in findings)
+        return answer(Status.FAIL, shown)
+    return answer(Status.PASS, f"no known problem in {len(lines):,} lines of logcat and the programs' output")
+
+
+def _ours(line: str, pids: set[int]) -> bool:
+    """Whether a line of logcat is from our processes, or from those that serve the DSP or log crashes."""
+    match = _THREADTIME.match(line)
+    return not match or int(match[1]) in pids or bool(_OTHERS.match(match[2]))
+
+
+def _same(dut: DeviceUnderTest) -> dict[str, object]:
+    """Return what two runs must share to be compared: model, prompt, and command. The build may differ: that is the point."""
+    trial = dut.trial
+    return {
+        "target": trial.target,
+        "subject": trial.subject,
+        "argv": list(trial.argv),
+        "asked": trial.full_prompt,
+        "process": dut.process,
+        "emulated": dut.info.emulated,
+    }
+
+
+def _runs(path: Path) -> dict[str, dict[str, object]]:
+    """Return the last good run of each thing that was measured on a device."""
+    last = load_any(path)
+    return last.get("runs", dict) if last else {}
+
+
+def last_run(project: Project, dut: DeviceUnderTest) -> dict[str, float]:
+    """Return the medians of the last good run of the same thing, {} without one."""
+    try:
+        spreads = _runs(_folder(project, dut) / RECORD)[_run_key(dut)]["spreads"]
+        return {name: float(spread["median"]) for name, spread in spreads.items()} if isinstance(spreads, dict) else {}
+    except (LockError, KeyError, TypeError, ValueError):
+        return {}
+
+
+def _run_key(dut: DeviceUnderTest) -> str:
+    return digest_of(_same(dut))[:16]
+
+
+def record(project: Project, dut: DeviceUnderTest, report: Report) -> None:
+    """Write the record: this report, and the last good run of each thing that was measured on this device."""
+    path = _folder(project, dut) / RECORD
+    runs = _runs(path)
+    if report.run and not any(row.worse for row in report.run.compared):
+        # The next run is not compared with a worse one: it stays worse until somebody accepts it.
+        runs[_run_key(dut)] = {**_same(dut), "spreads": plain(report.run.spreads)}
+    digests = {name: cached_sha256(project.store, source) for source, name in dut.files.files}
+    facts = dut.info
+    key = digest_of(
+        [
+            __version__,
+            report.serial,
+            digests,
+            list(dut.trial.argv),
+            [facts.model, facts.soc, facts.android, facts.sdk, facts.page_size],
+        ]
+    )
+    outputs = {name: Output(sha256) for name, sha256 in digests.items()}
+    StageRecord(path, key, {}, outputs, {"report": plain(report), "runs": runs}).save()

@@ -17,14 +17,15 @@ from kz_build.core.files import sha256_file
 from kz_build.core.progress import Watch, quiet
 from kz_build.device import in_app_types as types
 from kz_build.device.adb import Device
-from kz_build.device.checks import DeviceUnderTest
+from kz_build.device.checks import log_check, record, report_of
+from kz_build.device.device_under_test import DeviceUnderTest
 from kz_build.device.in_app_types import BENCHMARK, PACKAGE, PROBE, QNN_LLAMA, TEXT, Activity, AppRequest, AppResult
 from kz_build.device.info import info
-from kz_build.device.metrics import figures_text, spreads
+from kz_build.device.metrics import figures_text
 from kz_build.device.push import FOLDER, items, named, push
 from kz_build.device.push_set import InputFile, PushSet
-from kz_build.device.run import compare_with_earlier, log_check, log_path, record
-from kz_build.device.trial import Measured, Report, TrialPlan
+from kz_build.device.run import measured
+from kz_build.device.trial import Report, RunPolicy, TrialPlan
 from kz_build.formats.app import read_app
 from kz_build.pins.project import Project
 
@@ -32,7 +33,6 @@ GONE_POLLS = 3
 """Polls without a process, and without a result, after which the app counts as dead."""
 POLL_SECONDS = 0.5
 _PM_SECONDS = 120.0
-_HOT = ("moderate", "severe", "critical", "emergency", "shutdown")
 _NO_STATISTICS = "no statistics: it failed in native code, whose error upstream's JNI drops"
 _NO_PROBE = (
     "has no kz.ProbeActivity, and upstream's own activity treats every model as a text model, so QNN's runner is never used; "
@@ -47,21 +47,6 @@ class App:
     path: Path
     sha256: str
     activity: Activity
-
-
-@dataclass(frozen=True)
-class RunPolicy:
-    """How often: `runs` that count after `warmup`, each in a fresh process; `compare` them with earlier ones.
-    `required`: a check that cannot be run is a failure."""
-
-    runs: int = 1
-    warmup: int = 0
-    compare: bool = False
-    tolerance: float | None = None
-    required: bool = False
-
-
-ONCE = RunPolicy()
 
 
 def app_of(path: Path) -> App:
@@ -88,7 +73,7 @@ def in_app(
     device: Device,
     trial: TrialPlan,
     app: App,
-    policy: RunPolicy = ONCE,
+    policy: RunPolicy,
     *,
     watch: Watch = quiet,
     note: Callable[[str], None] = lambda text: None,
@@ -111,16 +96,11 @@ def in_app(
     )  # fmt: skip
     since = device.checked("date '+%m-%d %H:%M:%S.000'").decode().strip()
     checks, kind, results = _run_all(project, dut, app, request, policy, note)
-    log = log_path(project, dut)
     if results or any(c.failed for c in checks):
-        checks += (log_check(dut, since, log),)
-    report = Report(
-        serial=device.serial, emulated=facts.emulated, device=facts.model, soc=facts.soc, arch=facts.arch, line=trial.line,
-        target=trial.target, subject=trial.subject, process=kind, pushed=pushed, checks=checks,
-        log=str(log.relative_to(project.root)),
-    )  # fmt: skip
+        checks += (log_check(project, dut, since),)
+    report = report_of(project, dut, pushed, checks, kind)
     if results and not report.failed:
-        report = replace(report, run=_measured(project, dut, report, results, policy))
+        report = replace(report, run=measured(project, dut, [one.sample for one in results], policy))
     record(project, dut, report)
     return report
 
@@ -248,17 +228,3 @@ def _answers(row: _Row, result: AppResult | None, why: str) -> tuple[Check, ...]
     tokens = f"{sample.generated_tokens} tokens" if sample.generated_tokens else ""
     text = json.dumps(result.text[:60], ensure_ascii=False) if result.text else ""
     return (load, row("generate", Status.PASS, ", ".join(filter(None, (tokens, rate, text)))))
-
-
-def _measured(
-    project: Project, dut: DeviceUnderTest, report: Report, results: tuple[AppResult, ...], policy: RunPolicy
-) -> Measured:
-    samples = tuple(one.sample for one in results)
-    after = info(dut.device).thermal
-    figures = spreads(samples)
-    rows, notes = (
-        compare_with_earlier(project, dut, replace(report, process="app"), figures, policy.tolerance)
-        if policy.compare
-        else ((), ())
-    )
-    return Measured(policy.warmup, samples, figures, (dut.info.thermal, after), after in _HOT, rows, notes)

@@ -46,7 +46,6 @@ class AppRequest:
     prompt: str
     model_type: int = TEXT
     seq_len: int = 128
-    temperature: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def start_command(activity: Activity, request: AppRequest, run: str) -> str:
         words += ["--es", name, text]
     for name, number in numbers.items():
         words += ["--ei", name, str(number)]
-    return " ".join(map(quote, [*words, "--ef", "temperature", f"{request.temperature:g}"]))
+    return " ".join(map(quote, [*words, "--ef", "temperature", "0"]))
 
 
 def poll_command(activity: Activity) -> str:

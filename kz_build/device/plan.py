@@ -64,7 +64,6 @@ def trial(project: Project, request: TrialRequest) -> TrialPlan:
         no_run=no_run,
         required=bool(request.recipe or request.pte),
         text="" if own else use["text"],
-        prompt=request.prompt or use["prompt"],
         full_prompt=template.say(request.prompt or use["prompt"]),
         tokens=request.tokens,
         seconds=request.seconds,

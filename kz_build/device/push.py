@@ -24,12 +24,10 @@ from kz_build.device.push_plan import (
     Difference,
     Item,
     Pushed,
-    PushedFile,
     checked_names,
     difference,
     line,
     parse_record,
-    record_entry,
 )
 
 FOLDER = "/data/local/tmp/kz"
@@ -116,7 +114,7 @@ def push(
                 device, files, folder, plan.send, lambda done: watch(Event("pushing", done, total, bytes=True))
             )
             if plan.send or plan.stale:
-                new = {item.name: record_entry(item) for item in plan.send}
+                new = {item.name: item for item in plan.send}
                 _rewrite(device, files, folder, {**recorded, **new}, plan.stale)
     return Pushed(
         serial=device.serial,
@@ -165,7 +163,7 @@ def _wait(verified: Future[None] | None) -> float:
     return time.monotonic() - started
 
 
-def _record(device: Device, folder: str) -> tuple[dict[str, PushedFile], int | None, bool]:
+def _record(device: Device, folder: str) -> tuple[dict[str, Item], int | None, bool]:
     """Make the folder; return the record of earlier pushes, the free bytes, and whether the device is emulated."""
     there = quote(folder)
     parts = " ".join(f"{there}/{part}" for part in PARTS)
@@ -213,7 +211,7 @@ def _verify(device: Device, folder: str, part: str, item: Item) -> None:
         f"s=$(sha256sum <{part}) || exit 3; "
         f'[ "${{s%% *}}" = {item.sha256} ] || {{ rm -f {part}; exit 4; }}; '
         f"[ ! -d {target} ] || exit 5; "
-        f"mkdir -p {parent} && mv -f {part} {target} && printf '%s\\n' {quote(line(record_entry(item)))} >>{record}"
+        f"mkdir -p {parent} && mv -f {part} {target} && printf '%s\\n' {quote(line(item))} >>{record}"
     )
     if done.code == 0:
         return
@@ -226,7 +224,7 @@ def _verify(device: Device, folder: str, part: str, item: Item) -> None:
     )
 
 
-def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, PushedFile], gone: Sequence[str]) -> None:
+def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, Item], gone: Sequence[str]) -> None:
     """Rewrite the record, each file once."""
     text = "".join(f"{line(entry)}\n" for name, entry in sorted(recorded.items()) if name not in gone)
     files.put(text.encode(), f"{folder}/{PARTS[0]}", mtime=int(time.time()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from kz_build.core.errors import ConfigError, Problem
@@ -17,7 +17,7 @@ PARTS = (".kz-part-0", ".kz-part-1")
 
 @dataclass(frozen=True)
 class Item:
-    """A local file and its name below the device's folder."""
+    """A local file and its name below the device's folder; one that was verified there has a `sha256`."""
 
     local: Path
     name: str
@@ -25,17 +25,6 @@ class Item:
     mtime: int
     mode: int
     sha256: str = ""
-
-
-@dataclass(frozen=True)
-class PushedFile:
-    """A file that was verified on the device."""
-
-    name: str
-    sha256: str
-    size: int
-    mtime: int
-    mode: int
 
 
 @dataclass(frozen=True)
@@ -90,30 +79,25 @@ def _problem(name: str) -> str:
     return ""
 
 
-def parse_record(text: str) -> dict[str, PushedFile]:
+def parse_record(text: str) -> dict[str, Item]:
     """Parse a device's record; incomplete lines (a cable was pulled) are skipped."""
     recorded_files = {}
     for line in text.splitlines():
         try:
-            entry = PushedFile(**json.loads(line))
+            entry = Item(Path(), **json.loads(line))
         except (ValueError, TypeError):
             continue
         recorded_files[entry.name] = entry
     return recorded_files
 
 
-def line(entry: PushedFile) -> str:
+def line(entry: Item) -> str:
     """Return an entry as a line of the record, in ASCII."""
-    return json.dumps(asdict(entry), sort_keys=True)
-
-
-def record_entry(item: Item) -> PushedFile:
-    """Return the record's entry of a file."""
-    return PushedFile(item.name, item.sha256, item.size, item.mtime, item.mode)
+    return json.dumps({key: value for key, value in vars(entry).items() if key != "local"}, sort_keys=True)
 
 
 def difference(
-    items: Iterable[Item], recorded: Mapping[str, PushedFile], there: Mapping[str, tuple[int, int]], *, clean: bool
+    items: Iterable[Item], recorded: Mapping[str, Item], there: Mapping[str, tuple[int, int]], *, clean: bool
 ) -> Difference:
     """Find what to send: files that the record lacks with that content, or that are not on the device as recorded.
 

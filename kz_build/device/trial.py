@@ -60,7 +60,6 @@ class TrialPlan:
     no_run: str = ""
     required: bool = False
     text: str = ""
-    prompt: str = ""
     full_prompt: str = ""
     tokens: int = 0
     seconds: int = 600
@@ -69,6 +68,18 @@ class TrialPlan:
     def subject(self) -> str:
         """Return its name in reports: the recipe, the model's file, or ''."""
         return self.recipe or (self.model.name if self.model else "")
+
+
+@dataclass(frozen=True)
+class RunPolicy:
+    """How often: `runs` that count after `warmup`, each in a fresh process; `compare` them with earlier ones.
+    `required`: a check that cannot be run is a failure."""
+
+    runs: int = 1
+    warmup: int = 0
+    compare: bool = False
+    tolerance: float | None = None
+    required: bool = False
 
 
 @dataclass(frozen=True)

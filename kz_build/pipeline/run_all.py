@@ -21,7 +21,7 @@ from kz_build.pipeline.target import TargetBuild, TargetRequest
 if TYPE_CHECKING:
     from kz_build.core.terminal import Live
     from kz_build.device.adb import Device
-    from kz_build.device.trial import Report, TrialPlan
+    from kz_build.device.trial import Report, RunPolicy, TrialPlan
     from kz_build.pins.project import Project
 
 
@@ -256,12 +256,14 @@ class _Stages:
 
     def _try(self) -> str:
         """Check on the device, and time the runner if there is one."""
-        from kz_build.device.run import check, run
+        from kz_build.device.checks import check
+        from kz_build.device.run import run
         from kz_build.device.text_report import report as text
 
         trial = self._trial()
         if trial.argv:
-            report = run(self.project, self.device, trial, watch=self.build.watch, note=self.build.note)
+            policy = self._policy()
+            report = run(self.project, self.device, trial, policy, watch=self.build.watch, note=self.build.note)
         else:
             report = check(self.project, self.device, trial, watch=self.build.watch)
         self.reports.append(report)
@@ -273,14 +275,14 @@ class _Stages:
     def _in_app(self) -> str:
         """Do the same in an app, forked by Zygote."""
         from kz_build.device.benchmark_app import app
-        from kz_build.device.in_app import RunPolicy, in_app
+        from kz_build.device.in_app import in_app
         from kz_build.device.text_report import report as text
 
         build = self.build
         installed = app(self.project, build.line, build.target, build.commands, self.build.watch)
-        asking = RunPolicy(runs=5, warmup=1, compare=True, required="in-app" in self.required)
+        policy = self._policy()
         report = in_app(
-            self.project, self.device, self._trial(), installed, asking, watch=self.build.watch, note=self.build.note
+            self.project, self.device, self._trial(), installed, policy, watch=self.build.watch, note=self.build.note
         )
         self.reports.append(report)
         self.notes.append(f"in an app of {text(report)}")
@@ -289,6 +291,11 @@ class _Stages:
                 f"{report.serial}: {', '.join(report.failed)}", hint="kz device check --in-app shows them"
             )
         return str(Path(report.log).parent / "manifest.json")
+
+    def _policy(self) -> RunPolicy:
+        from kz_build.device.trial import RunPolicy
+
+        return RunPolicy(runs=5, warmup=1, compare=True, required="in-app" in self.required)
 
     def _trial(self) -> TrialPlan:
         from kz_build.device.plan import trial

@@ -20,10 +20,10 @@ from kz_build.core.errors import ConfigError
 from kz_build.core.files import sha256_file
 from kz_build.device import adb as adapter
 from kz_build.device import in_app_types as types
-from kz_build.device.in_app import ONCE, App, RunPolicy, app_of, in_app
+from kz_build.device.in_app import App, app_of, in_app
 from kz_build.device.in_app_types import BENCHMARK, EMULATED, PACKAGE, PROBE, ZYGOTE, AppRequest
 from kz_build.device.push_set import InputFile
-from kz_build.device.trial import Report, TrialPlan
+from kz_build.device.trial import Report, RunPolicy, TrialPlan
 from kz_build.emulator.device import EmulatedDevice
 from kz_build.formats.pte_types import Delegate, Method, Pte
 from kz_build.pins.project import Project
@@ -33,6 +33,8 @@ from tests.formats.apps import AAPT2, Linker, apk, good
 FOLDER = "/data/local/tmp/kz/et-1.2/android/a model.pte"
 PROMPT = "say 'hi'\n"
 needs_java = pytest.mark.skipif(not shutil.which("javac"), reason="needs javac (default-jdk-headless)")
+
+ONCE = RunPolicy()
 
 
 def metric(name: str, value: float) -> dict[str, object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kz_build.device import push_plan
 from kz_build.device.properties import free_storage, known_soc, parse_info, properties, split_answers
-from kz_build.device.push_plan import Item, PushedFile, difference, line, parse_record
+from kz_build.device.push_plan import Item, difference, line, parse_record
 
 # As a phone of 2025 split_answers; shortened.
 SAID = """@@kz props
@@ -109,8 +109,8 @@ def item(name: str, size: int, sha256: str = "new") -> Item:
     return Item(Path("/here", name), name, size, 1, 0o644, sha256)
 
 
-def entry(name: str, size: int, sha256: str = "old", mtime: int = 1) -> PushedFile:
-    return PushedFile(name, sha256, size, mtime, 0o644)
+def entry(name: str, size: int, sha256: str = "old", mtime: int = 1) -> Item:
+    return Item(Path(), name, size, mtime, 0o644, sha256)
 
 
 def test_lines_that_a_pulled_cable_left_half_are_no_entries() -> None:

@@ -6,21 +6,19 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.cli.common import MOST_MINUTES, device_options, for_each_device, open_project
 from kz_build.core.errors import ConfigError, MissingError
 
 if TYPE_CHECKING:
-    from kz_build.core.progress import Watch
     from kz_build.core.terminal import Live
     from kz_build.device.adb import Device
     from kz_build.device.in_app import App
-    from kz_build.device.trial import Report, TrialPlan, TrialRequest
+    from kz_build.device.trial import Report, RunPolicy, TrialPlan, TrialRequest
     from kz_build.pins.project import Project
-
-    _Ask = Callable[[Device], Report]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -70,51 +68,52 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    from kz_build.device.run import check
+    from kz_build.device.checks import check
+    from kz_build.device.trial import RunPolicy
 
-    return _tried(
-        arguments, lambda project, trial, watch: lambda device: check(project, device, trial, watch=watch), {}
-    )
+    return _try(arguments, check, RunPolicy(required=bool(arguments.require)))
 
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.device.run import run
+    from kz_build.device.trial import RunPolicy
 
     if arguments.runs < 1 or arguments.warmup < 0:
         raise ConfigError("kz device run: --runs is 1 or more, --warmup 0 or more")
     if arguments.tolerance is not None and not 0 <= arguments.tolerance < float("inf"):
         raise ConfigError("kz device run: --tolerance is a percentage, 0 or more")
-    options = {"runs": arguments.runs, "warmup": arguments.warmup, "tolerance": arguments.tolerance}
-    return _tried(
-        arguments,
-        lambda project, trial, watch: lambda device: run(project, device, trial, watch=watch, note=_say, **options),
-        {**options, "compare": True},
-    )
+    policy = RunPolicy(arguments.runs, arguments.warmup, True, arguments.tolerance, bool(arguments.require))
+    return _try(arguments, partial(run, policy=policy, note=_say), policy)
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _tried(
-    arguments: argparse.Namespace, what: Callable[[Project, TrialPlan, Watch], _Ask], often: dict[str, Any]
-) -> int:
-    """Try the same on every chosen device; `often` says how often an app runs it, if one does."""
+def _try(arguments: argparse.Namespace, ask: Callable[..., Report], policy: RunPolicy) -> int:
+    """Ask the same of every chosen device, and of an app on it if the user wants one."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
+    from kz_build.device.in_app import in_app, skipped
     from kz_build.device.plan import trial
     from kz_build.device.text_report import report
 
     project = open_project(arguments)
-    plan = trial(project, _wish(arguments))
+    plan = trial(project, _request(arguments))
     alone = len(arguments.serial) < 2 and not arguments.every
     with Live() as live:
         watch = live.event if alone else quiet
-        ask = what(project, plan, watch)
-        if arguments.in_app or arguments.apk or arguments.require:
-            often = {**often, "required": bool(arguments.require)}
-            ask = _and_in_app(ask, _app(arguments, project, plan, live), project, plan, watch, often)
-        return for_each_device(arguments, ask, report)
+        app = _app(arguments, project, plan, live) if arguments.in_app or arguments.apk or arguments.require else None
+
+        def everything(device: Device) -> Report:
+            result = ask(project, device, plan, watch=watch)
+            if app is None:
+                return result
+            if isinstance(app, str):
+                return skipped(result, app)
+            return replace(result, in_app=in_app(project, device, plan, app, policy, watch=watch, note=_say))
+
+        return for_each_device(arguments, everything, report)
 
 
 def _app(arguments: argparse.Namespace, project: Project, trial: TrialPlan, live: Live) -> App | str:
@@ -135,22 +134,7 @@ def _app(arguments: argparse.Namespace, project: Project, trial: TrialPlan, live
         return "; ".join(f"{item.what}: {item.why}. {item.remedy}" for item in error.missing)
 
 
-def _and_in_app(
-    ask: _Ask, app: App | str, project: Project, trial: TrialPlan, watch: Watch, often: dict[str, Any]
-) -> _Ask:
-
-    from kz_build.device.in_app import RunPolicy, in_app, skipped
-
-    def both(device: Device) -> Report:
-        report = ask(device)
-        if isinstance(app, str):
-            return skipped(report, app)
-        return replace(report, in_app=in_app(project, device, trial, app, RunPolicy(**often), watch=watch, note=_say))
-
-    return both
-
-
-def _wish(arguments: argparse.Namespace) -> TrialRequest:
+def _request(arguments: argparse.Namespace) -> TrialRequest:
     from kz_build.device.trial import TrialRequest
 
     folders = {}
@@ -165,16 +149,6 @@ def _wish(arguments: argparse.Namespace) -> TrialRequest:
         )
     if arguments.qnn and not arguments.qnn.exists():
         raise ConfigError(f"--qnn {arguments.qnn} is not there")
-    return TrialRequest(
-        line=arguments.line,
-        target=arguments.target,
-        recipe=arguments.recipe,
-        pte=arguments.pte,
-        tokenizer=arguments.tokenizer,
-        chat=arguments.chat,
-        prompt=arguments.prompt,
-        tokens=arguments.tokens,
-        qnn=arguments.qnn,
-        folders=folders,
-        seconds=max(1, round(arguments.timeout * 60)),
-    )
+    same = ("line", "target", "recipe", "pte", "tokenizer", "chat", "prompt", "tokens", "qnn")
+    named = {name: getattr(arguments, name) for name in same}
+    return TrialRequest(**named, folders=folders, seconds=max(1, round(arguments.timeout * 60)))

@@ -1,0 +1,117 @@
+"""A device with everything pushed, and the runs of kz_probe there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any, NamedTuple
+
+from kz_build.core.errors import AuditError
+from kz_build.device.adb import Device
+from kz_build.device.metrics import OBSERVER, PROBE, Sample, lines_of, sample
+from kz_build.device.properties import DeviceInfo
+from kz_build.device.push_set import PushSet
+from kz_build.device.trial import PROGRAM, TrialPlan
+from kz_build.formats.elf_types import Elf
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run of the runner in a process of its own. `problem` is '' for a good one."""
+
+    sample: Sample | None
+    text: str
+    problem: str
+    log: str
+    pids: tuple[int, ...]
+
+
+class ProbeOutput(NamedTuple):
+    """The answers of kz_probe, its stdout, and stdout with stderr."""
+
+    answers: list[dict[str, Any]]
+    output: str
+    log: str
+
+
+@dataclass
+class DeviceUnderTest:
+    """A device with everything pushed, and its output so far."""
+
+    device: Device
+    info: DeviceInfo
+    trial: TrialPlan
+    files: PushSet
+    folder: str
+    elves: Mapping[str, Elf]
+    damaged: tuple[str, ...] = ()
+    logs: list[str] = field(default_factory=list)
+    pids: set[int] = field(default_factory=set)
+    process: str = ""
+
+    def probe(self, words: Sequence[str], seconds: int = 60) -> ProbeOutput:
+        """Run kz_probe; the libraries beside it are found first."""
+        where = quote(self.folder)
+        command = " ".join(quote(word) for word in words)
+        done = self.device.shell(
+            f"cd {where} && LD_LIBRARY_PATH={where} ADSP_LIBRARY_PATH={where} ./{PROGRAM} {command}",
+            timeout=seconds + 30,
+        )
+        output = done.stdout.decode("utf-8", "replace")
+        log = output + done.stderr.decode("utf-8", "replace")
+        self.logs.append(log)
+        answers = lines_of(log, PROBE)
+        self.pids.update(one["pid"] for one in answers if isinstance(one.get("pid"), int))
+        return ProbeOutput(answers, output, log.strip())
+
+    def run(self) -> RunResult:
+        """Run the runner once."""
+        trial = self.trial
+        if trial.text:
+            self.device.shell(f"rm -f {quote(f'{self.folder}/{trial.text}')}")
+        answers, output, log = self.probe(["run", str(trial.seconds), *trial.argv], trial.seconds)
+        written = (
+            self.device.shell(f"cat {quote(f'{self.folder}/{trial.text}')}").stdout.decode("utf-8", "replace")
+            if trial.text
+            else "\n".join(line for line in output.splitlines() if not line.startswith((PROBE, OBSERVER)))
+        )
+        figures = sample(log)
+        # Upstream's llama_main repeats the prompt, and has no option to omit it.
+        text = written.strip().removeprefix(trial.full_prompt.strip()).strip()
+        return RunResult(figures, text, _problem(answers, log, figures, trial), log, tuple(self.pids))
+
+
+def _problem(answers: Sequence[Mapping[str, Any]], log: str, figures: Sample | None, trial: TrialPlan) -> str:
+    """Return why a run failed, '' if it did not."""
+    last = " | ".join(line for line in log.splitlines()[-4:] if line.strip() and not line.startswith(PROBE))[-300:]
+    if not answers or "exit" not in answers[-1]:
+        return f"{PROGRAM} did not come back: {last or 'no output'}"
+    ended = answers[-1]
+    if ended.get("stopped"):
+        return f"stopped after {trial.seconds} s: {last}"
+    if ended.get("signal"):
+        return f"{trial.argv[0]} was ended by signal {ended['signal']}: {last}"
+    if ended["exit"]:
+        return f"{trial.argv[0]} ended with {ended['exit']}: {last}"
+    if figures is None:
+        return f"{trial.argv[0]} ended with 0 and printed no statistics: {last}"
+    if figures.generated_tokens < 1:
+        return "it generated no token"
+    return ""
+
+
+def read_elves(files: PushSet) -> tuple[dict[str, Elf], tuple[str, ...]]:
+    """Read the ELF files to push. Returns their facts, and what is wrong with damaged ones."""
+    from kz_build.formats.elf import read_elf
+
+    facts, damaged = {}, []
+    for path, name in files.files:
+        with path.open("rb") as file:
+            if file.read(4) != b"\x7fELF" and not name.endswith(".so"):
+                continue
+        try:
+            facts[name] = read_elf(path, exports=False)
+        except AuditError as error:
+            damaged.append(str(error))
+    return facts, tuple(damaged)
