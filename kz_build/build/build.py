@@ -7,9 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kz_build.build.engine import Engine
 from kz_build.build.steps import Command, Plan
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
@@ -24,6 +23,9 @@ from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched, Tree
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.request import Request
+
+if TYPE_CHECKING:
+    from kz_build.build.engine import Engine
 
 _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 

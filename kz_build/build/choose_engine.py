@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kz_build.build.engine import Engine, HostEngine
+from kz_build.build.engine import HostEngine
 from kz_build.container import daemon
 from kz_build.core import env as environment
 from kz_build.core.errors import ConfigError, LockError, MissingError
 from kz_build.pins.pins import Override
 from kz_build.pins.project import Project
 
-CHOICES = ("auto", "host", "docker")
+if TYPE_CHECKING:
+    from kz_build.build.engine import Engine
 
 
 class EngineChoice(NamedTuple):

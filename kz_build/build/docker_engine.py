@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step
 from kz_build.container.daemon import Daemon, Image
@@ -22,7 +21,7 @@ _COPY = 'test -f "$1" || exit 44; mkdir -p "${2%/*}" && cp "$1" "$2" && if test 
 
 
 class DockerEngine:
-    """See Engine."""
+    """See HostEngine."""
 
     name = "docker"
 
@@ -51,10 +50,10 @@ class DockerEngine:
         return Layout(Path(ROOT), Path(ROOT / "out"), Path("/cache"), "/usr/bin/python3", self.image.key)
 
     def compile_cache(self, store: Path) -> Ccache | None:
-        """See Engine."""
+        """See HostEngine."""
         return Ccache("ccache", Path("/cache/ccache")) if self.ccache else None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what a record says of this engine."""
         image = {
             "digest": self.sandbox.daemon.id(self.image),
@@ -71,7 +70,7 @@ class DockerEngine:
 
     @contextlib.contextmanager
     def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
-        """See Engine."""
+        """See HostEngine."""
         self.sandbox.daemon.ensure(self.image, commands)
         volumes = [(self.sandbox.volume(mount), mount) for mount in plan.mounts]
         with self._checking_out(plan, commands.folder / "checkout"), self.sandbox.started(volumes):
@@ -83,7 +82,7 @@ class DockerEngine:
             self._collect(plan, stage)
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """See Engine."""
+        """See HostEngine."""
         if isinstance(step, Checkout):
             self._send(step)
         elif isinstance(step, Command):

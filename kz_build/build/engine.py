@@ -1,4 +1,4 @@
-"""Engines: where build steps run. `host` runs them on this machine, with its network cut off where the kernel allows."""
+"""Engine `host`: build steps on this machine, with its network cut off where the kernel allows."""
 
 from __future__ import annotations
 
@@ -7,36 +7,15 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
-from kz_build.build.ccache import compile_cache
-from kz_build.build.steps import Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.build.steps import Ccache, Checkout, Copy, Layout, Plan, Step
 from kz_build.core.command_log import Commands
+from kz_build.core.env import variable
 from kz_build.core.errors import CommandError
 from kz_build.core.files import disk_errors, remove
 from kz_build.core.process import find, run
 from kz_build.git.repository import Repository
-
-
-class Engine(Protocol):
-    """Where a build runs, as far as the build knows."""
-
-    name: str
-
-    def layout(self) -> Layout | None:
-        """Return the paths that a build works with; None for the folders of this machine."""
-
-    def compile_cache(self, store: Path) -> Ccache | None:
-        """Return the compile cache that builds of a store share there; None if there is none, or KZ_CCACHE=0."""
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a record says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
-
-    def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
-        """Open the place of one build. After success what it staged is in `plan.stage`; in any case none of its processes is left."""
-
-    def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """Run one step; every line a program prints goes to the log and to `watch`."""
 
 
 def no_network_prefix() -> list[str]:
@@ -46,7 +25,7 @@ def no_network_prefix() -> list[str]:
 
 
 class HostEngine:
-    """This machine."""
+    """Where a build runs: on this machine. DockerEngine has the same methods."""
 
     name = "host"
 
@@ -55,26 +34,27 @@ class HostEngine:
         self.network = "off" if self._prefix else "on: this kernel allows no `unshare -rn`"
 
     def layout(self) -> Layout | None:
-        """See Engine."""
+        """Return the paths that a build works with; None for the folders of this machine."""
         return None
 
     def compile_cache(self, store: Path) -> Ccache | None:
-        """See Engine."""
-        return compile_cache(store)
+        """Return the compile cache that builds of a store share there; None if there is none, or KZ_CCACHE=0."""
+        program = find("ccache")
+        return Ccache(program, store / "ccache") if program and variable("KZ_CCACHE") != "0" else None
 
-    def facts(self) -> dict[str, Any]:
-        """See Engine."""
+    def facts(self) -> dict[str, object]:
+        """Return what a record says of it: `engine`, `network` (whether a build could dial out), perhaps `image`."""
         return {"engine": self.name, "network": self.network}
 
     @contextlib.contextmanager
     def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
-        """See Engine."""
+        """Open the place of one build. After success what it staged is in `plan.stage`; in any case none of its processes is left."""
         with disk_errors(plan.build):
             (plan.build / "home").mkdir(parents=True)
         yield
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """See Engine."""
+        """Run one step; every line a program prints goes to the log and to `watch`."""
         if isinstance(step, Checkout):
             remove(step.folder)
             repository = Repository(step.repository)
@@ -90,7 +70,10 @@ class HostEngine:
                 shutil.copyfile(step.source, step.to)
                 os.chmod(step.to, 0o755 if os.access(step.source, os.X_OK) else 0o644)
         else:
-            self._command(step, commands, watch)
+            commands.run(step.phase, [*self._prefix, *step.argv], cwd=step.cwd, env=dict(step.env), watch=watch)
 
-    def _command(self, step: Command, commands: Commands, watch: Callable[[str], None]) -> None:
-        commands.run(step.phase, [*self._prefix, *step.argv], cwd=step.cwd, env=dict(step.env), watch=watch)
+
+if TYPE_CHECKING:
+    from kz_build.build.docker_engine import DockerEngine
+
+    Engine = HostEngine | DockerEngine

@@ -281,10 +281,10 @@ def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterat
     for name, output in target["outputs"].items():
         folder = "bin" if output["profile"] == "program" else libraries
         built = Path(context.fill(output["path"]))
-        yield Artifact(output["install_as"] or name, folder, output["profile"], True, output["symbols"], built)
+        yield Artifact(output["install_as"] or name, folder, output["profile"], output["symbols"], built)
     for name, prebuilt in target["prebuilt"].items():
         if soc or not prebuilt["soc"]:
-            yield Artifact(context.fill(name), libraries, prebuilt["profile"], False, False)
+            yield Artifact(context.fill(name), libraries, prebuilt["profile"], False)
 
 
 def _staging(
@@ -292,7 +292,7 @@ def _staging(
 ) -> Iterator[Step]:
     objcopy = [context.fill(word) for word in target["tools"]["objcopy"]]
     env = tuple(sorted(environment(context).items()))
-    compiled = [a for a in artifacts if a.made]
+    compiled = [a for a in artifacts if a.built]
     for (_, output), artifact in zip(target["outputs"].items(), compiled, strict=True):
         built, to = context.fill(output["path"]), stage / artifact.folder / artifact.name
         if artifact.symbols:
@@ -305,5 +305,5 @@ def _staging(
             yield Copy(Path(built), to)
     prebuilt = {context.fill(name): entry for name, entry in target["prebuilt"].items()}
     for artifact in artifacts:
-        if not artifact.made:
+        if not artifact.built:
             yield Copy(Path(context.fill(prebuilt[artifact.name]["path"])), stage / artifact.folder / artifact.name)

@@ -126,7 +126,7 @@ class _BuildBench:
                 if source.folder and not source.trees:
                     files.link_tree(source.folder, at / "store" / source.name)
         self._watch(Event(f"{name} build"))
-        with VariedEngine(HostEngine(), chosen, plan.tree) as engine:
+        with VariedEngine(chosen, plan.tree) as engine:
             try:
                 built = build(plan, engine, self._commands, {}, self._watch)
             except CommandError as error:

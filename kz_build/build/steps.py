@@ -86,7 +86,6 @@ class Artifact:
     name: str
     folder: str
     profile: str
-    made: bool
     symbols: bool
     built: Path | None = None
 

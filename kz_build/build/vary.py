@@ -13,10 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from kz_build.build.engine import Engine
-from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step
+from kz_build.build.engine import HostEngine
+from kz_build.build.steps import Checkout, Command, Step
 from kz_build.build.variation import Variation
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
@@ -136,43 +135,26 @@ def unmount(folder: Path) -> None:
         raise CommandError(f"cannot unmount {left[0]}", hint=f"umount {left[0]}")
 
 
-class VariedEngine:
-    """An engine in the surroundings of `chosen`."""
+class VariedEngine(HostEngine):
+    """This machine in the surroundings of `chosen`."""
 
-    def __init__(self, engine: Engine, chosen: Sequence[Variation], tree: Path) -> None:
-        self.name = engine.name
-        self._engine = engine
+    def __init__(self, chosen: Sequence[Variation], tree: Path) -> None:
+        super().__init__()
         self._argv = tuple(word for v in chosen for word in v.argv)
         self._env = {key: value for v in chosen for key, value in v.env}
         self._umask = next((int(v.second, 8) for v in chosen if v.name == "umask"), None)
         self._disorder = any(v.name == "order" for v in chosen)
         self._tree = tree
 
-    def layout(self) -> Layout | None:
-        """See Engine."""
-        return self._engine.layout()
-
-    def compile_cache(self, store: Path) -> Ccache | None:
-        """See Engine."""
-        return None
-
-    def facts(self) -> dict[str, Any]:
-        """See Engine."""
-        return self._engine.facts()
-
-    def opened(self, plan: Plan, commands: Commands) -> contextlib.AbstractContextManager[None]:
-        """See Engine."""
-        return self._engine.opened(plan, commands)
-
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """See Engine."""
+        """See HostEngine."""
         if isinstance(step, Command):
             if self._disorder:
                 self._reverse_file_order()
             env = tuple(sorted({**dict(step.env), **self._env}.items()))
             step = replace(step, argv=(*self._argv, *step.argv), env=env)
         with self._with_umask() if isinstance(step, Checkout) else contextlib.nullcontext():
-            self._engine.run(step, commands, watch)
+            super().run(step, commands, watch)
 
     def __enter__(self) -> VariedEngine:
         return self

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from kz_build.build.wheel_files import zip_bytes
-from kz_build.build.wheel_types import Wheel, repack
+from kz_build.build.wheel_types import Wheel, repack, zip_bytes
 from kz_build.core import files
 from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob

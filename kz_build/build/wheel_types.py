@@ -1,10 +1,12 @@
-"""A patched wheel's names and metadata. Pure: reads and writes no files."""
+"""A patched wheel's names and metadata, and its bytes. Pure: reads and writes no files."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,3 +88,15 @@ def _digest(data: bytes) -> str:
 
 def _csv(path: str) -> str:
     return '"' + path.replace('"', '""') + '"' if any(c in path for c in ',"\n\r') else path
+
+
+def zip_bytes(members: tuple[tuple[str, Blob], ...]) -> bytes:
+    """Return a zip of members in the given order: stored, with a fixed time and git's modes, independent of machine and Python."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as zipped:
+        for path, blob in members:
+            info = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
+            info.create_system = 3  # Unix: the modes below mean something
+            info.external_attr = (0o100755 if blob.mode == "100755" else 0o100644) << 16
+            zipped.writestr(info, blob.data)
+    return buffer.getvalue()

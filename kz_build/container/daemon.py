@@ -70,7 +70,6 @@ class Daemon:
         with self.kz_errors("what it is"):
             info = self.api.info()
         self.memory, self.cores = int(info["MemTotal"]), int(info["NCPU"])
-        self.version = str(info.get("ServerVersion", ""))
 
     @contextlib.contextmanager
     def kz_errors(self, request: str) -> Iterator[None]:

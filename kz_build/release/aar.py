@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.build.build import java_paths, java_sources, with_stacks
-from kz_build.build.wheel_files import zip_bytes
-from kz_build.build.wheel_types import local_version
+from kz_build.build.wheel_types import local_version, zip_bytes
 from kz_build.checks.audit import Audited, Rules, audit_files, recorded
 from kz_build.core import files
 from kz_build.core.check import Check, Status

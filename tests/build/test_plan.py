@@ -62,7 +62,7 @@ def test_every_placeholder_is_filled_and_every_output_is_built(project: Project,
         )
         assert not [w for w in words if "{" in w], step
     outputs = project.pins.target(target, line)["outputs"]
-    assert len([a for a in found.artifacts if a.made]) == len(outputs)
+    assert len([a for a in found.artifacts if a.built]) == len(outputs)
     assert configured == {str(found.build / name) for name in project.pins.target(target, line)["cmake"]}
 
 

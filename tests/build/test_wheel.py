@@ -18,8 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kz_build.build.wheel_files import zip_bytes
-from kz_build.build.wheel_types import local_version, repack
+from kz_build.build.wheel_types import local_version, repack, zip_bytes
 from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
 from tests.conftest import ROOT, Kz
