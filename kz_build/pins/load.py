@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,15 @@ def executorch_of(path: Path) -> str:
 def _rules() -> bytes:
     """Return what a validation depends on besides the file: the schema, its rules and this code, to the byte."""
     package = Path(__file__).parents[1]
-    code = ("pins/load.py", "pins/schema.py", "core/rules.py", "core/yaml_lines.py")
+    code = ("pins/load.py", "pins/schema.py", "core/rules.py", "core/validation.py", "core/yaml_lines.py")
     return b"".join((package / name).read_bytes() for name in code)
 
 
 def _validate(root: Path, local: bool) -> dict[str, Any]:
+    from kz_build.core.validation import fields
     from kz_build.core.yaml_lines import parse
-    from kz_build.pins.schema import FIELDS, validate
+    from kz_build.pins.schema import Pins as Schema
+    from kz_build.pins.schema import validate
 
     data, lines = parse((root / PINS).read_bytes(), PINS)
     where: dict[Place, tuple[str, int]] = {place: (PINS, line) for place, line in lines.items()}
@@ -82,13 +85,14 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
         overrides = [Override(path, value) for path, value in _leaves(over or {})]
         data = _override(data, over or {})
     plain, invalid = validate(data)
-    problems += [_problem(place, text, bad, where, FIELDS) for place, text, bad in invalid]
+    keys = sorted(fields(Schema)) if invalid else ()
+    problems += [_problem(place, text, bad, where, keys) for place, text, bad in invalid]
     if plain is not None:
         problems += _cross_check(plain, where)
     if problems:
         raise ConfigError(
             "the pins are wrong:",
-            tuple(sorted(set(problems), key=lambda p: (p.file, p.line))),
+            tuple(sorted(set(problems))),
             hint="docs/pins.md describes every key; `kz schema` prints the schema for your editor",
         )
     return {"pins": plain, "overrides": [o._asdict() for o in overrides]}
@@ -122,43 +126,27 @@ def _leaves(data: Any, path: str = "") -> list[tuple[str, str]]:
 
 
 def _problem(
-    place: Place, text: str, bad: str, where: dict[Place, tuple[str, int]], fields: dict[str, list[str]]
+    place: Place, text: str, bad: str, where: dict[Place, tuple[str, int]], known: Iterable[str] = ()
 ) -> Problem:
-    known: Place = place
-    while known and known not in where:
-        known = known[:-1]
-    file, line = where.get(known, (PINS, 0))
-    name = ".".join(map(str, place))
+    """Return a problem at the nearest known place, with the known word that `bad` is nearly."""
+    at: Place = place
+    while at and at not in where:
+        at = at[:-1]
     if bad:
         import difflib  # only a mistake needs it
 
-        near = difflib.get_close_matches(bad, sorted({f for names in fields.values() for f in names}), 1, 0.6)
+        near = difflib.get_close_matches(bad, list(known), 1)
         text += f"; did you mean {near[0]}?" if near else ""
-    return Problem(file, line, f"{name}: {text}")
+    return Problem(*where.get(at, (PINS, 0)), f"{'.'.join(map(str, place))}: {text}")
 
 
 def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:
     """Check references between the parts, which a schema cannot."""
     problems: list[Problem] = []
 
-    def need(name: str, there: Any, what: str, place: Place) -> None:
-        if name in there:
-            return
-        import difflib
-
-        known = place
-        while known and known not in where:
-            known = known[:-1]
-        near = difflib.get_close_matches(name, list(there), 1)
-        file, line = where.get(known, (PINS, 0))
-        problems.append(
-            Problem(
-                file,
-                line,
-                f"{'.'.join(map(str, place))}: there is no {what} {name!r}"
-                + (f"; did you mean {near[0]}?" if near else ""),
-            )
-        )
+    def need(name: str, there: Iterable[str], what: str, place: Place) -> None:
+        if name not in there:
+            problems.append(_problem(place, f"there is no {what} {name!r}", name, where, there))
 
     need(plain["default"], plain["lines"], "line", ("default",))
     for line, pins in plain["lines"].items():

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
 from kz_build.core.rules import bad_address, bad_id, bad_url, bad_version
-from kz_build.core.validation import sentence
-from kz_build.pins.pins import NAME
+from kz_build.core.validation import Place
+from kz_build.core.validation import validate as validated
+from kz_build.pins.pins import KINDS, NAME
 
 Name = Annotated[str, StringConstraints(pattern=f"^{NAME}$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -101,7 +102,7 @@ class FolderSource(Strict):
 
 def _kind(value: Any) -> str | None:
     keys = value if isinstance(value, dict) else vars(value)
-    return next((kind for kind in ("folder", "git", "wheel", "archive", "image") if kind in keys), None)
+    return next((kind for kind in KINDS if kind in keys), None)
 
 
 Source = Annotated[
@@ -258,31 +259,6 @@ class Pins(Strict):
     submodules: dict[Name, dict[str, SubmoduleOverride]] = Field(default={}, description="pins.local.yaml only")
 
 
-FIELDS: dict[str, list[str]] = {
-    cls.__name__: list(cls.model_fields)
-    for cls in (
-        Pins,
-        GitSource,
-        WheelSource,
-        ArchiveSource,
-        ImageSource,
-        FolderSource,
-        Installed,
-        Published,
-        CMakeProject,
-        Output,
-        Prebuilt,
-        Java,
-        Audit,
-        Container,
-        Package,
-        DeviceUse,
-        Target,
-        SubmoduleOverride,
-    )
-}
-
-
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of pins.yaml, for editors."""
     schema = Pins.model_json_schema()
@@ -291,19 +267,11 @@ def json_schema() -> dict[str, Any]:
     return schema
 
 
-def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[tuple[str | int, ...], str, str]]]:
+def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
     """Check parsed YAML. Return the complete plain form, or all problems as (path, text, bad key or '')."""
-    from pydantic import ValidationError
-
-    try:
-        return Pins.model_validate(data).model_dump(mode="json"), []
-    except ValidationError as error:
-        problems = []
-        for item in error.errors(include_url=False):
-            path = tuple(
-                p
-                for p in item["loc"]
-                if p not in ("git", "wheel", "archive", "image", "folder", "[key]") or p == item["loc"][-1]
-            )
-            problems.append((path, sentence(item), str(path[-1]) if item["type"] == "extra_forbidden" else ""))
-        return None, problems
+    plain, problems = validated(Pins, data)
+    # A source's kind is in pydantic's path, and not in the file's.
+    return plain, [
+        (tuple(p for i, p in enumerate(path, 1) if p not in KINDS or i == len(path)), text, bad)
+        for path, text, bad in problems
+    ]

@@ -80,6 +80,14 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     assert len(problems(tmp_path, text)) >= 3
 
 
+def test_faults_on_one_line_come_in_the_same_order_each_time(tmp_path: Path) -> None:
+    text = GOOD.replace(
+        "minirt: {git: upstream.bundle", "minirt: {q: 1, z: 1, b: 1, k: 1, c: 1, x: 1, git: upstream.bundle"
+    )
+    found = problems(tmp_path, text)
+    assert len(found) == 6 and found == sorted(found)
+
+
 def test_a_key_that_stands_twice(tmp_path: Path) -> None:
     assert "second time" in problems(tmp_path, GOOD + "version: 1\n")[0]
 
