@@ -13,7 +13,7 @@ import adbutils
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kz_build.core.locks import locked
+from kz_build.core.locks import lock
 from kz_build.device import adb as adapter
 from kz_build.emulator.device import EmulatedDevice
 from tests.formats.apps import SAMPLE as SAMPLE
@@ -190,7 +190,7 @@ def copy_of_sample(to: Path) -> Path:
 def built(run_folder: Path, tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
     """The sample, built once a run; each worker has a copy, which its tests must not change."""
     first = run_folder / "built sample"
-    with locked(run_folder, first.name):
+    with lock(run_folder, first.name):
         if not first.exists():
             part = copy_of_sample(run_folder / "sample that is built")
             result = in_a_process(clean_env)("-C", part, "build")

@@ -61,7 +61,7 @@ def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[
     )
 
 
-def done(plan: Plan) -> Built | None:
+def existing_build(plan: Plan) -> Built | None:
     """Return the build of this plan, if there is one and its files have not changed."""
     record = load(plan.build / RECORD, plan.key)
     return Built(plan, record, False) if record and not changed(plan.dist, record.outputs) else None
@@ -69,8 +69,8 @@ def done(plan: Plan) -> Built | None:
 
 def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
     """Run a plan. `inputs` (sources, overrides) go into the record. After a failure dist is unchanged."""
-    with locks.locked(plan.build.parent, plan.target, watch):
-        return done(plan) or _build(plan, engine, commands, inputs, watch)
+    with locks.lock(plan.build.parent, plan.target, watch):
+        return existing_build(plan) or _build(plan, engine, commands, inputs, watch)
 
 
 def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kz_build.build import byte_diff
-from kz_build.build.build import build, done
+from kz_build.build.build import build, existing_build
 from kz_build.build.engine import HostEngine
 from kz_build.build.plan import plan
 from kz_build.build.steps import Plan
@@ -72,7 +72,7 @@ def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> Rep
     If files differ, build once more with nothing varied, then with one variation at a time until each difference has
     its cause. Raises CommandError if the build fails in other surroundings.
     """
-    with locks.locked(subject.folder.parent, subject.target, watch):
+    with locks.lock(subject.folder.parent, subject.target, watch):
         _clear(subject)
         return _reproduce(subject, commands, watch)
 
@@ -230,7 +230,7 @@ def _part_hashes(kept: Path) -> Mapping[Place, int]:
 
 def _compare_dist(subject: ReproduceTarget, first: Path) -> str:
     """Say whether dist, by `kz build` of the same inputs, has the same bytes."""
-    existing = done(
+    existing = existing_build(
         plan(subject.project, subject.line, subject.target, subject.sources, soc=subject.soc, jobs=subject.jobs)
     )
     if existing is None:

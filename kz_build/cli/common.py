@@ -24,11 +24,11 @@ Result = TypeVar("Result")
 
 def open_project(arguments: argparse.Namespace) -> Project:
     """Load the project that `-C` names, and keep `kz store gc` from its store."""
-    from kz_build.core.locks import hold
+    from kz_build.core.locks import share
     from kz_build.pins.load import load_project
 
     project = load_project(arguments.root)
-    hold(project.store)
+    share(project.store)
     return project
 
 
@@ -52,18 +52,20 @@ def watching() -> Iterator[Watch]:
 
 
 @contextmanager
-def changing(arguments: argparse.Namespace) -> Iterator[Project]:
+def locked_project(arguments: argparse.Namespace) -> Iterator[Project]:
     """Load the project, and lock it against other commands that change it."""
     from kz_build.core.env import cache_root
-    from kz_build.core.locks import locked
+    from kz_build.core.locks import lock
 
     root = arguments.root.resolve()
     name = f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"
-    with locked(cache_root(), name, lambda _: print("kz: waiting: another kz changes this project", file=sys.stderr)):
+    with lock(cache_root(), name, lambda _: print("kz: waiting: another kz changes this project", file=sys.stderr)):
         yield open_project(arguments)
 
 
-def within(arguments: argparse.Namespace, project: Project, lines: Sequence[str], *, onto: Sequence[str] = ()) -> int:
+def run_in_build_image(
+    arguments: argparse.Namespace, project: Project, lines: Sequence[str], *, onto: Sequence[str] = ()
+) -> int:
     """Run this command line in the build image instead, show its output and return its exit code."""
     from kz_build.build.run_in_image import run_in_image
     from kz_build.core.command_log import Commands, new_log_folder

@@ -21,7 +21,7 @@ PATIENCE = 2.0
 
 
 @contextlib.contextmanager
-def locked(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
+def lock(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
     """Let only one process at a time work on `name`; tell `watch` if this takes long."""
     with contextlib.ExitStack() as stack:
         with disk_errors(store / "locks"):
@@ -48,20 +48,20 @@ def _try_lock(handle: int) -> bool:
     return False
 
 
-_held_handles: list[int] = []
+_shared_handles: list[int] = []
 
 
-def hold(store: Path) -> None:
+def share(store: Path) -> None:
     """Keep `exclusive` out until `release`. A store without write permission needs no lock: nothing can be removed there."""
     with contextlib.suppress(OSError):
-        _held_handles.append(_lock_file(store, "store"))
-        fcntl.flock(_held_handles[-1], fcntl.LOCK_SH)
+        _shared_handles.append(_lock_file(store, "store"))
+        fcntl.flock(_shared_handles[-1], fcntl.LOCK_SH)
 
 
 def release() -> None:
-    """Release every `hold` of this process, as its end does."""
-    while _held_handles:
-        os.close(_held_handles.pop())
+    """Release every `share` of this process, as its end does."""
+    while _shared_handles:
+        os.close(_shared_handles.pop())
 
 
 @contextlib.contextmanager

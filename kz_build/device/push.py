@@ -14,7 +14,7 @@ from shlex import quote
 
 from kz_build.core.errors import ConfigError, DeviceError, Problem
 from kz_build.core.hash_cache import cached_sha256
-from kz_build.core.locks import locked
+from kz_build.core.locks import lock
 from kz_build.core.progress import Event, Watch, quiet
 from kz_build.device.adb import Device, Files
 from kz_build.device.properties import free_storage
@@ -100,7 +100,7 @@ def push(
     `clean`: remove files of earlier pushes that are not among them. Raises DeviceError, StorageError.
     """
     started = time.monotonic()
-    with locked(store, f"push-{device.serial.replace('/', '_')}", watch):
+    with lock(store, f"push-{device.serial.replace('/', '_')}", watch):
         with ThreadPoolExecutor(HASHING) as pool:
             digests = list(pool.map(lambda item: cached_sha256(store, item.local), batch))
         hashed = [replace(item, sha256=digest) for item, digest in zip(batch, digests, strict=True)]

@@ -66,7 +66,7 @@ def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) 
     record = _finished(folder, spec.key)
     fresh = record is None
     if record is None:
-        with locks.locked(project.store, f"environment-{spec.key[:24]}"):
+        with locks.lock(project.store, f"environment-{spec.key[:24]}"):
             record = _finished(folder, spec.key) or _make(project, recipe, spec, folder, commands, watch)
     os.utime(folder)  # `kz store gc` removes what was not used for long
     environment = _environment(project, recipe, spec, folder, record, places, fresh=fresh)

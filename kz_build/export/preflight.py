@@ -23,7 +23,7 @@ from kz_build.export.recipe import Recipe, Stage, Weights
 from kz_build.export.run_stage import filled, work_folder
 from kz_build.pins.project import Project
 
-_HERE, _ENTRY = "this machine", "ports of entry"
+_HERE, _ENTRY = "this machine", "upstream script"
 
 
 def preflight(project: Project, plan: ExportPlan) -> Preflight:

@@ -69,7 +69,7 @@ def export_model(
             note(f"WARN  {check.name}: {check.evidence}")
     commands = Commands(new_log_folder(project.out("log")))
     environment = prepare(project, plan.recipe, commands, watch)
-    if not again_from and (existing := done(plan, keys(project, plan.recipe, environment)[1])):
+    if not again_from and (existing := existing_export(plan, keys(project, plan.recipe, environment)[1])):
         return existing, ready
     ready = replace(ready, checks=(*ready.checks, *smoke_check(plan.recipe, environment)))
     if ready.failed:
@@ -77,7 +77,7 @@ def export_model(
     return _run(project, plan, environment, commands, watch, again_from), ready
 
 
-def done(plan: ExportPlan, key: str) -> Exported | None:
+def existing_export(plan: ExportPlan, key: str) -> Exported | None:
     """Return the export of this recipe with these inputs, if it is there and unchanged."""
     path = Path(plan.output)
     record = load(beside(path), key)
@@ -126,8 +126,8 @@ def _run(
         raise ConfigError(f"{recipe.name} has no stage {again_from}", hint=f"its stages: {', '.join(of_stage)}")
     with files.disk_errors(out):
         out.mkdir(parents=True, exist_ok=True)
-    with locks.locked(project.store, f"export-{hashlib.sha256(bytes(out)).hexdigest()[:12]}"):
-        if not again_from and (existing := done(plan, whole)):
+    with locks.lock(project.store, f"export-{hashlib.sha256(bytes(out)).hexdigest()[:12]}"):
+        if not again_from and (existing := existing_export(plan, whole)):
             return existing
         run_stage.end_leftovers(out)
         weights.place(project, recipe, environment, commands, watch)

@@ -96,7 +96,7 @@ def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
     from kz_build.core import locks  # file locks are needed only where something is written
 
-    with locks.locked(repository.path.parent.parent, repository.path.name, repository.watch):
+    with locks.lock(repository.path.parent.parent, repository.path.name, repository.watch):
         specs = "".join(f"{spec}\n" for spec in refspecs).encode()
         _require_reached(repository, *repository.fetch(["--stdin"], stdin=specs))
         # These only make reading faster: twenty thousand files are slow to list, and the paths that a commit changes are

@@ -52,7 +52,7 @@ class TargetBuild:
     planned: Plan
     built: Built
     checks: tuple[Check, ...]
-    papers: ReleaseFiles | None = None
+    release_files: ReleaseFiles | None = None
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class TargetBuild:
 
     def build(self) -> None:
         """Build the files of dist, unless they are up to date."""
-        if done := stage.done(self.planned):
-            self.built = done
+        if existing := stage.existing_build(self.planned):
+            self.built = existing
             return
         from kz_build.sources.prove import prove
 
@@ -112,7 +112,7 @@ class TargetBuild:
         """Check what was built; write release files beside it only if every check passes."""
         self.checks = audit.audit(self.project, self.built, self.sources)
         if not self.failed:
-            self.papers = write_release_files(
+            self.release_files = write_release_files(
                 self.project, self.built, self.sources, self.trees, self.request.soc, self.request.sign
             )
 

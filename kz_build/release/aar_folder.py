@@ -56,7 +56,7 @@ def publish(
         hint = f"kz build --line {package.line} --target {package.target}"
         raise LockError(f"{package.target} of {package.line} has no release files in {own}", hint=hint)
     with (
-        locks.locked(project.out("build", package.line), package.target),
+        locks.lock(project.out("build", package.line), package.target),
         files.new_folder(path.parent, project.out("package", package.line)) as folder,
     ):
         files.write_new(folder / path.name, data)

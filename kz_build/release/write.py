@@ -56,7 +56,7 @@ def write_release_files(
     result = _done(plan, built, path, key)
     if result and not sign:
         return result
-    with locks.locked(plan.build.parent, plan.target):
+    with locks.lock(plan.build.parent, plan.target):
         result = _done(plan, built, path, key)
         if result is None:
             unlicensed = _write(project, plan, built, components, provenance, sources, key)

@@ -35,7 +35,7 @@ def fetch_commit(
     """Return the store's partial clone of an address, with this commit and its trees in it."""
     repo = clone(root, name, url, watch)
     if not repo.has(commit):
-        with locks.locked(root, repo.path.name, repo.watch):
+        with locks.lock(root, repo.path.name, repo.watch):
             repo.create()
             if not repo.has(commit):
                 repo.fetch_commit(commit, version, history=history)
@@ -47,7 +47,7 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
     marker = repo.path / "kz-whole" / f"{commit}-{digest_of(list(exclude))[:8]}"
     if only is None and marker.exists():
         return
-    with locks.locked(root, repo.path.name, repo.watch):
+    with locks.lock(root, repo.path.name, repo.watch):
         files = [e for e in repo.entries(commit, exclude) if not e.submodule]
         repo.fetch_blobs({e.id for e in files if only is None or e.path in only})
         if only is None:
@@ -63,7 +63,7 @@ def import_folder(root: Path, path: str, folder: Path, watch: Watch | None = Non
 def import_files(root: Path, path: str, files: dict[str, Blob], message: str, watch: Watch | None = None) -> TreeAt:
     """Import files as a commit in the store; the same files give the same commit anywhere."""
     repo = git.Repository(git.contents_path(root), watch)
-    with locks.locked(root, repo.path.name, repo.watch):
+    with locks.lock(root, repo.path.name, repo.watch):
         repo.create()
         commit = repo.fast_import(fast_import.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
         repo.git("update-ref", "--end-of-options", f"refs/kz/{commit}", commit)

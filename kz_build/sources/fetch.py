@@ -173,7 +173,7 @@ def download(
     else:
         url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
-    with locks.locked(project.store, part.name, watch):
+    with locks.lock(project.store, part.name, watch):
         known = expected or ("" if again else store.last_digest(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known

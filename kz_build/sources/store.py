@@ -15,7 +15,7 @@ from typing import Any
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import disk_errors, new_folder, sha256_file, write_atomic
-from kz_build.core.locks import locked
+from kz_build.core.locks import lock
 from kz_build.core.paths import excluded
 from kz_build.core.rules import unsafe_path
 from kz_build.git.object_types import Blob
@@ -70,7 +70,7 @@ def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> Non
     """Unpack a stored archive into its folder. Raises LockError for a member that leaves the folder."""
     target = unpacked_folder(store, sha256, root, only)
     archive = stored_file(store, sha256)
-    with locked(store, f"unpack-{sha256[:16]}"):
+    with lock(store, f"unpack-{sha256[:16]}"):
         if not target.is_dir():
             with new_folder(target) as target_folder:
                 unpack(archive, target_folder, root, only)
@@ -87,7 +87,7 @@ def linked_layout(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
     }
     target = store / "laid" / f"{folder.name}-{_short(json.dumps(links, sort_keys=True))}"
     if not all((target / path).is_symlink() and os.readlink(target / path) == to for path, to in links.items()):
-        with locked(store, target.name), new_folder(target) as target_folder:
+        with lock(store, target.name), new_folder(target) as target_folder:
             for path, to in links.items():
                 (target_folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (target_folder / path).symlink_to(to)

@@ -97,7 +97,7 @@ def _write(repository: git.Repository, base: str, applied: Sequence[Applied], re
     from kz_build.core import locks  # file locks are needed only where something is written
 
     stream = fast_import.commits_stream(base, [outcome.commit for outcome in applied], ref)
-    with locks.locked(repository.path.parent.parent, repository.path.name):
+    with locks.lock(repository.path.parent.parent, repository.path.name):
         return repository.fast_import(stream).decode().split()[-1]
 
 

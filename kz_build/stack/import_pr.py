@@ -125,6 +125,6 @@ def _commits(project: Project, pinned: PinnedStack, base: str, patches: Sequence
         files.update(outcome.files)
         done.append(outcome)
     ref = f"refs/kz/import-pr/{pinned.stack.line}-{pinned.stack.source}"
-    with locks.locked(project.store, repo.path.name):
+    with locks.lock(project.store, repo.path.name):
         stream = fast_import.commits_stream(base, [outcome.commit for outcome in done], ref)
         return [os.fsdecode(row) for row in repo.fast_import(stream).split()]

@@ -175,7 +175,7 @@ def _write_commits(project: Project, pinned: PinnedStack, session: Session, done
     if not done:
         return session.tip
     ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
-    with locks.locked(project.store, pinned.repository.path.name):
+    with locks.lock(project.store, pinned.repository.path.name):
         stream = fast_import.commits_stream(session.tip, [outcome.commit for outcome in done], ref)
         return pinned.repository.fast_import(stream).decode().split()[-1]
 

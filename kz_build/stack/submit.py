@@ -99,7 +99,7 @@ def _without_our_trailers(project: Project, pinned: PinnedStack, patch: Patch, p
 
         before = read_paths(objects, parent, patch.reads)
     done = [outcome.commit for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]
-    with locks.locked(project.store, repo.path.name):
+    with locks.lock(project.store, repo.path.name):
         return repo.fast_import(fast_import.commits_stream(parent, done, "refs/kz/upstream/patch")).decode().split()[-1]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.core.locks import locked
+from kz_build.core.locks import lock
 from tests.conftest import ROOT, Kz
 from tests.stack.test_git_tools import sh
 
@@ -158,7 +158,7 @@ def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, kz_process: Kz
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
     clone = next((tmp_path / "cache/git").glob("main-*.git"))
     other = contextlib.ExitStack()
-    other.enter_context(locked(tmp_path / "cache", clone.name))
+    other.enter_context(lock(tmp_path / "cache", clone.name))
     ended = threading.Timer(4, other.close)
     ended.start()
     started = time.monotonic()

@@ -128,12 +128,12 @@ def test_ports_of_entry(run: Kz, project: Path) -> None:
     path = project / "recipes" / "entry.yaml"
     path.write_text(yaml.safe_dump(recipe))
     skipped = run("export", "preflight", "entry")
-    if "ports of entry" not in skipped.stdout or "SKIP  ports of entry" in skipped.stdout:
+    if "upstream script" not in skipped.stdout or "SKIP  upstream script" in skipped.stdout:
         assert "kz env entry" in skipped.stdout
     made = run("env", "entry")
     assert made.returncode == 0 and "PyQnn adaptor  of the wheel" in made.stdout, made.stderr + made.stdout
     found = run("export", "preflight", "entry")
-    assert "PASS  ports of entry" in found.stdout and "knows qwen3-4b among" in found.stdout, found.stdout
+    assert "PASS  upstream script" in found.stdout and "knows qwen3-4b among" in found.stdout, found.stdout
     path.write_text(yaml.safe_dump(recipe).replace("decoder_model=qwen3-4b", "decoder_model=qwen9-4b"))
     found = run("export", "preflight", "entry")
     assert found.returncode == 6 and "llama.py does not know the decoder qwen9-4b" in found.stdout, found.stdout

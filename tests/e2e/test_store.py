@@ -209,7 +209,7 @@ def test_gc_heeds_the_other_projects_named(fetched: Path, cache: Path, kz: Kz, t
 
 def test_gc_waits_for_nobody_and_takes_nothing_from_one_at_work(fetched: Path, cache: Path, kz: Kz) -> None:
     old = aged(cache / f"sha256/{'a' * 64}")
-    code = "import sys, pathlib; from kz_build.core.locks import hold; hold(pathlib.Path(sys.argv[1])); print(1, flush=True); sys.stdin.read()"  # fmt: skip
+    code = "import sys, pathlib; from kz_build.core.locks import share; share(pathlib.Path(sys.argv[1])); print(1, flush=True); sys.stdin.read()"  # fmt: skip
     at_work = subprocess.Popen(
         [sys.executable, "-c", code, cache], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -62,7 +62,7 @@ def test_it_does_not_start_what_cannot_end_well(kz: Kz, copy: Path, tmp_path: Pa
         "et-1.2-qnn is not locked: not all packages of recipes/requirements/et-1.2-qnn.in are in the indexes that were tried"
         in done.stdout
     )
-    assert "-> uv pip compile " in done.stdout and "SKIP  ports of entry" not in done.stdout
+    assert "-> uv pip compile " in done.stdout and "SKIP  upstream script" not in done.stdout
     assert snapshot(copy) == before and not (tmp_path / "cache" / "environments").exists()
 
 

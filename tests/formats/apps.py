@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kz_build.core.locks import locked
+from kz_build.core.locks import lock
 
 ROOT = Path(__file__).parent.parent.parent
 SAMPLE = ROOT / "examples" / "sample"
@@ -31,7 +31,7 @@ TRIPLES = {
 def downloaded(folder: Path, name: str, *argv: str) -> Path:
     """A file that a registry's client leaves in a folder which tests share; downloaded once."""
     path = folder / name
-    with locked(folder, name):
+    with lock(folder, name):
         if not path.exists():
             subprocess.run(argv, cwd=folder, check=True, capture_output=True)
     return path

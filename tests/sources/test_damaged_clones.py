@@ -234,7 +234,7 @@ def test_what_is_being_made_is_left_alone(ours: Project, tmp_path: Path) -> None
     made = tmp_path / f"store/git/.{name}.new"
     made.mkdir(parents=True)
     other = contextlib.ExitStack()
-    other.enter_context(locks.locked(tmp_path / "store", name))
+    other.enter_context(locks.lock(tmp_path / "store", name))
     there: list[bool] = []
 
     def end() -> None:

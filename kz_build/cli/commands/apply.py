@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import engine_option, lines_options, open_project, show, watching, within
+from kz_build.cli.common import engine_option, lines_options, open_project, run_in_build_image, show, watching
 
 EXAMPLE = "--line et-1.2"
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     if arguments.engine == "docker":
-        return within(arguments, project, lines)
+        return run_in_build_image(arguments, project, lines)
     with watching() as watch:
         result = {line: apply(project, line, watch) for line in lines}
     show(arguments, result, "\n".join(trees(line, applied) for line, applied in result.items()))

@@ -35,21 +35,21 @@ def run(arguments: argparse.Namespace) -> int:
         build = TargetBuild(project, request, live.event, live.note)
         build.run()
     report.write(project, build.line)
-    built, papers = build.built, build.papers
+    built, released = build.built, build.release_files
     record = built.record.plain()
     folder = str(relative(build.planned.dist))
     rows = [
         terminal.artifacts(record["files"], folder),
         terminal.checks(build.checks),
         _canonical(record),
-        papers and terminal.release_files(papers.unlicensed, signed=papers.signed),
+        released and terminal.release_files(released.unlicensed, signed=released.signed),
         f"built in {record['seconds']:g} s; logs in {relative(build.commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
     ]
     show(
         arguments,
-        {"manifest": record, "fresh": built.fresh, "checks": build.checks, "papers": papers},
+        {"manifest": record, "fresh": built.fresh, "checks": build.checks, "papers": released},
         "\n".join(row for row in rows if row),
     )
     if build.failed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import changing, line_option, show, watching
+from kz_build.cli.common import line_option, locked_project, show, watching
 
 EXAMPLE = "executorch"
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.rebase import abort
     from kz_build.stack.text import edit_result
 
-    with changing(arguments) as project, watching() as watch:
+    with locked_project(arguments) as project, watching() as watch:
         line = arguments.line or project.pins.default
         if arguments.step:
             dropped = abort(project, "edit", line, arguments.source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import changing, fetch_option, json_option, show, watching
+from kz_build.cli.common import fetch_option, json_option, locked_project, show, watching
 
 EXAMPLE = "--fetch"
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.upstream.health import FILE, health
     from kz_build.upstream.text_health import markdown
 
-    with changing(arguments) as project, watching() as watch:
+    with locked_project(arguments) as project, watching() as watch:
         result = health(project, fetch=arguments.fetch, watch=watch)
         page = markdown(result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
         write_atomic(project.root / FILE, page.encode())

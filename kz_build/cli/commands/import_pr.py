@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import DROPS, changing, line_option, listed, show, take_step, watching
+from kz_build.cli.common import DROPS, line_option, listed, locked_project, show, take_step, watching
 
 EXAMPLE = "19146 --path backends/qualcomm"
 
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.import_pr import import_pr
     from kz_build.stack.text import written_stack
 
-    with changing(arguments) as project, watching() as watch:
+    with locked_project(arguments) as project, watching() as watch:
         if arguments.number in DROPS:
             take_step(arguments, project, "import-pr", arguments.number)
             return 0

@@ -19,14 +19,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.files import write_atomic
-    from kz_build.core.locks import hold
+    from kz_build.core.locks import share
     from kz_build.core.terminal import Live
     from kz_build.pins.load import LOCK, load_project
     from kz_build.pins.lock_file import differences
     from kz_build.stack.resolve_lock import lock
 
     project = load_project(arguments.root, local=False)  # a lock holds for every machine
-    hold(project.store)
+    share(project.store)
     lines = (arguments.line,) if arguments.line else project.pins.lines
     with Live() as live:
         resolved = lock(project, lines, arguments.trust, live.event)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from kz_build.cli.common import (
     DROPS,
     Once,
-    changing,
     engine_option,
     line_option,
     listed,
+    locked_project,
+    run_in_build_image,
     show,
     take_step,
     watching,
-    within,
 )
 from kz_build.core.errors import ConfigError, ConflictError
 
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.rebase import rebase
     from kz_build.stack.text import written_stack
 
-    with changing(arguments) as project, watching() as watch:
+    with locked_project(arguments) as project, watching() as watch:
         if arguments.step:
             if arguments.onto or arguments.keep:
                 raise ConfigError(f"kz rebase: --onto and --keep begin a rebase: they do not go with {arguments.step}")
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _rebase_within(arguments: argparse.Namespace, project: Project) -> int:
-    code = within(arguments, project, (arguments.line or project.pins.default,), onto=(arguments.onto,))
+    code = run_in_build_image(arguments, project, (arguments.line or project.pins.default,), onto=(arguments.onto,))
     if code == ConflictError.exit_code:
         raise ConflictError(
             "the rebase stopped at a conflict in the image; nothing of it is kept",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import changing, line_option, show
+from kz_build.cli.common import line_option, locked_project, show
 
 EXAMPLE = "executorch"
 
@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.edit import refresh
     from kz_build.stack.text import written_stack
 
-    with changing(arguments) as project:
+    with locked_project(arguments) as project:
         done = refresh(project, arguments.line or project.pins.default, arguments.source)
     show(arguments, done, written_stack(done))
     return 0

@@ -27,7 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.core.locks import hold
+    from kz_build.core.locks import share
     from kz_build.pins.load import load_project
     from kz_build.sources import store_admin as stage
     from kz_build.sources import text_store as view
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
         removed = stage.collect(projects, arguments.older)
         show(arguments, removed, view.collected(removed, deleted=True))
         return 0
-    hold(projects[0].store)
+    share(projects[0].store)
     if arguments.action == "gc":
         unneeded = stage.unneeded(projects, arguments.older)
         show(arguments, unneeded, view.collected(unneeded, deleted=False))

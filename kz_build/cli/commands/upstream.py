@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import STEPS, Once, changing, line_option, listed, show, take_step, watching
+from kz_build.cli.common import STEPS, Once, line_option, listed, locked_project, show, take_step, watching
 
 EXAMPLE = "0001"
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.submit import resume, submit_patch
     from kz_build.stack.text import ready
 
-    with changing(arguments) as project, watching() as watch:
+    with locked_project(arguments) as project, watching() as watch:
         line = arguments.line or ""
         if arguments.patch == "continue":
             done = resume(project, line, arguments.source)

@@ -6,7 +6,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from kz_build.cli.common import engine_option, fetch_option, lines_options, open_project, show, watching, within
+from kz_build.cli.common import (
+    engine_option,
+    fetch_option,
+    lines_options,
+    open_project,
+    run_in_build_image,
+    show,
+    watching,
+)
 from kz_build.core.errors import ConflictError
 
 EXAMPLE = "--tags 'v1.[34].?' --onto main"
@@ -40,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.tags is None
             else [t.name for f in verify(project, lines, (), arguments.tags) for t in f.targets]
         )
-        return within(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
+        return run_in_build_image(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
     with watching() as watch:
         result = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch, watch=watch)
     show(arguments, result, "\n".join(text_verdicts.table(f) for f in result) or "no stacks")
