@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kz_build.git.object_types import FILE, FOLDER, LINK, Blob
-from kz_build.patch.change import FileChange, HunkFailure, Patch, apply_hunks
+from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, apply_hunks
 from kz_build.patch.intent_checks import IntentCheck
 from kz_build.patch.place import Place
 
@@ -98,8 +98,8 @@ def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
     moved: list[tuple[FileChange, tuple[int, ...]]] = []
     for change in patch.files:
         result = state.change(change)
-        if isinstance(result, HunkFailure):
-            return Refused(patch, change.path, result.reason, result.hunk.line)
+        if isinstance(result, Hunk):
+            return Refused(patch, change.path, NOT_THERE, result.line)
         if isinstance(result, str):
             line = change.hunks[0].line if change.hunks else change.line
             return Refused(patch, change.path, result, line)
@@ -129,7 +129,7 @@ class _State:
         self.written: dict[str, Blob] = {}
         self.now: dict[str, Blob | None] = {}
 
-    def change(self, change: FileChange) -> tuple[int, ...] | HunkFailure | str:
+    def change(self, change: FileChange) -> tuple[int, ...] | Hunk | str:
         """Apply one change: the offsets of its hunks, or the reason why it cannot be applied."""
         if self.gnu:
             change = self._as_gnu(change)
@@ -148,9 +148,9 @@ class _State:
             return "GNU patch does not apply binary changes"
         if change.binary:
             after = change.binary.apply(before.data if before else None)
-            result: tuple[bytes, tuple[int, ...]] | HunkFailure | str = after if isinstance(after, str) else (after, ())
+            result: tuple[bytes, tuple[int, ...]] | Hunk | str = after if isinstance(after, str) else (after, ())
         else:
-            result = self.apply(change.path, before.data if before else b"", change.hunks)
+            result = self.apply(before.data if before else b"", change.hunks)
         if not isinstance(result, tuple):
             return result
         data, offsets = result

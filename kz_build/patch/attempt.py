@@ -51,10 +51,13 @@ def _kept(patch: Patch, read: Read) -> Applied | Refused:
 def attempt(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch unless its change, or part of it, is there already."""
     outcome = apply_patch(patch, read)
-    whole = bool(patch.files) and _may_be_there(patch, read) and isinstance(apply_patch(patch.reverse(), read), Applied)
     if isinstance(outcome, Applied):
-        return _unless_there(outcome, read, whole=whole)
-    return _located(outcome, read) if whole else outcome
+        return _unless_there(outcome, read, whole=_reverses(patch, read))
+    return located(outcome, read)
+
+
+def _reverses(patch: Patch, read: Read) -> bool:
+    return bool(patch.files) and _may_be_there(patch, read) and isinstance(apply_patch(patch.reverse(), read), Applied)
 
 
 def _unless_there(outcome: Applied, read: Read, *, whole: bool) -> Applied | Refused:
@@ -113,8 +116,10 @@ def _applied_hunks(
         yield _AppliedHunk(state, Place(change.origin, start + 1, start + len(hunk.after)), hunk.line, offset)
 
 
-def _located(refused: Refused, read: Read) -> Refused:
+def located(refused: Refused, read: Read) -> Refused:
     """Find the lines that a patch leaves, where only its reverse applies; it is upstreamed if they are in its place."""
+    if not _reverses(refused.patch, read):
+        return refused
     patch, (_, fits_in) = refused.patch, _placement(refused.patch)
     places: list[Place] = []
     certain = True

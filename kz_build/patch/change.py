@@ -129,15 +129,6 @@ class Patch:
         return replace(self, files=tuple(f.reverse() for f in reversed(self.files)))
 
 
-@dataclass(frozen=True)
-class HunkFailure:
-    """A hunk whose place was not found."""
-
-    path: str
-    hunk: Hunk
-    reason: str
-
-
 def split_lines(data: bytes) -> list[bytes]:
     """Split into lines with their `\\n`; as in git, a carriage return or form feed ends no line."""
     lines = data.split(b"\n")
@@ -145,17 +136,17 @@ def split_lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in lines] + ([tail] if tail else [])
 
 
-def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
-    """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk that failed."""
+def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | Hunk:
+    """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk whose place was not found."""
     if hunks and b"".join(hunks[0].before) not in data:  # most failures end here, before any line is split off
-        return HunkFailure(path, hunks[0], NOT_THERE)
+        return hunks[0]
     lines = split_lines(data)
     written = bytearray(len(lines))
     offsets = []
     for hunk in hunks:
         place = _find(lines, written, hunk)
         if place is None:
-            return HunkFailure(path, hunk, NOT_THERE)
+            return hunk
         offsets.append(place - max(hunk.new_start - 1, 0))
         end = place + len(hunk.before)
         lines[place:end] = hunk.after

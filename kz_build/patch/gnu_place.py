@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kz_build.patch.change import NOT_THERE, Hunk, HunkFailure, positions, split_lines
+from kz_build.patch.change import Hunk, positions, split_lines
 
 
-def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | HunkFailure:
-    """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk that failed."""
+def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | Hunk:
+    """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk whose place was not found."""
     lines = split_lines(data)
     out: list[bytes] = []
     offsets: list[int] = []
@@ -21,7 +21,7 @@ def apply_hunks(path: str, data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, t
         guess = hunk.old_start - bool(hunk.before) + offset
         place = _find(lines, frozen, hunk, guess)
         if place is None:
-            return HunkFailure(path, hunk, NOT_THERE)
+            return hunk
         offset += place - guess
         offsets.append(offset)
         # What follows the last change may be the context of the next hunk.

@@ -8,7 +8,7 @@ from typing import Any
 
 from kz_build.git.object_types import LINK, Blob
 from kz_build.patch.apply import Applied, Read, Refused, Stack, apply_patch, content, overlaid
-from kz_build.patch.attempt import ELSEWHERE, PARTLY_THERE, attempt, in_target
+from kz_build.patch.attempt import ELSEWHERE, PARTLY_THERE, attempt, in_target, located
 from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, split_lines
 from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.place import Place
@@ -157,14 +157,12 @@ def _judge_refused(
     # Each file is judged alone: a patch is as bad as the worst of its files.
     failed = []
     for change in patch.files:
-        part = replace(patch, files=(change,))
-        outcome = apply_patch(part, current)
+        outcome = apply_patch(replace(patch, files=(change,)), current)
         if isinstance(outcome, Applied):
             continue
         verdict, reason = _reason(change, outcome, current(change.origin))
-        by_itself = attempt(part, current)
-        there = by_itself.there if isinstance(by_itself, Refused) else ()
-        if isinstance(by_itself, Refused) and by_itself.upstreamed:
+        there = (by_itself := located(outcome, current)).there
+        if by_itself.upstreamed:
             verdict, reason = Verdict.CONTENT, PARTLY_THERE
         elif there:
             reason += f"; {ELSEWHERE}"

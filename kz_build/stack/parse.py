@@ -20,6 +20,9 @@ from kz_build.patch.intent_checks import KINDS, IntentCheck
 from kz_build.patch.mail import parse_patch
 from kz_build.stack.files import StackFiles, read_files
 
+CACHE_EPOCH = 1
+"""Raise it if a checks.yaml is read in another way."""
+
 
 def load_stack(root: Path, line: str, source: str, folder: str = "") -> Stack | None:
     """Read a stack in patches/LINE/SOURCE, or somebody else's quilt stack in `folder`; None if there is none."""
@@ -60,7 +63,8 @@ def _parsers(files: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Pa
 
 
 def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]:
-    cached = cache_root() / "validated" / f"{hashlib.sha256(_rules() + text + shown.encode()).hexdigest()}.json"
+    key = hashlib.sha256(f"{CACHE_EPOCH} {shown}\0".encode() + text).hexdigest()
+    cached = cache_root() / "validated" / f"{key}.json"
     try:
         rows = json.loads(cached.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -73,16 +77,6 @@ def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]
         )
     return tuple(
         IntentCheck(slug, kind, file, tuple(fields.items()), where) for slug, kind, file, fields, where in rows
-    )
-
-
-"""Return what a cached result depends on beside the file: this code, to the byte."""
-
-
-def _rules() -> bytes:
-    """What a reading stands on beside the file: this code, to the byte."""
-    return b"".join(
-        (Path(__file__).parents[1] / name).read_bytes() for name in ("stack/parse.py", "core/yaml_lines.py")
     )
 
 

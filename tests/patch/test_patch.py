@@ -8,7 +8,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Applied, Refused, Stack
 from kz_build.patch.attempt import apply_stack
-from kz_build.patch.change import HunkFailure, apply_hunks
+from kz_build.patch.change import Hunk, apply_hunks
 from kz_build.patch.judge import judge
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.verdict import Verdict
@@ -50,11 +50,11 @@ def test_the_mail_is_read_whole() -> None:
 def test_clean_offset_and_conflict() -> None:
     patch = one(diff("f", LINES, CHANGED))
     hunks = patch.files[0].hunks
-    assert apply_hunks("f", text(LINES), hunks) == (text(CHANGED), (0,))
+    assert apply_hunks(text(LINES), hunks) == (text(CHANGED), (0,))
     moved = ["above"] * 4 + LINES
-    assert apply_hunks("f", text(moved), hunks) == (text(["above"] * 4 + CHANGED), (4,))
+    assert apply_hunks(text(moved), hunks) == (text(["above"] * 4 + CHANGED), (4,))
     fuzzy = [*LINES[:13], "other context", *LINES[14:]]
-    assert isinstance(apply_hunks("f", text(fuzzy), hunks), HunkFailure), "zero fuzz: context must match to the letter"
+    assert isinstance(apply_hunks(text(fuzzy), hunks), Hunk), "zero fuzz: context must match to the letter"
 
 
 def test_the_nearest_place_wins() -> None:
@@ -62,15 +62,15 @@ def test_the_nearest_place_wins() -> None:
     lines = [*block, *["-"] * 10, *block, *["-"] * 10, *block]
     changed = [*lines[:20], "y", *lines[21:]]
     hunks = one(diff("f", lines, changed)).files[0].hunks
-    result = apply_hunks("f", text(["top", *lines]), hunks)
-    assert not isinstance(result, HunkFailure) and result[0] == text(["top", *changed])
+    result = apply_hunks(text(["top", *lines]), hunks)
+    assert not isinstance(result, Hunk) and result[0] == text(["top", *changed])
 
 
 def test_no_newline_at_the_end_is_kept() -> None:
     body = b"diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n"
     hunks = one(body).files[0].hunks
-    assert apply_hunks("f", b"a\nb", hunks) == (b"a\nc", (0,))
-    assert isinstance(apply_hunks("f", b"a\nb\n", hunks), HunkFailure)
+    assert apply_hunks(b"a\nb", hunks) == (b"a\nc", (0,))
+    assert isinstance(apply_hunks(b"a\nb\n", hunks), Hunk)
 
 
 def test_what_is_there_already_is_upstreamed_not_applied_twice() -> None:

@@ -230,8 +230,8 @@ def test_a_hunk_that_moved_into_another_function_is_there_where_its_own_has_it()
 def test_where_gnu_patch_put_hunks() -> None:
     hunks = hunk(2, "bcd", "bCd"), hunk(10, "xyz", "xYz"), hunk(14, "", "!", new=15)
     there = text("qqqqabcdqxyzqxyzqqqq")
-    result = gnu_place.apply_hunks("f", there, hunks)
-    assert not isinstance(result, patch.HunkFailure)
+    result = gnu_place.apply_hunks(there, hunks)
+    assert not isinstance(result, patch.Hunk)
     assert gnu_place.placed(hunks, result[1]) == [5, 13, 18]
     assert [there.split(b"\n")[at] for at in (5, 13)] == [b"b", b"x"]
 

@@ -16,7 +16,7 @@ from kz_build.git.object_types import FOLDER, Blob
 from kz_build.git.repository import Repository
 from kz_build.patch.apply import Applied, Stack
 from kz_build.patch.attempt import apply_stack
-from kz_build.patch.change import HunkFailure, Patch, apply_hunks
+from kz_build.patch.change import Hunk, Patch, apply_hunks
 from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.mail import parse_patch
 from kz_build.stack.apply import apply_to
@@ -265,9 +265,9 @@ def test_hunks_land_where_git_apply_puts_them(
     sh("git", "init", "-q", cwd=folder)
     git = subprocess.run(["git", "apply", "--recount", "p"], cwd=folder, env=ENV, capture_output=True)
     mail = b"From: a <a@a>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\nSubject: s\n\n---\n" + diff
-    ours = apply_hunks("f", base, parse_patch("p", mail).files[0].hunks)
+    ours = apply_hunks(base, parse_patch("p", mail).files[0].hunks)
     if git.returncode == 0:
-        assert not isinstance(ours, HunkFailure), diff.decode()
+        assert not isinstance(ours, Hunk), diff.decode()
         assert ours[0] == (folder / "f").read_bytes()
     else:
-        assert isinstance(ours, HunkFailure), git.stderr.decode()
+        assert isinstance(ours, Hunk), git.stderr.decode()
