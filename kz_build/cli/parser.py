@@ -32,7 +32,10 @@ class VerbParser(argparse.ArgumentParser):
         if not self.fill:
             return super().parse_known_args(*words, **named)
         self.load()
-        result, unknown = super().parse_known_args(*words, **named)
+        # Words may stand behind options: `kz edit abort --line L SOURCE`. That knows no subverbs, and loses a `--`.
+        plain = self._subparsers or "--" in words[0]
+        parse = super().parse_known_args if plain else self.parse_known_intermixed_args
+        result, unknown = parse(*words, **named)
         if unknown:  # what this verb does not know, no other parser does
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return result, unknown

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.cli.parser import GROUPS
+from kz_build.cli.parser import GROUPS, parser
 from tests.conftest import ROOT, SAMPLE, Kz
 
 
@@ -53,3 +53,21 @@ def test_bash_completes_verbs_their_own_and_options(kz: Kz, tmp_path: Path) -> N
 def test_a_verb_that_takes_one_revision_refuses_a_second(kz: Kz, verb: str) -> None:
     done = kz("-C", SAMPLE, verb, "--onto", "main", "--onto", "v2")
     assert done.returncode == 2 and f"kz: kz {verb}: argument --onto: may be given once\n" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "source"),
+    [
+        ("abort --line L S", "abort", "S"),
+        ("--line L abort S", "abort", "S"),
+        ("abort S --line L", "abort", "S"),
+        ("--line L S", None, "S"),
+    ],
+)
+def test_an_option_may_stand_between_words(line: str, step: str | None, source: str) -> None:
+    arguments = parser().parse_args(["edit", *line.split()])
+    assert (arguments.step, arguments.source, arguments.line) == (step, source, "L")
+
+
+def test_two_dashes_end_the_options() -> None:
+    assert parser().parse_args(["diagnose", "--json", "--", "-x.log"]).log == "-x.log"
