@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.process import checked_parallel, run
-from kz_build.git.object_types import Commit
+from kz_build.git.object_types import Commit, output_lines
 from kz_build.git.refs import LIST, parse_refs
 from kz_build.git.repository import Repository, local_environment
 
@@ -18,7 +18,7 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
     output = repository.git(
         "rev-list", "--parents", "--stdin", stdin="".join(f"{h}\n" for h in (*heads, f"^{tip}")).encode()
     )
-    parents = {words[0]: words[1:] for words in (line.split(" ") for line in output.decode().splitlines())}
+    parents = {words[0]: words[1:] for words in (line.split(" ") for line in output_lines(output))}
     # Children before parents: the first of several in this order is no ancestor of the others.
     order = repository.git("rev-list", "--topo-order", "--end-of-options", tip).decode().split()
     place = {commit: i for i, commit in enumerate(order)}
@@ -66,7 +66,7 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
         "--end-of-options",
         tip,
     )
-    rows = (row.split("\0", 2) for row in output.decode("utf-8", "replace").splitlines())
+    rows = (row.split("\0", 2) for row in output_lines(output))
     commits = [Commit(oid, date, subject) for oid, date, subject in rows]
     return {c.pull: c for c in reversed(commits) if c.pull in numbers}
 
@@ -124,16 +124,15 @@ def _specs(paths: Iterable[str]) -> Iterable[str]:
 
 
 def _commits(output: bytes) -> tuple[Commit, ...]:
-    commits = []
-    for record in output.split(b"\1")[1:]:
-        commit, date, subject, *rest = record.split(b"\0")
-        changes = []
-        fields = [field.strip(b"\n") for field in rest if field.strip(b"\n")]
-        for facts, path in zip(fields[::2], fields[1::2], strict=True):
-            _, mode, before, after, _ = facts.decode().split(" ")
-            changes.append((os.fsdecode(path), mode, before, after))
-        commits.append(Commit(commit.decode(), date.decode(), subject.decode("utf-8", "replace"), tuple(changes)))
-    return tuple(commits)
+    commits: list[tuple[str, str, str, list[tuple[str, str, str, str]]]] = []
+    fields = iter(output.split(b"\0"))
+    for field in fields:
+        if field.startswith(b"\1"):  # subjects and paths may contain it, too: they are known by their place
+            commits.append((field[1:].decode(), next(fields).decode(), next(fields).decode("utf-8", "replace"), []))
+        elif facts := field.strip(b"\n").decode():
+            _, mode, before, after, _ = facts.split(" ")
+            commits[-1][3].append((os.fsdecode(next(fields)), mode, before, after))
+    return tuple(Commit(commit, date, subject, tuple(changes)) for commit, date, subject, changes in commits)
 
 
 def _above(repository: Repository, since: str) -> list[list[str]]:
@@ -148,7 +147,7 @@ def _above(repository: Repository, since: str) -> list[list[str]]:
 
 def _first_tags(above: bytes, tags: bytes, commits: Collection[str]) -> dict[str, str]:
     holds: dict[str, frozenset[str]] = {}
-    for row in reversed(above.decode().splitlines()):
+    for row in reversed(output_lines(above)):
         commit, *parents = row.split(" ")
         own = frozenset((commit,) if commit in commits else ())
         holds[commit] = own.union(*(holds.get(parent, own) for parent in parents))

@@ -21,6 +21,11 @@ FOLDER = "40000"
 submodule, or a file above it that leaves no room for a folder (both without data)."""
 
 
+def output_lines(output: bytes) -> list[str]:
+    """Return the lines of git's output. Only a newline ends one: names and subjects may contain what Python takes for another."""
+    return output.decode("utf-8", "replace").removesuffix("\n").split("\n") if output else []
+
+
 def blob_id(data: bytes) -> str:
     """Return git's id of a content."""
     return object_id("blob", data)

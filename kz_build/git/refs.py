@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.core.process import Output, require_success, run
+from kz_build.git.object_types import output_lines
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository, local_environment
 
@@ -15,8 +16,8 @@ from kz_build.git.repository import Repository, local_environment
 def fetch_names(repository: Repository) -> None:
     """Fetch upstream's branch of the same name as its HEAD, the branches that were fetched by name, and all tags."""
     own = refs(repository, "refs/heads")
-    output = _ls_remote(repository, "HEAD", *own, options=("--symref",)).decode()
-    rows = [line.split() for line in output.splitlines()]
+    output = _ls_remote(repository, "HEAD", *own, options=("--symref",))
+    rows = [line.replace("\t", " ").split(" ") for line in output_lines(output)]
     heads = [words[1] for words in rows if words[0] == "ref:"]
     trunks = [ref for ref in heads if ref.startswith("refs/heads/")] or _guess_trunk(repository)
     existing = {*trunks, *(words[1] for words in rows if words[1] in own)}
@@ -27,7 +28,7 @@ def fetch_names(repository: Repository) -> None:
 
 def _guess_trunk(repository: Repository) -> list[str]:
     """Guess the branch of HEAD if upstream does not name it (a bundle, a plain web server): one at the same commit, as git clone does."""
-    rows = [row.split("\t") for row in _ls_remote(repository, "HEAD", "refs/heads/*").decode().splitlines()]
+    rows = [row.split("\t") for row in output_lines(_ls_remote(repository, "HEAD", "refs/heads/*"))]
     head = next((commit for commit, ref in rows if ref == "HEAD"), "")
     same = [ref for commit, ref in rows if ref != "HEAD" and commit == head]
     return sorted(same, key=lambda ref: ref not in ("refs/heads/main", "refs/heads/master"))[:1]
@@ -57,7 +58,7 @@ def fetch_pulls(repository: Repository, numbers: Iterable[int] | None) -> tuple[
     wanted = {f"refs/pull/{n}/head": n for n in sorted(numbers)}
     if not wanted:
         return ()
-    existing = {row.split("\t")[1] for row in _ls_remote(repository, *wanted).decode().splitlines()}
+    existing = {row.split("\t")[1] for row in output_lines(_ls_remote(repository, *wanted))}
     if existing:
         _fetch(repository, [f"+{ref}:{ref}" for ref in wanted if ref in existing])
     return tuple(n for ref, n in wanted.items() if ref not in existing)
@@ -74,7 +75,7 @@ def pulls(repository: Repository, since: str = "") -> dict[int, str]:
     """Return number -> head of the pull requests in the clone; with `since` (YYYY-MM-DD) only heads committed then or later."""
     form = "%(refname) %(objectname)" + (" %(committerdate:short)" if since else "")
     heads = {}
-    for line in repository.git("for-each-ref", f"--format={form}", "refs/pull").decode().splitlines():
+    for line in output_lines(repository.git("for-each-ref", f"--format={form}", "refs/pull")):
         name, head, *date = line.split(" ")
         number = name.split("/")[2]
         if name.endswith("/head") and number.isdigit() and (not date or date[0] >= since):
@@ -89,7 +90,7 @@ def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]
     output = repository.git(
         "log", "--no-walk", "--stdin", "--format=%H %s", stdin="".join(f"{c}\n" for c in commits).encode()
     )
-    rows = (row.partition(" ") for row in output.decode("utf-8", "replace").splitlines())
+    rows = (row.partition(" ") for row in output_lines(output))
     return {commit: subject for commit, _, subject in rows}
 
 
@@ -142,7 +143,7 @@ def refs(repository: Repository, *patterns: str) -> dict[str, str]:
 
 def parse_refs(output: bytes) -> dict[str, str]:
     """Return name -> commit of git's output in the form of `LIST`."""
-    rows = (line.split(" ") for line in output.decode("utf-8", "replace").splitlines())
+    rows = (line.split(" ") for line in output_lines(output))
     return {name: peeled or commit for name, commit, peeled in rows}
 
 

@@ -7,6 +7,7 @@ import re
 from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
 from kz_build.core.process import checked, run
+from kz_build.git.object_types import output_lines
 
 
 def resolve(url: str, version: str) -> str:
@@ -15,8 +16,8 @@ def resolve(url: str, version: str) -> str:
         return version
     # One request for all tags and branches: the answer to a wrong name lists similar ones.
     argv = ("git", "ls-remote", "--tags", "--heads", "--end-of-options", url)
-    output = checked(argv, env=networked()).decode("utf-8", "replace")
-    refs = {ref: oid for oid, ref in (line.split("\t") for line in output.splitlines())}
+    output = output_lines(checked(argv, env=networked()))
+    refs = {ref: oid for oid, ref in (line.split("\t") for line in output)}
     for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
         if ref in refs:
             return refs[ref]

@@ -101,7 +101,9 @@ def _untouched(pinned: PinnedStack, opened: session_folder.SessionFolder) -> boo
 def _result(pinned: PinnedStack, opened: session_folder.SessionFolder, *, fresh: bool, again: bool) -> EditResult:
     session = opened.session
     tree = opened.worktree(pinned.repository)
-    rows = tree.output("log", "--reverse", "--format=%h %s", "--end-of-options", f"{session.base}..HEAD").splitlines()
+    rows = tree.output("log", "--reverse", "--format=%h %s", "--end-of-options", f"{session.base}..HEAD").split("\n")[
+        :-1
+    ]
     return EditResult(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh, again)
 
 
