@@ -233,7 +233,7 @@ def server(adb_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture
 def device(tmp_path: Path, server: adapter.Server) -> Iterator[EmulatedDevice]:
     """An emulated device that this server knows."""
-    with EmulatedDevice("SM8750", tmp_path / "device") as made:
+    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made:
         server.device(made.serial)
         yield made
         server.client.disconnect(made.serial)

@@ -139,13 +139,14 @@ def in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> l
 
 
 @contextlib.contextmanager
-def conversation(argv: Argv, env: Mapping[str, str]) -> Iterator[Process]:
-    """Start a process to talk to over its pipes; it has ended when the block is left."""
+def conversation(argv: Argv, env: Mapping[str, str], terminal: int | None = None) -> Iterator[Process]:
+    """Start a process to talk to over its pipes, or over a terminal; it has ended when the block is left."""
+    end = subprocess.PIPE if terminal is None else terminal
     process = subprocess.Popen(
         argv,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=end,
+        stdout=end,
+        stderr=end,
         env=dict(env),
         start_new_session=True,
     )

@@ -38,9 +38,9 @@ class Remote(NamedTuple):
 
 
 class Server:
-    """An adb server on loopback. Only `running` and `private` start one."""
+    """An adb server on loopback, with the keys in a home folder. Only `running` and `private` start one."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, home: Path) -> None:
         import adbutils  # imports Pillow and requests: 200 ms
 
         class Connection(adbutils.AdbConnection):  # type: ignore[misc]
@@ -55,7 +55,7 @@ class Server:
                 connection.conn.settimeout(timeout or SERVER_SECONDS)
                 return connection
 
-        self.port = port
+        self.port, self.home = port, home
         self.client: Any = Client("127.0.0.1", port)
 
     def attached(self) -> tuple[Attached, ...]:
@@ -100,7 +100,7 @@ def running() -> Server:
         )
     if not _listens(port):
         process.checked([_adb(), "-P", str(port), "start-server"], env=environment.adb())
-    return Server(port)
+    return Server(port, Path.home())
 
 
 @contextlib.contextmanager
@@ -118,7 +118,7 @@ def private(home: Path) -> Iterator[Server]:
             if not attempts_left:
                 process.require_success(argv, started)
             port = _free_port()  # another program took that one before adb did
-        yield Server(port)
+        yield Server(port, home)
     finally:
         process.run([_adb(), "-P", str(port), "kill-server"], env=env)
 

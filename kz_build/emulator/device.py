@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -10,29 +11,51 @@ from kz_build.core.files import disk_errors
 from kz_build.core.process import Process
 from kz_build.emulator import shell as adbd_shell
 from kz_build.emulator import sync as adbd_sync
-from kz_build.emulator.adbd import FEATURES, Listener, Service, Stream
+from kz_build.emulator.adb_key import proves
+from kz_build.emulator.adbd import FEATURES, Listener, Service
 from kz_build.emulator.root import OWN, DeviceRoot
 from kz_build.pins.soc import arch_of
+
+_NO_ROOT = b"adbd cannot run as root in production builds\n"
+ANSWERS = {
+    "root": _NO_ROOT,
+    "unroot": b"adbd not running as root\n",
+    "remount": _NO_ROOT,
+    "reboot": b"an EMULATED device does not reboot\n",
+}
+"""Services that only say something."""
 
 
 class EmulatedDevice:
     """A device that the real adb can talk to at `serial`, until `close`.
 
+    It trusts the key of one adb, in the home folder `owner`: that of no other user of this machine. As on a device, adb proves with
+    a signature that it has the private key; the public one is read each time, for adb makes both when it first needs them.
+
     Its faults: `root.storage` and `root.read_only`, `offline` and `online`, and `cut_after`.
     """
 
     def __init__(
-        self, soc: str, folder: Path, *, port: int = 0, storage: int | None = None, read_only: tuple[str, ...] = ()
+        self,
+        soc: str,
+        folder: Path,
+        *,
+        owner: Path,
+        port: int = 0,
+        storage: int | None = None,
+        read_only: tuple[str, ...] = (),
+        page_size: int | None = None,
     ) -> None:
         arch_of(soc)
         if not 0 <= port < 1 << 16 or not all(path.startswith("/") for path in read_only):
             raise ConfigError("an emulated device has a port below 65536, and its paths begin with /")
-        self.soc = soc.upper()
+        self.soc, self.owner = soc.upper(), owner
+        props = emulated_properties(self.soc, page_size or os.sysconf("SC_PAGE_SIZE"))
         self.root = DeviceRoot(folder, storage, read_only)
         self.alive: set[Process] = set()
         with disk_errors(folder):
             try:
-                self.root.furnish(emulated_properties(self.soc, "EMULATED"))
+                self.root.furnish(props)
             except (FileExistsError, NotADirectoryError) as error:
                 raise ConfigError(f"{error.filename} is in the way of an emulated device's root") from error
             except (FileNotFoundError, PermissionError) as error:
@@ -42,12 +65,11 @@ class EmulatedDevice:
                 ) from error
         self.system = adbd_shell.System(self.root)
         _require_shells(self.system)
-        props = emulated_properties(self.soc, "")
         product = ";".join(
             f"{name}={props[name]}" for name in ("ro.product.name", "ro.product.model", "ro.product.device")
         )
         try:
-            self.listener = Listener(f"device::{product};features={FEATURES}", self._service, port)
+            self.listener = Listener(f"device::{product};features={FEATURES}", self._service, self._trusts, port=port)
         except OSError as error:
             self.system.close()
             raise ConfigError(
@@ -87,22 +109,22 @@ class EmulatedDevice:
 
     def _service(self, name: str) -> Service | None:
         kind, _, rest = name.partition(":")
-        if kind == "sync":
-            return partial(adbd_sync.serve, root=self.root)
-        if kind == "exec":
-            return partial(adbd_shell.serve, system=self.system, command=rest, packets=False, alive=self.alive)
         what, *options = kind.split(",")
-        if what == "shell":
-            return partial(
-                adbd_shell.serve, system=self.system, command=rest, packets="v2" in options, alive=self.alive
-            )
-        if what in ("root", "remount"):
-            return _no_root
+        if what == "sync":
+            return partial(adbd_sync.serve, root=self.root)
+        if what in ("shell", "exec"):
+            options += ["raw"] if what == "exec" else []
+            return partial(adbd_shell.serve, system=self.system, command=rest, options=options, alive=self.alive)
+        if what in ANSWERS:
+            return lambda stream: stream.write(ANSWERS[what])
         return None
 
-
-def _no_root(stream: Stream) -> None:
-    stream.write(b"adbd cannot run as root in production builds\n")
+    def _trusts(self, token: bytes, signature: bytes) -> bool:
+        try:
+            key = (self.owner / ".android" / "adbkey.pub").read_text()
+        except (OSError, UnicodeDecodeError):
+            return False
+        return proves(key, token, signature)
 
 
 def _require_shells(system: adbd_shell.System) -> None:
@@ -116,17 +138,18 @@ def _require_shells(system: adbd_shell.System) -> None:
         raise MissingError((Missing(f"user and mount namespaces ({system.error})", why, remedy),))
 
 
-def emulated_properties(soc: str, serial: str) -> dict[str, str]:
+def emulated_properties(soc: str, page_size: int) -> dict[str, str]:
     """Return what `getprop` of an emulated device with that SoC prints. Every name in it that people read says EMULATED."""
     return {
         "ro.kz.emulated": "1",
-        "ro.serialno": serial,
+        "ro.serialno": "EMULATED",
         "ro.product.name": f"EMULATED_{soc}",
         "ro.product.manufacturer": "kz",
         "ro.product.model": f"EMULATED {soc}",
         "ro.product.device": f"EMULATED_{soc}",
         "ro.product.cpu.abi": "arm64-v8a",
         "ro.product.cpu.abilist": "arm64-v8a",
+        "ro.product.cpu.pagesize.max": str(page_size),
         "ro.soc.manufacturer": "QTI",
         "ro.soc.model": soc,
         "ro.build.version.release": "16",

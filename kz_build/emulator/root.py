@@ -25,6 +25,9 @@ printf '%s\n' "${2-}"
 while [ $# -gt 0 ]; do
   case "$1" in
     -c) : >$log; exit 0 ;;
+    -g) size=$(stat -c %s $log)
+        echo "main: ring buffer is 256 KiB ($size B consumed, $size B readable), max entry is 5120 B, max payload is 4068 B"
+        exit 0 ;;
     -d) follow= ;;
     -t) follow=; lines=$2; shift ;;
     -T) lines=$2; shift ;;
@@ -33,6 +36,19 @@ while [ $# -gt 0 ]; do
 done
 case $lines in *[!0-9+]*) lines=+1 ;; esac
 exec tail -n $lines $follow $log
+""",
+    "getconf": r"""case "$*" in
+  PAGE_SIZE|PAGESIZE) exec getprop ro.product.cpu.pagesize.max ;;
+esac
+exec /usr/bin/getconf "$@"
+""",
+    "cmd": r"""[ "$1" = package ] || { echo "cmd: Can't find service: $1" >&2; exit 20; }
+while [ $# -gt 0 ]; do
+  [ "$1" != -S ] || head -c "$2" >/dev/null
+  shift
+done
+echo 'Failure [an EMULATED device runs no apps]'
+exit 1
 """,
     "getenforce": "echo Enforcing\n",
     "dumpsys": r"""case "$1" in

@@ -7,17 +7,20 @@ are neither visible nor reachable, and arm64 programs run through qemu. A comman
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import signal
 import struct
+import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO
 
 from kz_build.core import process
 from kz_build.core.process import Process, TimeoutExpired, conversation
-from kz_build.emulator.adbd import Gone, Stream
 from kz_build.emulator.root import TMP, DeviceRoot
+from kz_build.emulator.stream import Gone, Stream
 
 ARM64_LIBC = "/usr/aarch64-linux-gnu"
 QEMU = "qemu-aarch64-static"
@@ -25,7 +28,11 @@ FINISH_SECONDS = 10.0
 """How long a command of `exec:` may run once nobody listens."""
 ALONE = ("-p", "--fork", "--kill-child=KILL")
 """Options of unshare: a process namespace that ends with unshare itself."""
-STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN = range(5)
+STDIN, STDOUT, STDERR, EXIT, CLOSE_STDIN, WINDOW_SIZE = range(6)
+END_OF_INPUT = b"\4"
+"""Ctrl-D: a terminal's input has no other end."""
+TIOCSPTLCK, TIOCGPTPEER = 0x40045431, 0x5441
+"""Unlock a terminal and open its other end, by asm-generic/ioctls.h; the module termios has them from Python 3.13 on."""
 
 _SYSTEM = r"""
 set -e
@@ -36,8 +43,9 @@ if [ -n "$qemu" ] && mount -t binfmt_misc binfmt_misc proc 2>/dev/null; then
   { printf '%s' ":kz-arm64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:$qemu:F" >proc/register; } 2>/dev/null || :
 fi
 mount -t proc proc proc
-mount -t tmpfs tmpfs dev; mkdir dev/shm; ln -s /proc/self/fd dev/fd
-for name in null zero full random urandom; do : >dev/$name; mount --bind /dev/$name dev/$name; done
+mount -t tmpfs tmpfs dev; mkdir dev/shm dev/pts; ln -s /proc/self/fd dev/fd; ln -s pts/ptmx dev/ptmx
+mount -t devpts -o ptmxmode=666 devpts dev/pts
+for name in null zero full random urandom tty; do : >dev/$name; mount --bind /dev/$name dev/$name; done
 for name in usr bin sbin lib lib64; do
   [ -L "$name" ] || [ ! -d "$name" ] || { mount --rbind "/$name" "$name"; mount -o remount,bind,ro "$name"; }
 done
@@ -51,9 +59,10 @@ exec cat
 """Make the device's root the only one, and hold it until the input ends."""
 _COMMAND = r"""
 /usr/bin/mount -t proc proc /proc && /usr/bin/mount -t tmpfs -o ro tmpfs /proc/sys &&
-exec /usr/bin/unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$1"
+exec /usr/bin/unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$@"
 """
 """Run a command line as user 2000 (shell), which has no rights and sees only its own processes."""
+_IN_TERMINAL = """/usr/bin/setsid --ctty --wait /bin/sh -c "$1"; exit $?"""
 
 
 class System:
@@ -75,10 +84,24 @@ class System:
             done = process.run(self.argv("true"), env=environment())
             self.error = "" if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}"
 
-    def argv(self, command: str) -> list[str]:
-        """Return the command that runs a command line on the device. Its background processes end with it."""
+    def argv(self, command: str, *, terminal: bool = False) -> list[str]:
+        """Return the command that runs a command line on the device. Its background processes end with it.
+
+        `terminal`: its standard input becomes its controlling terminal.
+        """
         enter = ["nsenter", f"--target={self._holder.pid}", "--user", "--mount", "--preserve-credentials"]
-        return [*enter, "/usr/bin/unshare", "-m", *ALONE, "/bin/sh", "-c", _COMMAND, "kz-device", command]
+        words = [_IN_TERMINAL, "kz-device", command] if terminal else [command]
+        return [*enter, "/usr/bin/unshare", "-m", *ALONE, "/bin/sh", "-c", _COMMAND, "kz-device", *words]
+
+    def open_terminal(self) -> tuple[int, int]:
+        """Open a terminal of the device; return its two ends, the emulator's and the command's. Raises OSError."""
+        master = os.open(f"/proc/{self._holder.pid}/root/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(master, TIOCSPTLCK, bytes(4))  # unlock it
+            return master, fcntl.ioctl(master, TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        except OSError:
+            os.close(master)
+            raise
 
     def close(self) -> None:
         """End the namespaces; commands that still run in them keep them."""
@@ -98,33 +121,60 @@ def environment() -> dict[str, str]:
     }
 
 
-def serve(stream: Stream, system: System, command: str, *, packets: bool, alive: set[Process]) -> None:
-    """Run a command for a stream. `packets`: like shell v2, with outputs and exit code apart; else mixed like `exec:`.
+def serve(stream: Stream, system: System, command: str, *, options: Sequence[str], alive: set[Process]) -> None:
+    """Run a command for a stream, or a shell without one. `alive` contains it while it runs.
 
-    `alive` contains it while it runs.
+    `options` are adb's: `v2` for outputs and exit code apart, `pty` or `raw`, and `TERM=NAME`.
     """
-    with conversation(system.argv(command or "exec /bin/sh"), environment()) as running, _known(alive, running):
-        if packets:
-            stream.when_over = lambda: end(running)  # nobody listens any more
-        # In a thread: it ends with the stream, perhaps long after the command.
-        threading.Thread(target=_unpack if packets else _feed, args=(stream, running), daemon=True).start()
-        assert running.stdout and running.stderr
-        locked = threading.Lock()
-        pumps = [
-            threading.Thread(target=_pump, args=(stream, pipe, kind if packets else None, locked), daemon=True)
-            for pipe, kind in ((running.stdout, STDOUT), (running.stderr, STDERR))
-        ]
-        for pump in pumps:
-            pump.start()
-        for pump in pumps:
-            pump.join()
-        code = running.wait()
+    packets = "v2" in options
+    terminal = "pty" in options or (not command and "raw" not in options)
+    name = next((word for word in options if re.fullmatch(r"TERM=[\w.+-]+", word)), "TERM=dumb")
+    env = {**environment(), "TERM": name.partition("=")[2]}
+    with _started(system, command or "exec /bin/sh", env, terminal=terminal) as (running, given, outputs):
+        alive.add(running)
+        try:
+            if packets:
+                stream.when_over = lambda: end(running)  # nobody listens any more
+            # In a thread: it ends with the stream, perhaps long after the command.
+            feed = (stream, running, given, END_OF_INPUT if terminal else b"")
+            threading.Thread(target=_unpack if packets else _feed, args=feed, daemon=True).start()
+            locked = threading.Lock()
+            pumped = [(stream, pipe, kind if packets else None, locked) for pipe, kind in outputs]
+            others = [threading.Thread(target=_pump, args=words, daemon=True) for words in pumped[1:]]
+            for other in others:
+                other.start()
+            _pump(*pumped[0])
+            for other in others:
+                other.join()
+            code = running.wait()
+        finally:
+            alive.discard(running)
     if packets:
         stream.write(struct.pack("<BIB", EXIT, 1, code if code >= 0 else 128 - code))
 
 
+@contextlib.contextmanager
+def _started(
+    system: System, command: str, env: dict[str, str], *, terminal: bool
+) -> Iterator[tuple[Process, IO[bytes], Sequence[tuple[IO[bytes], int]]]]:
+    """Start a command; return it, the end of its input, and the ends of its outputs with their numbers."""
+    argv = system.argv(command, terminal=terminal)
+    if not terminal:
+        with conversation(argv, env) as running:
+            assert running.stdin and running.stdout and running.stderr
+            yield running, running.stdin, ((running.stdout, STDOUT), (running.stderr, STDERR))
+        return
+    master, slave = system.open_terminal()
+    with os.fdopen(master, "r+b", buffering=0) as both, contextlib.ExitStack() as stack:
+        try:
+            running = stack.enter_context(conversation(argv, env, terminal=slave))
+        finally:
+            os.close(slave)
+        yield running, both, ((both, STDOUT),)
+
+
 def _pump(stream: Stream, pipe: IO[bytes], kind: int | None, locked: threading.Lock) -> None:
-    with contextlib.suppress(Gone, ValueError, OSError):
+    with contextlib.suppress(Gone, ValueError, OSError):  # a terminal ends with EIO
         while data := os.read(pipe.fileno(), 1 << 16):
             with locked:
                 stream.write(data if kind is None else struct.pack("<BI", kind, len(data)) + data)
@@ -137,42 +187,49 @@ def end(running: Process) -> None:
             os.killpg(running.pid, signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def _known(alive: set[Process], running: Process) -> Iterator[None]:
-    alive.add(running)
-    try:
-        yield
-    finally:
-        alive.discard(running)
-
-
-def _feed(stream: Stream, running: Process) -> None:
+def _feed(stream: Stream, running: Process, given: IO[bytes], ending: bytes) -> None:
     with contextlib.suppress(Gone):
         while True:
-            _give(running, stream.read_some())
+            _give(given, stream.read_some())
     # `adb exec-in` signals the end of its input this way: the command may still process what it got.
-    assert running.stdin
-    with contextlib.suppress(OSError, ValueError):
-        running.stdin.close()
+    _end_input(given, ending)
     with contextlib.suppress(TimeoutExpired):
         running.wait(FINISH_SECONDS)
     end(running)
 
 
-def _unpack(stream: Stream, running: Process) -> None:
+def _unpack(stream: Stream, running: Process, given: IO[bytes], ending: bytes) -> None:
     with contextlib.suppress(Gone):
         while True:
             kind, size = struct.unpack("<BI", stream.read(5))
-            data = stream.read(size)
-            if kind == STDIN:
-                _give(running, data)
-            elif kind == CLOSE_STDIN and running.stdin:
-                with contextlib.suppress(OSError):
-                    running.stdin.close()
+            if kind == WINDOW_SIZE and ending and size < 64:
+                _resize(given, stream.read(size))
+                continue
+            for data in stream.pieces(size):
+                if kind == STDIN:
+                    _give(given, data)
+            if kind == CLOSE_STDIN:
+                _end_input(given, ending)
 
 
-def _give(running: Process, data: bytes | memoryview) -> None:
-    assert running.stdin
+def _end_input(given: IO[bytes], ending: bytes) -> None:
+    """End a command's input: a terminal's by a character, any other by closing it."""
+    if ending:
+        _give(given, memoryview(ending))
+        return
+    with contextlib.suppress(OSError, ValueError):
+        given.close()
+
+
+def _give(given: IO[bytes], data: memoryview) -> None:
     with contextlib.suppress(OSError, ValueError):  # a command may end before it has read everything
-        running.stdin.write(data)
-        running.stdin.flush()
+        while data:
+            data = data[given.write(data) :]
+        given.flush()
+
+
+def _resize(terminal: IO[bytes], words: bytes) -> None:
+    """Give a terminal the size that adb sends: rows, columns, and both in pixels."""
+    if match := re.fullmatch(rb"(\d+)x(\d+),(\d+)x(\d+)\0?", words):
+        with contextlib.suppress(OSError, ValueError, struct.error):
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("<4H", *map(int, match.groups())))

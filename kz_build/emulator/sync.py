@@ -1,4 +1,8 @@
-"""adb's sync service of an emulated device: STAT, LIST, SEND and RECV, in both versions, by adb's SYNC.TXT."""
+"""adb's sync service of an emulated device: STAT, LIST, SEND and RECV, in both versions, by adb's SYNC.TXT.
+
+A request that cannot be done is answered with FAIL. One that breaks the protocol also ends the stream, for nobody knows where the
+next one would begin.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,27 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from kz_build.emulator.adbd import Stream
 from kz_build.emulator.root import DeviceRoot
+from kz_build.emulator.stream import Stream
 
 PIECE = 64 * 1024
+"""The most bytes in one DATA, as in adb."""
+MESSAGE = 15 * PIECE
+"""How much is sent at once: with all headers less than a message's 1 MiB."""
+PATH_BYTES = 1024
+_WORD = 0xFFFFFFFF
+
+
+class Refused(Exception):
+    """A request that breaks the protocol."""
 
 
 def serve(stream: Stream, root: DeviceRoot) -> None:
-    """Answer requests until QUIT, or until the other side is gone (Gone)."""
+    """Answer requests until QUIT or one that breaks the protocol, or until the other side is gone (Gone)."""
     answers: dict[bytes, Callable[[Stream, DeviceRoot, bytes], None]] = {
         b"STAT": _stat,
         b"STA2": _stat2,
@@ -28,15 +41,23 @@ def serve(stream: Stream, root: DeviceRoot) -> None:
         b"SEND": _send,
         b"RECV": _receive,
     }
-    while True:
-        name, size = struct.unpack("<4sI", stream.read(8))
-        if name == b"QUIT":
-            return
-        argument = bytes(stream.read(size))
-        if name not in answers:
-            _fail(stream, f"unknown command {name.decode('ascii', 'replace')}")
-            return
-        answers[name](stream, root, argument)
+    with contextlib.suppress(Refused):
+        while True:
+            name, size = struct.unpack("<4sI", stream.read(8))
+            if name == b"QUIT":
+                return
+            if name not in answers:
+                raise _refused(stream, f"unknown command {name!r}")
+            if size > PATH_BYTES:
+                raise _refused(stream, "path too long")
+            if b"\0" in (argument := stream.read(size)):
+                raise _refused(stream, "a NUL in a path")
+            answers[name](stream, root, argument)
+
+
+def _refused(stream: Stream, text: str) -> Refused:
+    _fail(stream, text)
+    return Refused(text)
 
 
 def _fail(stream: Stream, text: str) -> None:
@@ -52,7 +73,7 @@ def _lstat(root: DeviceRoot, path: bytes, *, follow: bool) -> tuple[int, os.stat
 
 
 def _fields1(facts: os.stat_result | None) -> bytes:
-    return struct.pack("<3I", facts.st_mode, facts.st_size & 0xFFFFFFFF, int(facts.st_mtime)) if facts else bytes(12)
+    return struct.pack("<3I", facts.st_mode, facts.st_size & _WORD, int(facts.st_mtime) & _WORD) if facts else bytes(12)
 
 
 def _fields2(error: int, facts: os.stat_result | None) -> bytes:
@@ -99,75 +120,118 @@ def _list2(stream: Stream, root: DeviceRoot, path: bytes) -> None:
     stream.write(b"".join(entries) + b"DONE" + bytes(72))
 
 
+class _Incoming:
+    """A file or a link that arrives. `failure`: why the device cannot have it; its data is still read, as adb expects."""
+
+    def __init__(self, root: DeviceRoot, path: bytes, mode: int) -> None:
+        self.root, self.mode = root, mode
+        self.failure = ""
+        self.file: BinaryIO | None = None
+        self.link = bytearray()
+        with self._failing("couldn't create file"):
+            self.target = _free_target(root, path)
+            if not stat.S_ISLNK(mode):
+                self.file = self.target.open("xb")
+
+    def write(self, data: memoryview) -> None:
+        """Take the next part."""
+        if self.failure:
+            return
+        with self._failing("write failed"):
+            if self.file:
+                self.root.take(len(data))
+                self.file.write(data)
+            elif len(self.link) + len(data) > PATH_BYTES:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            else:
+                self.link += data
+
+    def end(self, mtime: int) -> None:
+        """Give a whole file its mode and time, or create the link; remove what is not whole."""
+        with self._failing("write failed"), self.file or contextlib.nullcontext():
+            if self.file and not self.failure:
+                self.file.flush()
+                os.fchmod(self.file.fileno(), self.mode & 0o777)
+                os.utime(self.file.fileno(), (mtime, mtime))
+            elif not self.failure:
+                self.target.symlink_to(os.fsdecode(bytes(self.link).partition(b"\0")[0]))
+        if self.failure and self.file:
+            with contextlib.suppress(OSError):
+                self.root.give(self.target.stat().st_size)
+                self.target.unlink()
+
+    @contextlib.contextmanager
+    def _failing(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.failure = self.failure or f"{what}: {error.strerror}"
+
+
 def _send(stream: Stream, root: DeviceRoot, argument: bytes) -> None:
     """Receive a file. The remains of an incomplete one stay, as after a device's own crash."""
-    path, _, said_mode = argument.rpartition(b",")
-    mode = int(said_mode)
-    failure = ""
+    path, _, mode = argument.rpartition(b",")
+    if not (mode.isdigit() and len(mode) < 9):
+        raise _refused(stream, "no mode behind the path")
+    incoming = _Incoming(root, path, int(mode))
     try:
-        target, file = _open_target(root, path, mode)
-    except OSError as error:
-        failure, file = f"couldn't create file: {error.strerror}", None
-    link = bytearray()
-    while True:
-        name, size = struct.unpack("<4sI", stream.read(8))
-        if name == b"DONE":
-            mtime = size
-            break
-        data = stream.read(size)
-        if failure:
-            continue  # the rest is read before the answer: adb does not expect it earlier
-        try:
-            if file:
-                root.take(size)
-                file.write(data)
-            else:
-                link += data
-        except OSError as error:
-            failure = f"write failed: {error.strerror}"
-    if file:
-        file.close()
-    if failure:
-        if file:
-            root.give(target.stat().st_size)
-            target.unlink(missing_ok=True)
-        _fail(stream, failure)
-        return
-    if stat.S_ISLNK(mode):
-        target.symlink_to(os.fsdecode(bytes(link).rstrip(b"\0")))
+        while True:
+            name, size = struct.unpack("<4sI", stream.read(8))
+            if name == b"DONE":
+                break
+            if name != b"DATA" or size > PIECE:
+                raise _refused(stream, "neither DONE nor DATA of at most 64 KiB")
+            for piece in stream.pieces(size):
+                incoming.write(piece)
+    except BaseException:
+        if incoming.file:
+            incoming.file.close()
+        raise
+    incoming.end(size)
+    if incoming.failure:
+        _fail(stream, incoming.failure)
     else:
-        target.chmod(mode & 0o777)
-        os.utime(target, (mtime, mtime))
-    stream.write(b"OKAY" + bytes(4))
+        stream.write(b"OKAY" + bytes(4))
 
 
-def _open_target(root: DeviceRoot, path: bytes, mode: int) -> tuple[Path, BinaryIO | None]:
-    """Open the file to write, and create its folders; None in its place for a link."""
+def _free_target(root: DeviceRoot, path: bytes) -> Path:
+    """Create the folders of a path and remove a file that is there. Raises OSError if the device may not write it."""
     target = root.host(path, follow=False)
-    missing = [folder for folder in target.parents if not folder.exists()]
-    root.check_writable(missing[-1].parent if missing else target.parent)
+    there = target.parent
+    while not there.exists():
+        there = there.parent
+    root.check_writable(there)
     root.measure()  # shells write and remove files, too
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.is_dir() and not target.is_symlink():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.exists() or target.is_symlink():
-        root.give(target.lstat().st_size)
+    if there != target.parent:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileNotFoundError):
+        facts = target.lstat()
+        if stat.S_ISDIR(facts.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        root.give(facts.st_size)
         target.unlink()
-    return target, None if stat.S_ISLNK(mode) else target.open("wb")
+    return target
 
 
 def _receive(stream: Stream, root: DeviceRoot, path: bytes) -> None:
+    message = bytearray()  # the end comes in one message with the last data: adb answers each only after 40 ms
     try:
-        with root.host(path).open("rb") as file:
-            pieces = MAX_PIECES * PIECE
-            while data := file.read(pieces):
-                cut = [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
-                stream.write(b"".join(b"DATA" + struct.pack("<I", len(piece)) + piece for piece in cut))
+        with _regular(root.host(path)) as file:
+            while data := file.read(PIECE):
+                message += b"DATA" + struct.pack("<I", len(data)) + data
+                if len(message) >= MESSAGE:
+                    stream.write(message)
+                    message = bytearray()
     except OSError as error:
         _fail(stream, f"open failed: {error.strerror}")
         return
-    stream.write(b"DONE" + bytes(4))
+    stream.write(message + b"DONE" + bytes(4))
 
 
-MAX_PIECES = 15
-"""Pieces in one message: with their headers less than a message's 1 MiB."""
+def _regular(path: Path) -> BinaryIO:
+    """Open a file to read. Raises OSError for what is no regular file: opening a pipe would wait for a writer."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return os.fdopen(file, "rb")

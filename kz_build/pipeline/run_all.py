@@ -311,12 +311,13 @@ def _emulated(root: Path, soc: str, stack: contextlib.ExitStack) -> Device:
     from kz_build.emulator.device import EmulatedDevice
 
     place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kz-all-", ignore_cleanup_errors=True)))
+    home = place / "home"
     try:  # the same port for a project each time, so that its report is the same file
-        emulated = EmulatedDevice(soc, place / "device", port=20_000 + crc32(bytes(root)) % 10_000)
+        emulated = EmulatedDevice(soc, place / "device", owner=home, port=20_000 + crc32(bytes(root)) % 10_000)
     except ConfigError:
-        emulated = EmulatedDevice(soc, place / "device")
+        emulated = EmulatedDevice(soc, place / "device", owner=home)
     serial = stack.enter_context(emulated).serial
-    return stack.enter_context(adb.private(place / "home")).device(serial)
+    return stack.enter_context(adb.private(home)).device(serial)
 
 
 def _attached(serial: str) -> Device:

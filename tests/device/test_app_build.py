@@ -140,7 +140,10 @@ def test_what_is_in_the_way_is_said(packed: Path, upstream: tuple[Path, Path], m
 @pytest.fixture
 def device(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The user's adb server, with an emulated device."""
-    with adapter.private(tmp_path / "home") as server, EmulatedDevice("SM8750", tmp_path / "device") as made:
+    with (
+        adapter.private(tmp_path / "home") as server,
+        EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made,
+    ):
         server.device(made.serial)
         yield {"ANDROID_ADB_SERVER_PORT": str(server.port), "ANDROID_HOME": "", "ANDROID_SDK_ROOT": ""}
 

@@ -195,9 +195,11 @@ def test_info_says_what_the_device_says_and_names_what_it_does_not(kz_here: Kz, 
     assert "EMULATED" in kz_here("device", "info", "--serial", device.serial).stdout
 
 
-def test_two_devices_at_once_are_two_reports(kz_here: Kz, device: EmulatedDevice, tmp_path: Path) -> None:
+def test_two_devices_at_once_are_two_reports(
+    kz_here: Kz, server: adapter.Server, device: EmulatedDevice, tmp_path: Path
+) -> None:
     (tmp_path / "one").write_bytes(b"1")
-    with EmulatedDevice("SM8650", tmp_path / "other") as other:
+    with EmulatedDevice("SM8650", tmp_path / "other", owner=server.home) as other:
         serials = ["--serial", device.serial, "--serial", other.serial]
         found = json.loads(kz_here("device", "info", "--json", *serials).stdout)
         assert [(one["serial"], one["arch"]) for one in found] == [(device.serial, "v79"), (other.serial, "v75")]
@@ -219,7 +221,7 @@ def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
     for name in ("1", "2", "3"):
         some_bytes(folder / name, 4, tick=int(name))
     whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
-    with EmulatedDevice("SM8650", tmp_path / "other") as other:
+    with EmulatedDevice("SM8650", tmp_path / "other", owner=server.home) as other:
         serials = ["--serial", device.serial, "--serial", other.serial]
         device.cut_after(10_000_000)
         done = kz_here("device", "push", folder, "--json", *serials)
@@ -275,7 +277,7 @@ def test_what_is_no_adb_server_is_named(kz: Kz, monkeypatch: pytest.MonkeyPatch)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         port = mute.getsockname()[1]
         with pytest.raises(DeviceError, match=f"adb server at 127.0.0.1:{port}") as found:
-            adapter.Server(port).attached()
+            adapter.Server(port, Path()).attached()
     assert "adb kill-server" in found.value.hint
 
 
@@ -385,7 +387,7 @@ def test_a_full_device_is_known_before_and_survived_in_between(
     with pytest.raises(DeviceError, match="No space left on device"):
         pushed(tmp_path / "small", big)
     assert held(device) == {"small": b"s"}
-    with EmulatedDevice("SM8750", tmp_path / "honest", storage=2_000_000) as honest:
+    with EmulatedDevice("SM8750", tmp_path / "honest", owner=server.home, storage=2_000_000) as honest:
         there = server.device(honest.serial)
         with pytest.raises(DeviceError, match="2 MB free, 8 MB are needed; nothing was pushed"):
             push(tmp_path / "store", there, items([tmp_path / "small", big]))
@@ -394,7 +396,7 @@ def test_a_full_device_is_known_before_and_survived_in_between(
 
 
 def test_a_file_that_replaces_another_needs_room_for_both(server: adapter.Server, tmp_path: Path) -> None:
-    with EmulatedDevice("SM8750", tmp_path / "device", storage=10_000_000) as device:
+    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home, storage=10_000_000) as device:
         there = server.device(device.serial)
         big = some_bytes(tmp_path / "big", 4)
         push(tmp_path / "store", there, items([big]))
@@ -409,7 +411,7 @@ def test_a_read_only_folder_is_an_error_that_says_so(
     pushed: Callable[..., Pushed], adb: Adb, server: adapter.Server, tmp_path: Path
 ) -> None:
     (tmp_path / "x").write_bytes(b"x")
-    with EmulatedDevice("SM8750", tmp_path / "shut", read_only=("/data/local/tmp",)) as shut:
+    with EmulatedDevice("SM8750", tmp_path / "shut", owner=server.home, read_only=("/data/local/tmp",)) as shut:
         there = server.device(shut.serial)
         done = adb("push", tmp_path / "x", "/data/local/tmp/x", serial=shut.serial)
         assert done.returncode != 0 and b"Read-only file system" in printed(done)
@@ -473,7 +475,7 @@ NAMES = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size
 
 @pytest.fixture(scope="module")
 def lasting(server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDevice]:
-    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("lasting")) as made:
+    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("lasting"), owner=server.home) as made:
         yield made
 
 
@@ -565,7 +567,7 @@ def test_bad_words_of_emulate_are_said(kz: Kz, tmp_path: Path) -> None:
 def test_a_device_without_its_port_leaves_nothing_running(device: EmulatedDevice, tmp_path: Path) -> None:
     folder = tmp_path / "second"
     with pytest.raises(ConfigError, match="Address already in use") as caught:
-        EmulatedDevice("SM8750", folder, port=device.listener.port)
+        EmulatedDevice("SM8750", folder, owner=tmp_path, port=device.listener.port)
     assert caught.value.hint  # as long as the error lives, what it was raised from does too
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -574,7 +576,7 @@ def test_a_device_without_its_port_leaves_nothing_running(device: EmulatedDevice
 
 def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Server, tmp_path: Path) -> None:
     data = some_bytes(tmp_path / "x", 2)
-    with EmulatedDevice("SM8750", tmp_path / "small", storage=3_000_000) as small:
+    with EmulatedDevice("SM8750", tmp_path / "small", owner=server.home, storage=3_000_000) as small:
         server.device(small.serial)
         adb("shell", "head -c 2000000 /dev/zero >/data/local/tmp/mine", serial=small.serial)
         assert b"No space left" in printed(adb("push", data, "/data/local/tmp/x", serial=small.serial))
@@ -584,12 +586,13 @@ def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Ser
 
 
 def test_kz_emulate_is_a_device_until_it_is_told(
-    kz_here: Kz, clean_env: dict[str, str], adb: Adb, tmp_path: Path
+    kz_here: Kz, server: adapter.Server, clean_env: dict[str, str], adb: Adb, tmp_path: Path
 ) -> None:
     (tmp_path / "log").write_bytes(b"I said so\n\xff\n")  # a log may hold anything
     argv = ["device", "emulate", "--soc", "SM8650", "--json", "--logcat", str(tmp_path / "log")]
+    env = {**clean_env, "HOME": str(server.home)}  # its owner, whose adb has a key there
     with subprocess.Popen(
-        [sys.executable, "-m", "kz_build", *argv], env=clean_env, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "kz_build", *argv], env=env, stdout=subprocess.PIPE, text=True
     ) as running:
         try:
             assert running.stdout
@@ -627,7 +630,7 @@ def test_an_unknown_soc_is_refused(kz: Kz) -> None:
 def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None:
     before = threading.active_count()
     for seconds in ("1234.501", "1234.502"):
-        with EmulatedDevice("SM8750", tmp_path / "device") as made:
+        with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made:
             command = [adapter._adb(), "-P", str(server.port), "-s", made.serial, "shell", f"sleep {seconds} & wait"]
             server.device(made.serial)
             with subprocess.Popen(command) as running:

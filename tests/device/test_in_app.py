@@ -184,7 +184,7 @@ exit 0""",
 
 @pytest.fixture
 def player(tmp_path: Path, server: adapter.Server) -> Iterator[Player]:
-    with EmulatedDevice("SM8750", tmp_path / "device") as made:
+    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made:
         server.device(made.serial)
         yield Player(made)
         server.client.disconnect(made.serial)

@@ -342,7 +342,7 @@ def test_a_tolerance_that_no_figure_exceeds_is_refused(tried: Try) -> None:
 def test_two_devices_at_once_each_with_its_own_report(
     project: Path, device: EmulatedDevice, server: adapter.Server, kz: Kz, tmp_path: Path
 ) -> None:
-    with EmulatedDevice("SM8650", tmp_path / "second") as second:
+    with EmulatedDevice("SM8650", tmp_path / "second", owner=server.home) as second:
         prop(second, "ro.product.cpu.abi", "x86_64")
         words = ["--serial", device.serial, "--serial", second.serial]
         done = kz("-C", project, "device", "check", *words, "--json", ANDROID_ADB_SERVER_PORT=str(server.port))
@@ -446,7 +446,7 @@ def test_heat_is_noted(tried: Try, tablet: EmulatedDevice, project: Path, tmp_pa
 @pytest.fixture(scope="module")
 def probe(built: Path, server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Device]:
     """A device with kz_probe in /data/local/tmp."""
-    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("probe")) as made:
+    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("probe"), owner=server.home) as made:
         client = server.device(made.serial)
         with client.files() as files:
             source = built / "dist/sample-0.1/linux-arm64/bin/kz_probe"

@@ -33,7 +33,10 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def there(place: Path) -> Iterator[tuple[EmulatedDevice, adapter.Device, adapter.Server]]:
-    with adapter.private(place / "home") as server, EmulatedDevice("SM8750", place / "device") as device:
+    with (
+        adapter.private(place / "home") as server,
+        EmulatedDevice("SM8750", place / "device", owner=server.home) as device,
+    ):
         yield device, server.device(device.serial), server
 
 

@@ -59,6 +59,7 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--logcat", metavar="FILE", type=Path, help="initial content of its log")
     parser.add_argument("--storage", metavar="MB", type=int, help="size of /data, in 10^6 bytes")
     parser.add_argument("--read-only", metavar="PATH", action="append", default=[], help="make this folder read-only")
+    parser.add_argument("--page-size", metavar="N", type=int, choices=(4096, 16384), help="size of its pages, in bytes")
     parser.add_argument("--cut-after", metavar="MB", type=int, help="break the connection after receiving this much")
 
 
@@ -122,9 +123,11 @@ def _do_emulate(arguments: argparse.Namespace) -> int:
             device = EmulatedDevice(
                 soc,
                 root / str(index + 1) if len(socs) > 1 else root,
+                owner=Path.home(),
                 port=arguments.port and arguments.port + index,
                 storage=None if arguments.storage is None else arguments.storage * 1_000_000,
                 read_only=tuple(arguments.read_only),
+                page_size=arguments.page_size,
             )
             devices.append(stack.enter_context(device))
             if log:
