@@ -58,7 +58,7 @@ def _image(text: str) -> str:
 
 _ID, _URL = _text(bad_id), _text(bad_url)
 _PATCHED = {"commit": _ID, "tree": _ID}
-_SUBMODULE = {"url": _text(bad_address), "commit": _ID, "tree": _or_null(_ID), "nested": _or_null(_count)}
+_SUBMODULE = {"url": _text(bad_address), "commit": _ID, "tree": _or_null(_ID)}
 _FILE = {"sha256": _or_null(_text(bad_digest)), "size": _or_null(_count)}
 # A key that ends with `?` may be absent.
 _LINES = _Each(

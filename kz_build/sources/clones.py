@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.core import locks
@@ -71,39 +72,52 @@ def import_files(root: Path, path: str, files: dict[str, Blob], message: str, wa
 
 
 def submodules_of(
-    root: Path, repo: git.Repository, commit: str, source: Source, overrides: Collection[str] = ()
+    root: Path,
+    repo: git.Repository,
+    commit: str,
+    source: Source,
+    omit: tuple[str, ...] = (),
+    elsewhere: Mapping[str, tuple[str, str] | None] = MappingProxyType({}),
 ) -> list[tuple[str, str, str]]:
-    """Return (path, url, commit) of the submodules that a source names, and all those nested in them."""
+    """Return (path, url, commit) of the submodules that a source names, and of all nested in them, as the commits link
+    them; their clones then have these commits.
+
+    `omit` has the paths (`source/path/`) to do without. `elsewhere` has the (url, commit) of those that are not as they
+    are linked, None for those to leave out.
+    """
     submodules: list[tuple[str, str, str]] = []
 
-    def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str] | None) -> None:
-        for path, url, link in links(root, repo, commit):
+    def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str]) -> None:
+        for path, url, link in links(root, repo, commit, wanted):
             full = f"{prefix}{path}"
-            if (
-                (wanted is not None and path not in wanted)
-                or full in overrides
-                or excluded(full, source.list("exclude"))
-            ):
+            if f"{source.name}/{full}/".startswith(omit) or excluded(full, source.list("exclude")):
                 continue
+            if (at := elsewhere.get(full, (url, link))) is None:
+                continue
+            url, link = at
             submodules.append((full, url, link))
             inner = fetch_commit(root, path, url, link, link, history=False, watch=repo.watch)
-            visit(inner, link, full + "/", None)
+            visit(inner, link, full + "/", ())
 
-    visit(repo, commit, "", source.list("submodules"))
+    if wanted := source.list("submodules"):
+        visit(repo, commit, "", wanted)
     return submodules
 
 
 def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = ()) -> list[tuple[str, str, str]]:
-    """Return (path, url, commit) of a commit's own submodules, or of those among `only`, by .gitmodules and gitlinks."""
-    gitlinks = {e.path: e.id for e in repo.entries(commit, only=only) if e.submodule}
-    if not gitlinks:
-        return []
+    """Return (path, url, commit) of a commit's own submodules, or of those among `only`, by .gitmodules and gitlinks.
+
+    Gitlinks of a commit without .gitmodules lead nowhere; git checks out an empty folder for each.
+    """
     try:
         blob = _gitmodules(repo, commit)
     except ObjectsMissing:
         fill(root, repo, commit, (), frozenset({".gitmodules"}))
         blob = _gitmodules(repo, commit)
-    urls = _addresses(repo, blob.data if blob else b"")
+    if blob is None:
+        return []
+    gitlinks = {e.path: e.id for e in repo.entries(commit, only=only) if e.submodule}
+    urls = _addresses(repo, blob.data) if gitlinks else {}
     if unknown := sorted(set(gitlinks) - set(urls)):
         raise ConfigError(f"{repo.path.name} {commit}: submodule {unknown[0]} is not in .gitmodules")
     for path in sorted(gitlinks):

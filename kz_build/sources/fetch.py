@@ -5,7 +5,7 @@ All that is missing on this machine is listed before anything is downloaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from kz_build.core import locks
@@ -14,6 +14,7 @@ from kz_build.core.errors import ConfigError, LockError, MissingError
 from kz_build.core.paths import below
 from kz_build.core.progress import Watch
 from kz_build.git import remote
+from kz_build.git import repository as git
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources import clones, installed_sdk, integrity, store
@@ -26,7 +27,7 @@ from kz_build.sources.request import (
     archive_url,
     file_entry,
     lock_holds,
-    unknown_submodules,
+    submodules_elsewhere,
     wanted_commits,
 )
 
@@ -57,10 +58,7 @@ def check_known(project: Project, request: Request) -> None:
     trust: list[str] = []
     for name in request.names:
         source = project.pins.source(name)
-        if source.kind == "git":
-            if request.paths is None and lock_holds(project, request.line, source):
-                lacks += [f"what is nested in {name}/{path}" for path in unknown_submodules(project, request, source)]
-        elif source.kind != "folder" and not _is_installed(source):
+        if source.kind in ("wheel", "archive") and not _is_installed(source):
             entry = file_entry(project, request.line, source)
             lacking = [] if entry is None or entry.get("sha256") else ["digest"]
             if entry is not None and source.options.get("licence") and not entry.get("licence"):
@@ -207,8 +205,7 @@ def _fetch_git(project: Project, request: Request, source: Source, version: str)
     note = "overridden in pins.local.yaml" if overridden else ""
     if request.paths is None and (changed := project.pins.submodule_overrides(source.name)):
         note = note or f"submodules overridden: {', '.join(sorted(changed))}"
-    commits = wanted_commits(project, request, source)
-    url, commit = commits[0][1], commits[0][2]
+    _, url, commit = wanted_commits(project, request, source)[0]
     locked_tree = ""
     if overridden and not lock_holds(project, request.line, source):
         commit = remote.resolve(url, commit)
@@ -217,32 +214,44 @@ def _fetch_git(project: Project, request: Request, source: Source, version: str)
     exclude = source.list("exclude")
     root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
     tree = root.tree_id(commit)
-    if locked_tree and tree != locked_tree:
-        raise LockError(
-            f"{source.name} {commit} has tree {tree}, pins.lock says {locked_tree}",
-            hint="the lock was edited by hand: kz lock --write",
-        )
+    _compare(source.name, {"tree": tree}, {"tree": locked_tree})
     only = None if request.paths is None else request.paths.get(source.name, frozenset())
     clones.fill(project.store, root, commit, exclude, only)
     trees = [TreeAt("", root.path, commit, tree, exclude)]
     if request.paths is None:
-        if not locked_tree:
-            commits += clones.submodules_of(
-                project.store, root, commit, source, project.pins.submodule_overrides(source.name)
-            )
-        trees += _fetch_submodules(project, source, commits[1:], request.watch)
+        entry = project.lock.entry(request.line, source.name) if locked_tree else None
+        locked = entry["submodules"] if entry else {}
+        trees += _fetch_submodules(project, request, source, TreeAt("", root.path, commit, tree), locked)
     return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
 
 
+def _compare(what: str, facts: Mapping[str, str], locked: Mapping[str, str | None]) -> None:
+    """Compare what git has of a commit with what the lock says of it. What the lock does not know git's ids prove."""
+    for key, value in facts.items():
+        if (known := locked.get(key)) and known != value:
+            raise LockError(
+                f"{what} has {key} {value}, pins.lock says {known}", hint="the lock was edited by hand: kz lock --write"
+            )
+
+
 def _fetch_submodules(
-    project: Project, source: Source, commits: Sequence[tuple[str, str, str]], watch: Watch
+    project: Project, request: Request, source: Source, top: TreeAt, locked: Mapping[str, Mapping[str, str | None]]
 ) -> list[TreeAt]:
+    """Fetch the submodules that a source's commit links. Their ids prove them; what the lock knows of them must agree."""
     trees = []
-    for path, url, commit in commits:
-        repo = clones.fetch_commit(project.store, path, url, commit, commit, history=False, watch=watch)
+    repository = git.Repository(top.repository, request.watch)
+    elsewhere = submodules_elsewhere(project, source)
+    ours = tuple(f"{path}/" for path in elsewhere)
+    for path, url, commit in clones.submodules_of(
+        project.store, repository, top.commit, source, request.omit, elsewhere
+    ):
+        repo = clones.clone(project.store, path, url, request.watch)
+        tree = repo.tree_id(commit)
+        if not f"{path}/".startswith(ours):
+            _compare(f"{source.name}/{path}", {"commit": commit, "tree": tree}, locked.get(path, {}))
         exclude = below(source.list("exclude"), path)
         clones.fill(project.store, repo, commit, exclude, None)
-        trees.append(TreeAt(path, repo.path, commit, repo.tree_id(commit), exclude))
+        trees.append(TreeAt(path, repo.path, commit, tree, exclude))
     for path, override in project.pins.submodule_overrides(source.name).items():
         if override.get("folder"):
             folder = Path(override["folder"]).expanduser()
@@ -251,5 +260,5 @@ def _fetch_submodules(
                     f"the folder of submodule {path}, {folder}, is not there",
                     hint="fix `submodules` in pins.local.yaml",
                 )
-            trees.append(clones.import_folder(project.store, path, folder, watch))
+            trees.append(clones.import_folder(project.store, path, folder, request.watch))
     return sorted(trees, key=lambda t: t.path)

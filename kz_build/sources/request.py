@@ -37,7 +37,7 @@ def resolve_target(
 
 
 def wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:
-    """Return (path, url, commit) of a git source and, for whole fetches, its submodules; '' as url for local folders."""
+    """Return (path, url, commit) of a git source and, for whole fetches, of the submodules that the lock knows."""
     url = project.git_url(source)
     if project.pins.overridden(request.line, source.name) and not lock_holds(project, request.line, source):
         version = project.pins.line(request.line)[source.name]
@@ -51,27 +51,21 @@ def wanted_commits(project: Project, request: Request, source: Source) -> list[t
     wanted = [("", url, str(entry["commit"]))]
     if request.paths is not None:
         return wanted
+    overrides = tuple(f"{path}/" for path in project.pins.submodule_overrides(source.name))
+    submodules: dict[str, dict[str, str]] = dict(project.lock.entry(request.line, source.name) or {})["submodules"]
+    for path, sub in submodules.items():
+        if not f"{path}/".startswith(overrides) and not f"{source.name}/{path}/".startswith(request.omit):
+            wanted.append((path, sub["url"], sub["commit"]))
+    return wanted + [(path, *at) for path, at in submodules_elsewhere(project, source).items() if at]
+
+
+def submodules_elsewhere(project: Project, source: Source) -> dict[str, tuple[str, str] | None]:
+    """Return path -> (url, commit) of the submodules that pins.local.yaml takes from elsewhere; None for a folder."""
     overrides = project.pins.submodule_overrides(source.name)
-    for path, sub in _submodules(entry).items():
-        if any(path == o or path.startswith(o + "/") for o in overrides) or f"{source.name}/{path}/".startswith(
-            request.omit
-        ):
-            continue
-        wanted.append((path, sub["url"], sub["commit"]))
-    wanted += [(path, project.address(o["git"]), o["commit"]) for path, o in overrides.items() if o.get("git")]
-    return wanted
-
-
-def unknown_submodules(project: Project, request: Request, source: Source) -> list[str]:
-    """Return the wanted submodules whose own submodules are not in the lock yet."""
-    wanted = {path for path, _, _ in wanted_commits(project, request, source)}
-    entry = project.locked(request.line, source.name)
-    return [path for path, sub in _submodules(entry).items() if path in wanted and sub["nested"] is None]
-
-
-def _submodules(entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    submodules: dict[str, dict[str, Any]] = entry.get("submodules") or {}
-    return submodules
+    return {
+        path: (project.address(own["git"]), own["commit"]) if own.get("git") else None
+        for path, own in overrides.items()
+    }
 
 
 def lock_holds(project: Project, line: str, source: Source) -> bool:

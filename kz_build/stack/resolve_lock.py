@@ -172,21 +172,20 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
         full = f"{prefix}{path}"
         if excluded(full, exclude):
             continue
-        facts: dict[str, Any] = {"url": url, "commit": commit, "tree": None, "nested": None}
+        facts: dict[str, Any] = {"url": url, "commit": commit, "tree": None}
         try:
             repo = clones.fetch_commit(store, full, url, commit, commit, history=False, watch=pin.watch)
             facts["tree"] = repo.tree_id(commit)
             nested = clones.links(store, repo, commit)
         except CommandError as error:
             known = _known(pin.was, full, commit)
-            own = known.pop(full, {})
-            facts |= {key: own[key] for key in ("tree", "nested") if own.get(key) is not None}
-            consequence = "its tree and nested submodules are left unknown" if facts["nested"] is None else _KEPT
+            facts["tree"] = known.pop(full, facts).get("tree")
+            consequence = _KEPT if facts["tree"] else "its tree and nested submodules are left unknown"
             pin.note(f"{pin.name}/{full} {commit[:10]}", error, consequence, url)
             yield full, facts
             yield from ((below, entry) for below, entry in known.items() if not excluded(below, exclude))
             continue
-        yield full, {**facts, "nested": len(nested)}
+        yield full, facts
         yield from _submodules(pin, nested, f"{full}/")
 
 
@@ -208,7 +207,7 @@ def submodules_at(
     for path, url, link in clones.links(project.store, repository, commit, wanted) if wanted else ():
         if excluded(path, source.list("exclude")):
             continue
-        submodules |= _known(old, path, link) or {path: {"url": url, "commit": link, "tree": None, "nested": None}}
+        submodules |= _known(old, path, link) or {path: {"url": url, "commit": link, "tree": None}}
     return submodules
 
 

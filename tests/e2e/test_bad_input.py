@@ -309,22 +309,6 @@ def test_all_that_is_missing_comes_at_once_before_any_download(
     assert not list((tmp_path / "cache").glob("partial/*"))
 
 
-def test_a_submodule_that_nobody_has_looked_into(sample: Path, kz: Kz) -> None:
-    lock = json.loads((sample / "pins.lock").read_text())
-    lock["lines"]["sample-0.1"]["minirt"]["submodules"] = {
-        "third_party/x": {
-            "url": str(sample / "upstream.bundle"),
-            "commit": "c80db986531a3cc86ee041d18bfa83f862662a36",
-            "tree": None,
-            "nested": None,
-        }
-    }
-    (sample / "pins.lock").write_text(json.dumps(lock))
-    done = kz("-C", sample, "fetch")
-    assert done.returncode == 3 and "what is nested in minirt/third_party/x" in done.stderr, done.stderr
-    assert "kz lock --write" in done.stderr and "pins.local.yaml" in done.stderr
-
-
 def test_a_patch_that_does_not_apply(sample: Path, kz: Kz) -> None:
     """The stack of v0.1.0 on v0.3.0: every patch that fails is named, the upstreamed one as such."""
     edit(sample / "pins.yaml", "minirt: v0.1.0", "minirt: v0.3.0")

@@ -91,6 +91,30 @@ def test_nested_submodules_are_locked_and_fetched_without_what_is_excluded(
     assert "gif\n" not in blobs(next((tmp_path / "cache/git").glob("inner-*.git")))
 
 
+def test_what_the_lock_does_not_know_of_submodules_git_proves(project: Path, kz: Kz, tmp_path: Path) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    known = json.loads(kz("-C", project, "fetch", "--json", **env).stdout)
+    lock = json.loads((project / "pins.lock").read_text())
+    submodules = lock["lines"]["l"]["main"]["submodules"]
+    submodules["libs/inner"]["tree"] = None
+    deep = submodules.pop("libs/inner/third_party/deep")
+    (project / "pins.lock").write_text(json.dumps(lock))
+    done = kz("-C", project, "fetch", "--json", KZ_CACHE=str(tmp_path / "other"))
+    assert done.returncode == 0, done.stderr
+    trees = [
+        [(t["path"], t["commit"], t["tree"]) for t in json.loads(text)[0]["trees"]]
+        for text in (done.stdout, json.dumps(known))
+    ]
+    assert trees[0] == trees[1]
+    for key, wrong in (("commit", sh("git", "rev-parse", "v1", cwd=tmp_path / "up/inner")), ("tree", "5" * 40)):
+        submodules["libs/inner/third_party/deep"] = {**deep, key: wrong}
+        (project / "pins.lock").write_text(json.dumps(lock))
+        done = kz("-C", project, "fetch", **env)
+        assert done.returncode == 3 and "main/libs/inner/third_party/deep has" in done.stderr, done.stderr
+        assert f"{key} {deep[key]}, pins.lock says {wrong}" in done.stderr
+
+
 def test_blobs_come_in_one_request(project: Path, kz: Kz, tmp_path: Path) -> None:
     env = {"KZ_CACHE": str(tmp_path / "cache")}
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
@@ -120,6 +144,26 @@ def test_a_submodule_from_elsewhere(project: Path, kz: Kz, tmp_path: Path) -> No
         "",
         "libs/inner",
     ]
+
+
+def test_a_submodule_of_ones_own_commit_and_those_nested_in_it(project: Path, kz: Kz, tmp_path: Path) -> None:
+    """Also on a version that the lock does not have."""
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    mine = tmp_path / "up/mine"
+    sh("git", "clone", "-q", "--bare", str(tmp_path / "up/inner"), str(mine), cwd=tmp_path)
+    (project / "pins.yaml").write_text(
+        (project / "pins.yaml").read_text().replace("submodules: [", "submodules: [libs/other, ")
+    )
+    own = f"{{git: 'file://{mine}', commit: {sh('git', 'rev-parse', 'v1', cwd=mine)}}}"
+    for line in ("", "lines: {l: {main: main}}\n"):
+        (project / "pins.local.yaml").write_text(
+            f"submodules: {{main: {{libs/other: {own}, libs/inner: {own}}}}}\n{line}"
+        )
+        done = kz("-C", project, "fetch", "--json", **env)
+        assert done.returncode == 0, done.stderr
+        paths = [tree["path"] for tree in json.loads(done.stdout)[0]["trees"]]
+        assert "libs/other/third_party/deep" in paths and "libs/inner/third_party/deep" in paths, paths
 
 
 def test_a_tag_that_moved_is_still_the_locked_commit_or_an_error(project: Path, kz: Kz, tmp_path: Path) -> None:

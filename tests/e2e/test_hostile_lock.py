@@ -58,7 +58,7 @@ def test_a_command_in_the_lock_is_not_run(
 ) -> None:
     commit = made[1]
     tree = sh("git", "rev-parse", f"{commit}^{{tree}}", cwd=project / "up.git")
-    sub = {"url": "up.git", "commit": commit, "tree": None, "nested": 0}
+    sub = {"url": "up.git", "commit": commit, "tree": None}
     entry = {"kind": "git", "version": "v1", "url": "up.git", "commit": commit, "tree": tree, "submodules": {}}
     if where == "commit":
         entry |= {"commit": COMMAND}

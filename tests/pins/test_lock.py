@@ -15,7 +15,7 @@ from kz_build.pins.lock_file import Lock, parse_lock
 from tests.conftest import ROOT, SAMPLE
 
 A, B = "a" * 40, "b" * 64
-SUBMODULE = {"url": "https://h/deep", "commit": A, "tree": None, "nested": None}
+SUBMODULE = {"url": "https://h/deep", "commit": A, "tree": None}
 GOOD: dict[str, Any] = {
     "git": {"kind": "git", "version": "v1", "commit": A, "tree": A, "url": "https://h/up", "submodules": {"libs/deep": SUBMODULE}, "patched": {"commit": A, "tree": A}},
     "wheel": {"kind": "wheel", "version": "1.0+cpu", "file": "x-1.0+cpu-py3-none-any.whl", "sha256": B, "size": 1, "licence": None},
@@ -74,8 +74,6 @@ FAULTS: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("git", ("submodules", "libs/deep", "commit"), INJECTED, HEX40),
     ("git", ("submodules", "libs/deep", "commit"), None, "must be text (it is null)"),
     ("git", ("submodules", "libs/deep", "url"), "fd::17", "`NAME::` names a program for git to run"),
-    ("git", ("submodules", "libs/deep", "nested"), True, "must be a whole number, 0 or more (it is true)"),
-    ("git", ("submodules", "libs/deep", "nested"), -1, "must be a whole number, 0 or more (it is -1)"),
     ("git", ("submodules", "../deep"), SUBMODULE, "as a key, it climbs out of its folder"),
     ("git", ("submodules", "/etc"), SUBMODULE, "as a key, it is not a relative path"),
     ("git", ("submodules", "libs/.git"), SUBMODULE, "as a key, it reaches into .git"),

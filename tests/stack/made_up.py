@@ -47,12 +47,11 @@ GIT: dict[str, dict[str, str]] = {
 """Commit -> its submodules: path -> name of the commit, which lies at https://h/NAME."""
 
 
-def submodule(name: str, nested: int | None) -> dict[str, Any]:
-    tree = None if nested is None else oid(f"tree {oid(name)}")
-    return {"url": f"https://h/{name}", "commit": oid(name), "tree": tree, "nested": nested}
+def submodule(name: str, *, known: bool = True) -> dict[str, Any]:
+    return {"url": f"https://h/{name}", "commit": oid(name), "tree": oid(f"tree {oid(name)}") if known else None}
 
 
-SUBMODULES = {"third/a": submodule("a", 2), "third/a/deep": submodule("deep", 0), "third/b": submodule("b", 0)}
+SUBMODULES = {"third/a": submodule("a"), "third/a/deep": submodule("deep"), "third/b": submodule("b")}
 UP = {
     "kind": "git", "version": "v1", "url": "https://h/up", "commit": oid("up v1"), "tree": oid(f"tree {oid('up v1')}"),
     "submodules": SUBMODULES,

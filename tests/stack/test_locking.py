@@ -88,8 +88,8 @@ def test_a_submodule_that_cannot_be_reached_is_left_unknown_and_said(world: Worl
         f"up/third/b {oid('b')[:10]} from https://h/b: {unknown}",
     )
     assert resolved.lock.lines["l"]["up"]["submodules"] == {
-        "third/a": submodule("a", None),
-        "third/b": submodule("b", None),
+        "third/a": submodule("a", known=False),
+        "third/b": submodule("b", known=False),
     }
 
 
@@ -105,10 +105,10 @@ def test_what_the_lock_knows_of_such_a_submodule_and_those_in_it_is_kept(world: 
     moved = {**SUBMODULES, "third/a": {**SUBMODULES["third/a"], "commit": oid("a0")}}
     world.old = {"up": {**UP, "submodules": moved}}
     entry, note = world.with_note("up")
-    assert entry["submodules"] == {"third/a": submodule("a", None), "third/b": SUBMODULES["third/b"]}
+    assert entry["submodules"] == {"third/a": submodule("a", known=False), "third/b": SUBMODULES["third/b"]}
     assert note.endswith("are left unknown")
     # Nor of what is now excluded, or of a neighbour with a longer name.
-    world.old = {"up": {**UP, "submodules": {**SUBMODULES, "third/ab": submodule("b", 0)}}}
+    world.old = {"up": {**UP, "submodules": {**SUBMODULES, "third/ab": submodule("b")}}}
     world.options["up"]["exclude"] = ["third/a/deep/"]
     entry, _ = world.with_note("up")
     assert entry["submodules"] == {"third/a": SUBMODULES["third/a"], "third/b": SUBMODULES["third/b"]}
@@ -116,9 +116,9 @@ def test_what_the_lock_knows_of_such_a_submodule_and_those_in_it_is_kept(world: 
 
 def test_half_of_what_is_known_of_a_submodule_is_kept(world: World) -> None:
     world.gone = {("fetch", "https://h/a")}
-    world.old = {"up": {**UP, "submodules": {"third/a": {**SUBMODULES["third/a"], "nested": None}}}}
+    world.old = {"up": {**UP, "submodules": {"third/a": {**SUBMODULES["third/a"], "tree": None}}}}
     entry, note = world.with_note("up")
-    assert entry["submodules"]["third/a"] == {**SUBMODULES["third/a"], "nested": None}
+    assert entry["submodules"]["third/a"] == {**SUBMODULES["third/a"], "tree": None}
     assert note.endswith("are left unknown")
 
 
@@ -326,7 +326,7 @@ def test_the_submodules_of_another_commit_without_asking_upstream(world: World) 
         project = world.project("up")
         return submodules_at(project, project.pins.source("up"), Repository(), oid("up v1"), old)  # type: ignore[arg-type]
 
-    unknown = {"third/a": submodule("a", None), "third/b": submodule("b", None)}
+    unknown = {"third/a": submodule("a", known=False), "third/b": submodule("b", known=False)}
     assert found({"submodules": SUBMODULES}) == SUBMODULES
     assert found({}) == found({"submodules": None}) == unknown
     moved = {**SUBMODULES, "third/a": {**SUBMODULES["third/a"], "commit": oid("a0")}, "third/bb": {}}
