@@ -50,7 +50,6 @@ class DockerEngine:
         return Layout(Path(ROOT), Path(ROOT / "out"), Path("/cache"), "/usr/bin/python3", self.image.key)
 
     def compile_cache(self, store: Path) -> Ccache | None:
-        """See HostEngine."""
         return Ccache("ccache", Path("/cache/ccache")) if self.ccache else None
 
     def facts(self) -> dict[str, object]:
@@ -70,7 +69,6 @@ class DockerEngine:
 
     @contextlib.contextmanager
     def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
-        """See HostEngine."""
         self.sandbox.daemon.ensure(self.image, commands)
         volumes = [(self.sandbox.volume(mount), mount) for mount in plan.mounts]
         with self._checking_out(plan, commands.folder / "checkout"), self.sandbox.started(volumes):
@@ -82,7 +80,6 @@ class DockerEngine:
             self._collect(plan, stage)
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """See HostEngine."""
         if isinstance(step, Checkout):
             self._send(step)
         elif isinstance(step, Command):

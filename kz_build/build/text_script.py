@@ -8,7 +8,6 @@ from kz_build.build.steps import Checkout, Command, Copy, Plan
 
 
 def script(plan: Plan) -> str:
-    """Return a plan as a shell script."""
     lines = [f"# {plan.line} {plan.target}: {len(plan.steps)} steps, key {plan.key[:16]}", "set -e"]
     folders = sorted(
         {str(plan.build / "home"), str(plan.stage / "symbols"), *(str(plan.stage / a.folder) for a in plan.artifacts)}

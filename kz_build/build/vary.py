@@ -147,7 +147,6 @@ class VariedEngine(HostEngine):
         self._tree = tree
 
     def run(self, step: Step, commands: Commands, watch: Callable[[str], None]) -> None:
-        """See HostEngine."""
         if isinstance(step, Command):
             if self._disorder:
                 self._reverse_file_order()

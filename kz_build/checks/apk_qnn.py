@@ -18,7 +18,6 @@ QNN = re.compile(r"lib(Qnn\w+|qnn_executorch_backend)\.so")
 
 
 def _libraries(app: App) -> list[Library]:
-    """Return the libraries of QNN itself."""
     return [lib for lib in app.libraries if lib.name.startswith("libQnn")]
 
 

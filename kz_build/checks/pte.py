@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kz_build.checks import pte_qnn
 from kz_build.checks.contract import Contract
-from kz_build.checks.pte_check import PteSubject, library_name, listed
+from kz_build.checks.pte_qnn import PteSubject, library_name, listed
 from kz_build.core.check import Check, ask, failed, pass_if, passed, skipped
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, version_key

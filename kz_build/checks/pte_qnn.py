@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from kz_build.checks.pte_check import PteSubject, library_name, listed
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kz_build.checks.contract import Contract
 from kz_build.core.check import Check, failed, pass_if, passed, skipped
-from kz_build.formats.pte_types import newer, version_key
+from kz_build.formats.library_types import Library
+from kz_build.formats.pte_types import Pte, QnnSpec, newer, version_key
 from kz_build.pins.soc import arch_of
 
 # Upstream's README of the QNN backend: a context on HTP is at most 4 GB.
@@ -23,7 +27,6 @@ def shared_buffer(subject: PteSubject) -> Check | None:
 
 
 def shards(subject: PteSubject) -> Check | None:
-    """Check the number of shards."""
     wanted, has = subject.contract.shards, subject.pte.shards
     if not wanted:
         return None
@@ -123,3 +126,33 @@ def arch(subject: PteSubject) -> Check | None:
             f"its contexts are for Hexagon {listed(archs)}, and {library_name(subject)} has the skel of {listed(skels)}"
         )
     return passed(f"Hexagon {listed(archs)}, as {' and '.join(wanted)}")
+
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class PteSubject:
+    """A file and what it is checked against: a recipe's contract, a library, a device's SoC ('' without one)."""
+
+    pte: Pte
+    contract: Contract
+    library: Library | None
+    soc: str
+
+    @property
+    def specs(self) -> tuple[QnnSpec, ...]:
+        """Return the distinct compile specs of its QNN delegates."""
+        return tuple(dict.fromkeys(d.qnn for d in self.pte.delegates if d.qnn))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Join the first few names, in order."""
+    shown = sorted(names)
+    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return ", ".join(shown[:_SHOWN]) + more
+
+
+def library_name(subject: PteSubject) -> str:
+    """Return the library's name, '' without one."""
+    return subject.library.name if subject.library else ""

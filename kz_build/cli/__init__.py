@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
+import signal
 import sys
 import traceback
+from collections.abc import Iterator
 
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.errors import CommandError, KzError
-from kz_build.core.signals import stoppable
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -67,3 +69,24 @@ def _hush() -> None:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block like Ctrl-C; after the first of the three, cleanup is not interrupted."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    handled = [number for number in numbers if before[number] is not signal.SIG_IGN]  # nohup
+
+    def stop(*_: object) -> None:
+        for number in handled:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in handled:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, before[number])

@@ -82,7 +82,7 @@ def run_in_build_image(
 def show(arguments: argparse.Namespace, value: object, text: str) -> None:
     """Print a result, as JSON with `--json`, else as text."""
     if arguments.json:
-        from kz_build.core.json_text import text as as_json
+        from kz_build.core.plain_json import text as as_json
 
         print(as_json(value))
     elif text:
@@ -216,7 +216,6 @@ DROPS = {**STEPS, "skip": "drop this patch"}
 
 
 def listed(steps: Mapping[str, str]) -> str:
-    """Return steps as a help text."""
     return ", ".join(f"{name} ({text})" for name, text in steps.items())
 
 

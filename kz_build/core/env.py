@@ -52,7 +52,6 @@ _PIP = (
 
 
 def variable(name: str, default: str = "") -> str:
-    """Return the value of a variable."""
     return os.environ.get(name, default)
 
 

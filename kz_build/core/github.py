@@ -73,7 +73,6 @@ def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:
 
 
 def update_issue(slug: str, number: int, body: str, marker: str) -> Issue:
-    """Replace the body of an issue."""
     path = f"/repos/{slug}/issues/{number}"
     return _parse(_issue, _write("PATCH", path, {"body": _body_with_marker(body, marker)}), path)
 

@@ -1,8 +1,9 @@
-"""Dataclasses, tuples and enums as plain values for JSON."""
+"""Results as JSON for programs: dataclasses, tuples and enums as plain values."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -24,3 +25,8 @@ def plain(value: object) -> Any:
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, Path) else value
+
+
+def text(value: object) -> str:
+    """Return any result as indented JSON with sorted keys."""
+    return json.dumps(plain(value), indent=1, sort_keys=True)

@@ -62,7 +62,6 @@ def report(found: dict[str, Any]) -> str:
 
 
 def _counts(checks: Sequence[dict[str, Any]]) -> str:
-    """Count the checks of each status."""
     states = [check["status"] for check in checks]
     return ", ".join(f"{states.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in states)
 
@@ -105,7 +104,6 @@ class Live:
             print(text, file=sys.stderr, flush=True)
 
     def head(self, stage: str) -> None:
-        """Begin a stage."""
         self.stop()
         self.note(f"== {stage}")
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.build.build import with_stacks
 from kz_build.core import env as environment
 from kz_build.core import files
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError
+from kz_build.core.process import find, run
 from kz_build.core.progress import Watch
 from kz_build.core.stage_record import Output, StageRecord, changed, load, load_any
-from kz_build.device import android_sdk
 from kz_build.device.in_app import App
 from kz_build.device.in_app_types import PROBE
 from kz_build.git.repository import Repository, TreeEntry
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 from kz_build.sources.fetch import fetch
+from kz_build.sources.installed_sdk import installed_folder
 from kz_build.sources.request import Request
 from kz_build.stack.apply import apply
 
@@ -32,7 +35,7 @@ _APK = "app/build/outputs/apk/debug/app-debug.apk"
 
 def missing() -> tuple[Missing, ...]:
     """Return what this machine lacks to build an app."""
-    return android_sdk.tools().missing
+    return tools().missing
 
 
 def app(project: Project, line: str, target: str, commands: Commands, watch: Watch) -> App:
@@ -45,7 +48,7 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     package, java = settings["package"] or {}, settings["audit"]["java"]
     if not package.get("app") or not java:
         raise ConfigError(f"{target} says no `package.app` in pins.yaml", hint="docs/device.md, or --apk FILE")
-    sdk = android_sdk.tools()
+    sdk = tools()
     folder, path = project.out("app", line, target), project.record("app", line, target)
     if sdk.missing and not path.is_file():
         raise MissingError(sdk.missing)
@@ -120,3 +123,42 @@ def _gradle(app_folder: Path, sdk: Path, commands: Commands) -> None:
     commands.run("gradle", argv, cwd=app_folder, env=environment.gradle(sdk))
     if not (app_folder / _APK).is_file():
         raise CommandError(f"Gradle ended with 0, but did not make {_APK}", hint="has upstream renamed its app?")
+
+
+VARIABLES = ("ANDROID_HOME", "ANDROID_SDK_ROOT")
+JAVA = 17
+"""The oldest that Android's Gradle plugin 8 runs on."""
+
+
+class Tools(NamedTuple):
+    """Where the SDK is, and all that is missing to build an app."""
+
+    sdk: Path
+    missing: tuple[Missing, ...]
+
+
+def tools() -> Tools:
+    """Find what builds an app."""
+    place = installed_folder(VARIABLES)
+    missing = []
+    if place is None or not (place[1] / "platforms").is_dir():
+        why = "ANDROID_HOME and ANDROID_SDK_ROOT are unset" if place is None else f"{place[1]} has no platforms/"
+        remedy = "Android Studio or its command line tools: sdkmanager 'platforms;android-34' 'build-tools;34.0.0'; then export ANDROID_HOME=/path/to/it"
+        missing.append(Missing("Android's SDK", why, remedy))
+    if (version := _java()) < JAVA:
+        why = f"the one that is here is {version}" if version else "neither JAVA_HOME nor PATH has a Java"
+        missing.append(
+            Missing(f"Java {JAVA} or newer", f"Gradle needs it; {why}", "apt install openjdk-17-jdk-headless")
+        )
+    return Tools(place[1] if place else Path(), tuple(missing))
+
+
+def _java() -> int:
+    """Return the version of the Java that Gradle would use, 0 without one."""
+    home = environment.variable("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else find("java")
+    if not program or not Path(program).is_file():
+        return 0
+    output = run([program, "-version"]).stderr.decode("utf-8", "replace")
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(match[1]) if match else 0

@@ -24,7 +24,6 @@ class Chat(NamedTuple):
 
 
 def chats() -> tuple[str, ...]:
-    """Return the names of all chat templates."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
 
 

@@ -65,7 +65,6 @@ def checked(project: Project, device: Device, trial: TrialPlan, watch: Watch) ->
 def report_of(
     project: Project, dut: DeviceUnderTest, pushed: Pushed, checks: tuple[Check, ...], process: str
 ) -> Report:
-    """Return the report of a device."""
     info, trial = dut.info, dut.trial
     return Report(
         serial=info.serial, emulated=info.emulated, device=info.model, soc=info.soc, arch=info.arch, line=trial.line,

@@ -66,7 +66,6 @@ class DeviceUnderTest:
         return ProbeOutput(answers, output, log.strip())
 
     def run(self) -> RunResult:
-        """Run the runner once."""
         trial = self.trial
         if trial.text:
             self.device.shell(f"rm -f {quote(f'{self.folder}/{trial.text}')}")

@@ -111,7 +111,6 @@ def sample(output: str) -> Sample | None:
 
 
 def figures_text(run: Sample) -> str:
-    """Return a run's figures as text."""
     return ", ".join(f"{m.title} {v:g} {m.unit}" for m in METRICS if (v := getattr(run, m.name)) is not None)
 
 

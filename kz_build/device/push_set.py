@@ -35,7 +35,6 @@ class PushSet:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names on the device."""
         return frozenset(name for _, name in self.files)
 
 

@@ -9,7 +9,6 @@ from kz_build.device.push_plan import Pushed
 
 
 def attached(facts: Sequence[Attached]) -> str:
-    """Return a line per device."""
     if not facts:
         return "no device"
     width = max(len(one.serial) for one in facts)
@@ -17,7 +16,6 @@ def attached(facts: Sequence[Attached]) -> str:
 
 
 def info(facts: DeviceInfo) -> str:
-    """Describe a device."""
     ram, storage = _of(facts.ram_free, facts.ram_total), _of(facts.storage_free, facts.storage_total)
     warm = "" if facts.battery_celsius is None else f", {facts.battery_celsius:g} °C"
     rows = {
@@ -45,7 +43,6 @@ def _of(free: int | None, total: int | None) -> str:
 
 
 def pushed(facts: Pushed) -> str:
-    """Describe a push."""
     rate = f", {facts.bytes / 1e6 / facts.sending:,.0f} MB/s" if facts.sending else ""
     head = f"{facts.serial}{'  EMULATED' if facts.emulated else ''}  {facts.folder}"
     rows = [

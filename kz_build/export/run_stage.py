@@ -49,7 +49,6 @@ def _record(environment: Environment, stage: Stage) -> Path:
 
 
 def seconds_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return phase -> seconds of a record."""
     return estimate(tuple(Phase(**phase) for phase in record["phases"]))
 
 
@@ -175,14 +174,12 @@ class StageMonitor:
         self._sampler.start()
 
     def line(self, text: str) -> None:
-        """Read a line of its output."""
         phase = phase_of(text)
         with self._guard:
             if phase and phase != self._now.name:
                 self._close(phase)
 
     def end(self) -> tuple[Phase, ...]:
-        """End, and return the phases."""
         if not self._over.is_set():
             self._over.set()
             if self._sampler.is_alive():

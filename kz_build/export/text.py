@@ -12,13 +12,13 @@ from kz_build.checks.contract import Contract
 from kz_build.export.recipe import Amount, Recipe
 
 if TYPE_CHECKING:
+    from kz_build.export.environment import Environment
     from kz_build.export.plan import ExportPlan
     from kz_build.export.preflight_rules import Preflight
     from kz_build.export.run import Exported
 
 
 def listing(recipes: Sequence[Recipe]) -> str:
-    """Return a line per recipe."""
     if not recipes:
         return "this project has no recipes"
     width = max(len(one.name) for one in recipes)
@@ -29,7 +29,6 @@ def listing(recipes: Sequence[Recipe]) -> str:
 
 
 def shown(one: Recipe) -> str:
-    """Describe a recipe."""
     needs = one.needs
     rows = [one.name, *_wrapped(one.about, "  "), ""]
     rows.append(
@@ -168,7 +167,6 @@ def _argv(argv: Sequence[str], indent: str) -> list[str]:
 
 
 def _keys_set(contract: Contract) -> list[tuple[str, Any]]:
-    """Return the keys of a contract that are set."""
     keys = ((field.name, getattr(contract, field.name)) for field in dataclasses.fields(contract))
     return [(name, value) for name, value in keys if value not in ("", 0, (), None) or value is False]
 
@@ -188,3 +186,30 @@ def _wrapped(text: str, indent: str) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+# A shell has these already: its own folders are searched after the environment's.
+_SEARCHED = ("PATH",)
+_NOT_FOR_SHELLS = ("HOME", "USER", "LOGNAME", "TERM", "LC_ALL", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+def environment(recipe: str, made: Environment) -> str:
+    """Describe an environment: its folder, its contents, and how to use it."""
+    width = max(map(len, made.holds))
+    rows = [
+        f"environment of {recipe}: " + ("made" if made.fresh else "there already"),
+        f"  {made.folder}",
+    ]
+    rows += [f"  {name:{width}}  {text}" for name, text in made.holds.items()]
+    return "\n".join([*rows, f"next: kz export {recipe}", f'  or: eval "$(kz env {recipe} --shell)"'])
+
+
+def shell(made: Environment) -> str:
+    """Return `export` lines for a POSIX shell."""
+    rows = []
+    for name, value in made.variables.items():
+        if name in _SEARCHED:
+            rows.append(f'export {name}={shlex.quote(str(made.folder / "bin"))}:"${name}"')
+        elif name not in _NOT_FOR_SHELLS:
+            rows.append(f"export {name}={shlex.quote(value)}")
+    return "\n".join(rows)

@@ -35,7 +35,6 @@ class Hunk:
     section: bytes = b""
 
     def reverse(self) -> Hunk:
-        """Return the hunk that reverts this one."""
         sides = (self.new_start, self.old_start, self.after, self.before)
         return Hunk(*sides, self.leading, self.trailing, self.line, self.section)
 
@@ -79,7 +78,6 @@ class FileChange:
         return self.deletes or bool(self.source and not self.copies)
 
     def reverse(self) -> FileChange:
-        """Return the change that reverts this one. As in git, a copy cannot be reverted while its source is there."""
         changed = self.creates or self.deletes or self.mode
         return replace(
             self,
@@ -125,7 +123,6 @@ class Patch:
         return frozenset(p for f in self.files for p in (f.path, f.origin))
 
     def reverse(self) -> Patch:
-        """Return the patch that reverts this one."""
         return replace(self, files=tuple(f.reverse() for f in reversed(self.files)))
 
 

@@ -65,7 +65,6 @@ class Pins(NamedTuple):
         return dict(pick(self.data["lines"], name, "line"))
 
     def source(self, name: str) -> Source:
-        """Return a source by name."""
         options = pick(self.data["sources"], name, "source")
         kind = next(k for k in KINDS if k in options)
         return Source(name, kind, options[kind], options)

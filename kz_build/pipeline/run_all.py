@@ -184,8 +184,6 @@ class _Stages:
             raise MissingError(lacking)
 
     def steps(self) -> tuple[Step, ...]:
-        """Return the stages in order."""
-
         def step(name: str, run: Callable[[], str], *after: str) -> Step:
             return Step(name, run, after, self.skips.get(name, ""))
 

@@ -88,7 +88,6 @@ class TargetBuild:
         self.sources = stage.with_stacks(self.sources, self.trees)
 
     def plan(self) -> None:
-        """Plan the build's steps."""
         engine = self.chosen.engine
         self.planned = plan(
             self.project, self.line, self.target, self.sources,

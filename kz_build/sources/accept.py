@@ -47,7 +47,6 @@ def licence(project: Project, line: str, name: str, watch: Watch = quiet) -> Lic
 
 
 def text(licence: Licence) -> str:
-    """Return the text of a licence."""
     return licences.text(licences.member(licence.place, licence.file))
 
 

@@ -67,7 +67,6 @@ def plain(history: StackHistory, why: Mapping[tuple[str, str], str]) -> dict[str
 
 
 def commit(one: Commit) -> dict[str, object]:
-    """Return a commit for programs."""
     return {"id": one.id, "date": one.date, "subject": one.subject, "pull": one.pull}
 
 

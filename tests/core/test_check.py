@@ -8,7 +8,7 @@ import pytest
 
 from kz_build.core.check import Answer, Check, Status, ask, failed, pass_if, passed, skipped, unanswered, warned
 from kz_build.core.errors import AuditError
-from kz_build.core.json_text import text
+from kz_build.core.plain_json import text
 
 PASS, FAIL, WARN, SKIP, ERROR = Status.PASS, Status.FAIL, Status.WARN, Status.SKIP, Status.ERROR
 BAD = Check("lib.so", "elf", FAIL, "not for arm64", fix=("kz build",))

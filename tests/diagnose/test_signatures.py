@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
-from kz_build.diagnose.load import FOLDER, read, shipped
+from kz_build.diagnose.diagnose import FOLDER, read, shipped
 from kz_build.diagnose.scanner import LIMIT, Scanner
 from kz_build.diagnose.signature import Finding
 

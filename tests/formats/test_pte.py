@@ -19,7 +19,7 @@ from hypothesis import settings
 from kz_build.checks.pte import check_contract
 from kz_build.checks.text_pte import text
 from kz_build.core.errors import ConfigError, DeviceError
-from kz_build.core.json_text import text as as_json
+from kz_build.core.plain_json import text as as_json
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte import parse, read_pte
 from kz_build.formats.qnn_blob import qnn_versions

@@ -27,7 +27,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _load_all(parser: VerbParser) -> None:
-    """Load the options of each verb and subverb."""
     parser.load()
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

@@ -20,7 +20,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.core.terminal import Live
-    from kz_build.export import text_environment as view
+    from kz_build.export import text as view
     from kz_build.export.environment import prepare
     from kz_build.export.load import named
 
@@ -31,5 +31,5 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.shell:
         print(view.shell(environment))
     else:
-        show(arguments, environment, view.text(recipe.name, environment))
+        show(arguments, environment, view.environment(recipe.name, environment))
     return 0

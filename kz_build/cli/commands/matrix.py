@@ -15,7 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.core.json_text import text
+    from kz_build.core.plain_json import text
     from kz_build.pins.matrix import matrix
 
     rows = matrix(open_project(arguments), arguments.line)

@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.core.json_text import text
+    from kz_build.core.plain_json import text
 
     if arguments.of == "pins":
         from kz_build.pins.schema import json_schema as schema_of
