@@ -122,13 +122,5 @@ class StorageError(KzError):
     name = "missing"
 
 
-EXIT_CODES = {
-    2: "config",
-    3: "lock",
-    4: "conflict",
-    5: "command",
-    6: "missing",
-    7: "audit",
-    8: "device",
-    130: "interrupt",
-}
+_KINDS = (ConfigError, LockError, ConflictError, CommandError, MissingError, AuditError, DeviceError)
+EXIT_CODES = {**{kind.exit_code: kind.name for kind in _KINDS}, 130: "interrupt"}

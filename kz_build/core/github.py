@@ -98,17 +98,8 @@ def _pull(data: Any) -> Pull:
         title=str(data["title"]),
         state="merged" if merged else "open" if data["state"] == "open" else "closed",
         head=str(data["head"]["sha"]),
-        base=str(data["base"]["ref"]),
-        author=_author(data["user"]),
         updated=str(data["updated_at"]),
-        url=str(data["html_url"]),
-        # Before the merge, GitHub puts its test merge there.
-        merged_commit=str(data["merge_commit_sha"] or "") if merged else "",
     )
-
-
-def _author(user: Any) -> str:
-    return str(user["login"]) if user else ""  # a deleted account
 
 
 def _issue(data: Any) -> Issue:

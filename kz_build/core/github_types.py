@@ -17,18 +17,14 @@ _REPOSITORY = re.compile(rf"{_HOST}({_NAME}/{_NAME}?)(?:\.git)?/?", re.IGNORECAS
 
 @dataclass(frozen=True)
 class Pull:
-    """A pull request. `head` is a commit, `base` a branch, `updated` GitHub's ISO 8601 in UTC; `merged_commit` is ''
-    unless it is merged. A project that copies commits shows merged work as "closed"."""
+    """A pull request. `head` is a commit, `updated` GitHub's ISO 8601 in UTC.
+    A project that copies commits shows merged work as "closed"."""
 
     number: int
     title: str
     state: State
     head: str
-    base: str
-    author: str
     updated: str
-    url: str
-    merged_commit: str
 
 
 @dataclass(frozen=True)

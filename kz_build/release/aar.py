@@ -27,7 +27,7 @@ from kz_build.git.object_types import Blob
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
-from kz_build.release.aar_folder import Package, Snippet, provenance_of, publish
+from kz_build.release.aar_folder import Package, publish
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.request import Request
@@ -47,9 +47,7 @@ class _Built:
     overrides: tuple[Mapping[str, str], ...]
 
 
-def package(
-    project: Project, line: str, target: str, watch: Watch, snippet: Snippet, sign: Path | None = None
-) -> Package:
+def package(project: Project, line: str, target: str, watch: Watch, sign: Path | None = None) -> Package:
     """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its Gradle snippet and release files.
 
     Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of unknown
@@ -82,8 +80,7 @@ def package(
         (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
     )  # fmt: skip
     if sha256:
-        provenance = provenance_of(project, result, source, aar, built.paths)
-        publish(project, result, data, snippet(result, path.name), provenance, sign)
+        publish(project, result, data, source, aar, built.paths, sign)
     _record(project, result, aar)
     return result
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kz_build import __version__
 from kz_build.core import files, locks
@@ -14,12 +13,10 @@ from kz_build.core.errors import LockError
 from kz_build.pins.lock_file import as_text
 from kz_build.pins.project import Project
 from kz_build.release import statement
+from kz_build.release.gradle import snippet
 from kz_build.release.statement import Component
 from kz_build.release.write import sign as signed
 from kz_build.sources.fetched import Fetched
-
-Provenance = Callable[[Mapping[str, str]], dict[str, Any]]
-"""Returns the provenance of files: name -> sha256."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +40,14 @@ class Package:
     checks: tuple[Check, ...]
 
 
-Snippet = Callable[[Package, str], str]
-"""Returns the Gradle snippet of a package and its file's name."""
-
-
 def publish(
-    project: Project, package: Package, data: bytes, snippet: str, provenance: Provenance, sign: Path | None
+    project: Project,
+    package: Package,
+    data: bytes,
+    source: Fetched,
+    aar: Fetched,
+    libraries: Mapping[str, Path],
+    sign: Path | None,
 ) -> None:
     """Write the folder of a package. Raises LockError if the target has no release files."""
     path, own = Path(package.path), project.dist_folder(package.line, package.target)
@@ -60,9 +59,10 @@ def publish(
         files.new_folder(path.parent, project.out("package", package.line)) as folder,
     ):
         files.write_new(folder / path.name, data)
-        files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet.encode())
+        files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet(package, path.name).encode())
         subjects = {p.name: files.sha256_file(p) for p in folder.iterdir()}
-        files.write_new(folder / statement.PROVENANCE, as_text(provenance(subjects)).encode())
+        provenance = _provenance(project, package, source, aar, libraries, subjects)
+        files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
         for name in statement.parse_sums((own / statement.SUMS).read_text()):
             if name in (statement.PROVENANCE, statement.SBOM) or name.startswith(f"{statement.NOTICES}/"):
                 files.hardlink_or_copy(own / name, folder / statement.LIBRARIES / name)
@@ -82,9 +82,14 @@ def publish(
         signed(path.parent, sign, f"kz {package.line}/{package.target} aar")
 
 
-def provenance_of(
-    project: Project, package: Package, source: Fetched, aar: Fetched, paths: Mapping[str, Path]
-) -> Provenance:
+def _provenance(
+    project: Project,
+    package: Package,
+    source: Fetched,
+    aar: Fetched,
+    libraries: Mapping[str, Path],
+    subjects: Mapping[str, str],
+) -> dict[str, object]:
     """Return the provenance of an AAR: upstream's AAR, the libraries, and the tree that its Java side was compared with."""
     entry = project.lock.entry(package.line, aar.name) or {}
     at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
@@ -94,13 +99,13 @@ def provenance_of(
         Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
     ]
     for path, _ in package.libraries:
-        library = paths[path.rsplit("/", 1)[-1]]
+        library = libraries[path.rsplit("/", 1)[-1]]
         name = library.relative_to(project.dist_folder(package.line, package.target)).as_posix()
         digests = {"sha256": files.sha256_file(library)}
         components.append(Component(name, name, package.version, "artifact", "", "", digests, {}, ()))
     overrides = [{**o, "value": statement.public_url(o["value"]) or o["value"]} for o in package.overrides]
     external = {"line": package.line, "target": package.target, "canonical": not overrides, "overrides": overrides}
     internal = {"libraries": dict(package.libraries), "leftOut": dict(package.left_out)}
-    return lambda subjects: statement.provenance_statement(
+    return statement.provenance_statement(
         subjects, components, external, internal, None, __version__, statement.PACKAGE_TYPE
     )

@@ -11,7 +11,7 @@ from kz_build.git import repository as git
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
-from kz_build.stack.files import StackFiles, read_stack
+from kz_build.stack.files import StackFiles, read_stack, stack_sources
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -71,6 +71,12 @@ def pinned_stack(
     base = "" if overridden else str(entry.get("commit") or "")
     locked = str(((entry or {}).get("patched") or {}).get("tree") or "")
     return PinnedStack(files, source, project.pins.line(line)[name], git.Repository(path, watch, url), base, locked)
+
+
+def pinned_stacks(project: Project, line: str, watch: Watch | None = None) -> list[PinnedStack]:
+    """Return every stack of a line. Raises ConfigError for an unknown line, and as `pinned_stack` does."""
+    project.pins.line(line)
+    return [pinned_stack(project, line, name, watch=watch) for name in stack_sources(project, line)]
 
 
 def patch_number(pinned: PinnedStack, name: str) -> int:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from kz_build.git import refs
 from kz_build.pins.project import Project
-from kz_build.stack.files import stack_sources
 from kz_build.stack.patch_history import PatchHistory
-from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 from kz_build.stack.stack_history import StackHistory, judge_history
 from kz_build.upstream.verify import VerifyResult, verify_stack
 
@@ -34,12 +33,11 @@ class Health:
 
 def health(project: Project, *, fetch: bool = False, watch: Watch | None = None) -> tuple[Health, ...]:
     """Judge every stack of every line on all releases and upstream's branch; those of wheels on their own pins."""
-    results = []
-    for line in project.pins.lines:
-        for name in stack_sources(project, line):
-            pinned = pinned_stack(project, line, name, watch=watch)
-            results.append(with_files_fetched(project, pinned, lambda c: _health(project, c, fetch)))
-    return tuple(results)
+    return tuple(
+        with_files_fetched(project, pinned, lambda c: _health(project, c, fetch))
+        for line in project.pins.lines
+        for pinned in pinned_stacks(project, line, watch)
+    )
 
 
 def _health(project: Project, pinned: PinnedStack, fetch: bool) -> Health:

@@ -9,9 +9,8 @@ from kz_build.core.errors import ConfigError
 from kz_build.git import refs
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
-from kz_build.stack.files import stack_sources
 from kz_build.stack.patch_history import PatchHistory
-from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stack, pinned_stacks, with_files_fetched
 from kz_build.stack.stack_history import StackHistory, judge_history
 
 if TYPE_CHECKING:
@@ -22,10 +21,8 @@ def history(
     project: Project, line: str, to: str = "main", *, fetch: bool = False, watch: Watch | None = None
 ) -> tuple[StackHistory, ...]:
     """Return the history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError if there is none."""
-    project.pins.line(line)
     histories = []
-    for name in stack_sources(project, line):
-        pinned = pinned_stack(project, line, name, watch=watch)
+    for pinned in pinned_stacks(project, line, watch):
         if pinned.source.kind == "git":
             if fetch and pinned.repository.exists():
                 refs.fetch_names(pinned.repository)

@@ -18,14 +18,11 @@ from kz_build.stack.files import stack_sources
 from kz_build.stack.patch_history import PatchHistory
 from kz_build.stack.pinned import pinned_stack, with_files_fetched
 from kz_build.stack.stack_history import StackHistory, judge_history
+from kz_build.upstream.text_health import issue as issue_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from kz_build.core.progress import Watch
     from kz_build.stack.pinned import PinnedStack
-
-    Body = Callable[[StackHistory, Sequence[PatchHistory], Sequence[str]], str]
 
 _BROKEN = re.compile(r"<!-- kz-broken: (\{.*\}) -->")
 
@@ -41,9 +38,9 @@ class Nightly:
     url: str
 
 
-def nightly(project: Project, body: Body, watch: Watch | None = None) -> Nightly:
+def nightly(project: Project, watch: Watch | None = None) -> Nightly:
     """Judge the newest line with a stack on a git source up to upstream's branch; write the issue of GITHUB_REPOSITORY if
-    something is new. `body(history, news, healed)` returns its text."""
+    something is new."""
     slug = variable("GITHUB_REPOSITORY")
     if not slug:
         missing = Missing(
@@ -66,12 +63,12 @@ def nightly(project: Project, body: Body, watch: Watch | None = None) -> Nightly
     healed = tuple(patch for patch in known if patch not in broken)
     if not (news or healed):
         return Nightly(history, news, healed, "nothing", issue.url if issue else "")
-    text = f"{body(history, news, healed)}\n<!-- kz-broken: {json.dumps(broken)} -->\n"
+    text = f"{issue_text(history, news, healed)}\n<!-- kz-broken: {json.dumps(broken)} -->\n"
     if issue is None:
         issue_made = github.create_issue(slug, f"{line}: patches break on {history.to}", text, marker)
         return Nightly(history, news, healed, "opened", issue_made.url)
     # The comment comes first: if the body cannot be written then, the next night repeats it instead of losing it.
-    github.comment(slug, issue.number, body(history, news, healed))
+    github.comment(slug, issue.number, issue_text(history, news, healed))
     github.update_issue(slug, issue.number, text, marker)
     return Nightly(history, news, healed, "updated", issue.url)
 

@@ -22,9 +22,8 @@ from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit, State
 from kz_build.patch.verdict import Judgement
 from kz_build.pins.project import Project
-from kz_build.stack.files import stack_sources
 from kz_build.stack.patch_history import PatchHistory
-from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 from kz_build.stack.stack_history import judge_history
 from kz_build.stack.verdict_cache import judge_states
 from kz_build.upstream.merge_cache import MergeCache
@@ -100,8 +99,7 @@ def radar(
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
     radars = []
-    for name in stack_sources(project, line):
-        pinned = pinned_stack(project, line, name, watch=watch)
+    for pinned in pinned_stacks(project, line, watch):
         if pinned.source.kind == "git":
             radars.append(with_files_fetched(project, pinned, lambda c: _radar(project, c, wanted, to)))
     if not radars:

@@ -17,8 +17,7 @@ from kz_build.patch.place import places_text
 from kz_build.patch.trailers import pull_of, trailer
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
-from kz_build.stack.files import stack_sources
-from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 from kz_build.stack.verdict_cache import judge_states
 
 if TYPE_CHECKING:
@@ -58,14 +57,12 @@ def status(
     """Return the status of every stack of these lines, from the clone alone; with `fetch` from upstream and GitHub too."""
     statuses = []
     for line in lines:
-        project.pins.line(line)
-        for name in stack_sources(project, line):
-            pinned = pinned_stack(project, line, name, watch=watch)
+        for pinned in pinned_stacks(project, line, watch):
             if pinned.source.kind == "git":
                 statuses.append(with_files_fetched(project, pinned, lambda c: _status(project, c, fetch)))
             else:
                 claims = tuple(_upstream_status(p, 0, (), ()) for p in pinned.stack.patches)
-                statuses.append(StackStatus(line, name, "", "", "", claims, ()))
+                statuses.append(StackStatus(line, pinned.source.name, "", "", "", claims, ()))
     return tuple(statuses)
 
 

@@ -12,8 +12,7 @@ from kz_build.git import repository as git
 from kz_build.git.cat_file import Objects, ObjectsMissing
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
-from kz_build.stack.files import stack_sources
-from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 from kz_build.stack.verdict_cache import Row, judge_commits
 
 if TYPE_CHECKING:
@@ -60,9 +59,7 @@ def verify(
     """
     results: list[VerifyResult] = []
     for line in lines:
-        project.pins.line(line)
-        for name in stack_sources(project, line):
-            pinned = pinned_stack(project, line, name, watch=watch)
+        for pinned in pinned_stacks(project, line, watch):
             if pinned.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and pinned.source.kind == "git" and pinned.repository.exists():

@@ -163,27 +163,26 @@ def test_all_pages_of_open_pulls(api: Api, tmp_path: Path) -> None:
     api.tell(PULLS, Answer(200, [raw_pull(3), raw_pull(2, user=None)], {"Link": f'<{api.url}{second}>; rel="next"'}))
     api.tell(second, Answer(200, [raw_pull(1)], {"Link": f'<{api.url}{PULLS}>; rel="first"'}))
     pulls = github.open_pulls(tmp_path, SLUG)
-    assert [(p.number, p.author) for p in pulls] == [(3, "someone"), (2, ""), (1, "someone")]
+    assert [p.number for p in pulls] == [3, 2, 1]
     assert [a.path for a in api.asked] == [PULLS, second]
     assert "Authorization" not in api.asked[0].headers
     first = pulls[0]
-    assert (first.state, first.head, first.base, first.merged_commit) == ("open", f"{3:040x}", "main", "")
+    assert (first.state, first.head) == ("open", f"{3:040x}")
     assert (first.title, first.updated) == ("Change 3", "2026-11-20T10:00:00Z")
-    assert first.url == "https://github.com/up/stream/pull/3"
 
 
 @pytest.mark.parametrize(
-    ("changed", "state", "commit"),
+    ("changed", "state"),
     [
-        ({}, "open", ""),
-        ({"state": "closed"}, "closed", ""),
-        ({"state": "closed", "merged_at": "2026-11-20T11:00:00Z"}, "merged", "f" * 40),
+        ({}, "open"),
+        ({"state": "closed"}, "closed"),
+        ({"state": "closed", "merged_at": "2026-11-20T11:00:00Z"}, "merged"),
     ],
 )
-def test_the_state_of_a_pull(api: Api, tmp_path: Path, changed: dict[str, Any], state: str, commit: str) -> None:
+def test_the_state_of_a_pull(api: Api, tmp_path: Path, changed: dict[str, Any], state: str) -> None:
     api.tell(f"/repos/{SLUG}/pulls/5", Answer(200, raw_pull(5, **changed)))
     found = github.pull(tmp_path, SLUG, 5)
-    assert (found.number, found.state, found.merged_commit) == (5, state, commit)
+    assert (found.number, found.state) == (5, state)
 
 
 def test_an_answer_that_did_not_change_comes_from_the_store(api: Api, tmp_path: Path) -> None:

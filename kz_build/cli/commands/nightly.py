@@ -15,11 +15,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.upstream.nightly import nightly
-    from kz_build.upstream.text_health import issue
     from kz_build.upstream.text_history import text
 
     with watching() as watch:
-        result = nightly(open_project(arguments), issue, watch)
+        result = nightly(open_project(arguments), watch)
     issue_line = f"issue: {result.did}" + (f" {result.url}" if result.url else "")
     show(arguments, result, f"{text(result.history, {})}\n{issue_line}")
     return 0

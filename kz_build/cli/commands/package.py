@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
     with terminal.Live() as live:
-        artifact = package(project, line, target, live.event, snippet, signing_key(arguments.sign))
+        artifact = package(project, line, target, live.event, signing_key(arguments.sign))
     rows = [
         *(f"  {path}: {what}" for path, what in (*artifact.libraries, *artifact.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in artifact.overrides),
