@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,12 +98,11 @@ def dlopen_error(library: str) -> str:
     return ""
 
 
-def pythons() -> dict[str, str]:
-    """Return version -> program of the Pythons on PATH, and of the one that runs kz."""
-    programs = {platform.python_version(): sys.executable}
+def pythons() -> Iterator[tuple[str, str]]:
+    """Yield (version, program) of the Python that runs kz and of those on PATH. Each of those is asked when its turn comes."""
+    yield platform.python_version(), sys.executable
     for name in ("python3", *(f"python3.{minor}" for minor in range(10, 16))):
         if program := find(name):
             version = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
             if version:
-                programs.setdefault(version[1].decode(), program)
-    return programs
+                yield version[1].decode(), program

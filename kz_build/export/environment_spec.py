@@ -99,16 +99,17 @@ def _wheels_of(project: Project, line: str, named: tuple[str, ...]) -> tuple[dic
 def _python(project: Project, recipe: Recipe, patched: tuple[str, ...]) -> tuple[str, str]:
     """Return (program, version) of a Python here that fits the recipe and the line's wheels."""
     tags = {tag for name in patched if (tag := _tag(str(project.locked(recipe.line, name).get("file", ""))))}
-    have = host.pythons()
-    for version, program in have.items():
+    versions = []
+    for version, program in host.pythons():
         minor = "".join(version.split(".")[:2])
         if in_range(version, recipe.needs.python) and tags <= {f"cp{minor}"}:
             return program, version
+        versions.append(version)
     needed = " and ".join(
         filter(None, [recipe.needs.python, *(f"{tag}, as the wheels of {recipe.line} are" for tag in tags)])
     )
     dotted = next((f"{tag[2]}.{tag[3:]}" for tag in sorted(tags)), "3.11")
-    why = f"{recipe.name} needs {needed}; found: {', '.join(have)}"
+    why = f"{recipe.name} needs {needed}; found: {', '.join(dict.fromkeys(versions))}"
     raise MissingError(
         (Missing(f"Python {dotted}", why, f"uv python install {dotted}   # or apt install python{dotted}-venv"),)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kz_build.core.check import Check, failed, passed, warned
@@ -80,12 +80,14 @@ def library(name: str, remedy: str, why: str) -> Check:
     return failed(why, name=name, fix=(remedy,)) if why else passed("the linker finds it", name=name)
 
 
-def python(need: str, have: Mapping[str, str]) -> Check:
-    """Check for a Python (version -> program) in a range such as `>=3.10,<3.13`."""
-    matches = [f"{program} ({version})" for version, program in have.items() if in_range(version, need)]
-    if matches:
-        return passed(f"{matches[0]}, {need} needed")
-    found = ", ".join(have) or "none"
+def python(need: str, have: Iterable[tuple[str, str]]) -> Check:
+    """Check for a Python (version, program) in a range such as `>=3.10,<3.13`."""
+    versions = []
+    for version, program in have:
+        if in_range(version, need):
+            return passed(f"{program} ({version}), {need} needed")
+        versions.append(version)
+    found = ", ".join(dict.fromkeys(versions)) or "none"
     return failed(f"{found} found, {need} needed", fix=("uv python install 3.12   # or your system's python3.12",))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.host import disk, glibc, memory, pythons
+from kz_build.export import preflight_rules as rules
 from tests.conftest import ROOT, Kz, snapshot
 
 NAME = "qwen3-4b-qnn-hybrid"
@@ -124,4 +125,14 @@ def test_the_machine_is_read_right() -> None:
     assert disk(Path("/dev/shm/not/made/yet")).kind == "tmpfs"
     place = disk(ROOT)
     assert ROOT.is_relative_to(place.mount) and place.free > 0
-    assert glibc().startswith("2.") and sys.executable in pythons().values()
+    assert glibc().startswith("2.") and sys.executable in [program for _, program in pythons()]
+
+
+def test_no_other_python_is_asked_where_the_first_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of pyenv and the like take a fifth of a second each."""
+    other = tmp_path / "python3"
+    other.write_text(f"#!/bin/sh\n: >{tmp_path}/asked\necho Python 3.99.0\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert sys.executable in rules.python(">=3.10", pythons()).evidence and not (tmp_path / "asked").exists()
+    assert "python3 (3.99.0)" in rules.python(">=3.99", pythons()).evidence

@@ -191,9 +191,9 @@ def test_versions() -> None:
     assert glibc("2.35", "2.36").status == "PASS"
     assert glibc("2.35", "2.4").status == "FAIL"
     assert glibc("2.35", "").status == "FAIL"
-    assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.12.3": "python3.12"}).evidence.startswith("python3.12")
-    assert python(">=3.10,<3.13", {"3.13.1": "python3", "3.9.2": "python3.9"}).status == "FAIL"
-    assert python(">=3.10,<3.13", {"3.10.0": "python3"}).status == "PASS"
+    assert python(">=3.10,<3.13", [("3.13.1", "python3"), ("3.12.3", "python3.12")]).evidence.startswith("python3.12")
+    assert python(">=3.10,<3.13", [("3.13.1", "python3"), ("3.9.2", "python3.9")]).status == "FAIL"
+    assert python(">=3.10,<3.13", [("3.10.0", "python3")]).status == "PASS"
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_versions() -> None:
     ],
 )
 def test_every_kind_of_range(need: str, fits: str, other: str) -> None:
-    assert python(need, {fits: "python3"}).status == "PASS"
-    assert python(need, {other: "python3"}).status == "FAIL"
+    assert python(need, [(fits, "python3")]).status == "PASS"
+    assert python(need, [(other, "python3")]).status == "FAIL"
 
 
 def test_requirements_are_compared_as_versions() -> None:
