@@ -21,8 +21,6 @@ from tests.deadline import patient, until
 from tests.export.toys import EXPORTER, FILES, Toy, toy, wheel
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-pytestmark = pytest.mark.xdist_group("environment")
-"""An environment takes pip seven seconds: one worker makes it, for all tests that are `ready`."""
 
 
 @pytest.fixture
@@ -31,16 +29,10 @@ def toys(tmp_path: Path) -> Toy:
     return toy(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in which the environment is made once."""
-    return tmp_path_factory.mktemp("store")
-
-
 @pytest.fixture
-def ready(tmp_path: Path, shared: Path) -> Toy:
-    """A project whose environment other tests have made already."""
-    return toy(tmp_path, shared)
+def ready(tmp_path: Path, store: Path) -> Toy:
+    """A project whose environment is in the store of all tests: venv and pip take seven seconds to make one."""
+    return toy(tmp_path, store)
 
 
 @pytest.fixture
