@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.build.steps import Command, Plan
 from kz_build.core import files, locks
@@ -17,7 +17,7 @@ from kz_build.core.process import find
 from kz_build.core.progress import Event, Watch
 from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.git import repository as git
-from kz_build.pins.pins import Override
+from kz_build.pins.pins import JavaSources, Override
 from kz_build.pins.project import RECORD, Project
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched, Tree
@@ -67,13 +67,13 @@ def existing_build(plan: Plan) -> Built | None:
     return Built(plan, record, False) if record and not changed(plan.dist, record.outputs) else None
 
 
-def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
+def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, object], watch: Watch) -> Built:
     """Run a plan. `inputs` (sources, overrides) go into the record. After a failure dist is unchanged."""
     with locks.lock(plan.build.parent, plan.target, watch):
         return existing_build(plan) or _build(plan, engine, commands, inputs, watch)
 
 
-def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, Any], watch: Watch) -> Built:
+def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, object], watch: Watch) -> Built:
     started = time.monotonic()
     files.recover(plan.dist, plan.build)
     with files.delete_in_background((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
@@ -150,7 +150,7 @@ def _publish(plan: Plan) -> None:
 
 def sources_facts(
     sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project, more: tuple[Override, ...] = ()
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the inputs for a record; `more` overrides are the engine's."""
     return {
         "sources": [
@@ -173,14 +173,14 @@ def sources_facts(
     }
 
 
-def java_paths(project: Project, line: str, java: Mapping[str, Any], watch: Watch) -> frozenset[str]:
+def java_paths(project: Project, line: str, java: JavaSources, watch: Watch) -> frozenset[str]:
     """The files of the Java side of a source, which a fetch may be limited to."""
     at = fetch(project, Request(line, (java["source"],), paths={}, watch=watch))[0].trees[0]
     entries = git.Repository(at.repository).entries(at.tree)
     return frozenset(e.path for e in entries if e.path.startswith(tuple(java["paths"])))
 
 
-def java_sources(sources: tuple[Fetched, ...], java: Mapping[str, Any] | None) -> dict[str, bytes]:
+def java_sources(sources: tuple[Fetched, ...], java: JavaSources | None) -> dict[str, bytes]:
     """Return the .java and .kt files that belong to the library, from the patched tree."""
     if not java:
         return {}

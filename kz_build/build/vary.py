@@ -28,7 +28,8 @@ _FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib*/faketime/libfa
 
 def variations(network: str, folder: Path) -> tuple[Variation, ...]:
     """Return all variations but the path, in the order of their commands before a build's. `folder` is for builds."""
-    return (_hostname(), _umask(), _cpus(), _locale(), _timezone(), _clock(), _order(folder), _uid(network))
+    timezone = Variation("timezone", "UTC", TIMEZONE, env=(("TZ", TIMEZONE),))
+    return (_hostname(), _umask(), _cpus(), _locale(), timezone, _clock(), _order(folder), _uid(network))
 
 
 def _hostname() -> Variation:
@@ -63,10 +64,6 @@ def _locale() -> Variation:
         return Variation("locale", first, others[0], env=(("LC_ALL", others[0]),))
     note = "its character set alone; no other language is installed: apt install locales-all"
     return Variation("locale", first, "POSIX", env=(("LC_ALL", "POSIX"),), note=note)
-
-
-def _timezone() -> Variation:
-    return Variation("timezone", "UTC", TIMEZONE, env=(("TZ", TIMEZONE),))
 
 
 def _clock() -> Variation:

@@ -33,11 +33,6 @@ _PLACES = {"AndroidManifest.xml": "", "ProbeActivity.java": "java/kz/"}
 _APK = "app/build/outputs/apk/debug/app-debug.apk"
 
 
-def missing() -> tuple[Missing, ...]:
-    """Return what this machine lacks to build an app."""
-    return tools().missing
-
-
 def app(project: Project, line: str, target: str, commands: Commands, watch: Watch) -> App:
     """Build out/app/<line>/<target>/minibench.apk of the target's AAR, unless it is there from the same inputs.
 

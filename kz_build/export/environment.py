@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from kz_build.build.wheel import wheel
 from kz_build.core import env as environment
@@ -189,7 +188,7 @@ def _packages_folder(folder: Path) -> Path:
     return next((folder / "lib").glob("python3.*")) / "site-packages"
 
 
-def _tested(recipe: Recipe, spec: EnvironmentSpec, python: Path, folder: Path) -> dict[str, Any]:
+def _tested(recipe: Recipe, spec: EnvironmentSpec, python: Path, folder: Path) -> dict[str, object]:
     lock_again = f"run the command in the first line of {spec.base}.txt to lock the requirements again"
     if problem := venv.complete(python):
         raise CommandError(f"{spec.base}.txt is not a complete set:\n{problem}", hint=lock_again)

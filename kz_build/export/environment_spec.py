@@ -71,7 +71,7 @@ def spec_of(project: Project, recipe: Recipe) -> EnvironmentSpec:
     packages = requirements.locked(lock.read_text())
     pinned, patched = _wheels_of(project, recipe.line, requirements.package_names(text_in))
     versions = {of: project.pins.line(recipe.line)[name] for of, name in pinned.items()}
-    exact = requirements.exact_versions(text_in)
+    exact = {one.name: one.version for one in requirements.locked(text_in)}
     problems = requirements.mismatches(exact, packages, versions, frozenset(patched))
     if problems:
         shown = tuple(Problem(f"{base}.txt", 0, problem) for problem in problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 FIRST = "load"
@@ -36,7 +37,7 @@ def phase_of(line: str) -> str:
     return _STARTS[int(match.lastgroup[1:])][0] if match and match.lastgroup else ""
 
 
-def estimate(phases: tuple[Phase, ...]) -> dict[str, float]:
+def estimate(phases: Iterable[Phase]) -> dict[str, float]:
     """Return phase -> seconds of an earlier run, summed by name."""
     seconds: dict[str, float] = {}
     for phase in phases:

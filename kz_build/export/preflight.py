@@ -89,14 +89,6 @@ def _disks(project: Project, recipe: Recipe) -> list[Check]:
     return checks
 
 
-def _machine(_: Project, recipe: Recipe) -> tuple[Check, ...]:
-    return sdks.machine_checks(recipe)
-
-
-def _python(_: Project, recipe: Recipe) -> Check | None:
-    return rules.python(recipe.needs.python, host.pythons()) if recipe.needs.python else None
-
-
 def _tools(project: Project, recipe: Recipe) -> list[Check]:
     own = project.dist_folder(recipe.line or "upstream", ADAPTOR_TARGET) / "bin"
     checks = []
@@ -109,10 +101,6 @@ def _tools(project: Project, recipe: Recipe) -> list[Check]:
         else:
             checks.append(failed("not on PATH", name=title, fix=(remedy,)))
     return checks
-
-
-def _weights(project: Project, recipe: Recipe) -> list[Check]:
-    return [_weight(project, recipe, name, of) for name, of in recipe.weights.items()]
 
 
 def _weight(project: Project, recipe: Recipe, name: str, of: Weights) -> Check:
@@ -161,6 +149,7 @@ def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Pa
 
 
 _QUESTIONS: Mapping[str, Callable[[Project, Recipe], Answer]] = {
-    "memory": _memory, "disk": _disks, "machine": _machine, "python": _python, "sdk": sdks.checks, "tool": _tools,
-    "weights": _weights, "environment": _requirements,
+    "memory": _memory, "disk": _disks, "machine": lambda project, recipe: sdks.machine_checks(recipe),
+    "python": lambda project, recipe: rules.python(recipe.needs.python, host.pythons()) if recipe.needs.python else None,
+    "sdk": sdks.checks, "tool": _tools, "weights": lambda project, recipe: [_weight(project, recipe, *one) for one in recipe.weights.items()], "environment": _requirements,
 }  # fmt: skip

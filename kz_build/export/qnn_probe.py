@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.core import files
 from kz_build.core.errors import CommandError, NotReadyError
@@ -64,10 +64,10 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
     with TemporaryDirectory(prefix="kz-probe-") as folder:
         out = Path(folder, "layer.pte")
         argv = [str(environment.python), str(venv.SCRIPTS / "probe_qnn.py"), soc, str(out)]
-        result = _run(argv, environment.variables, what, Path(folder), store)
-        if result["off"] > MOST_STEPS:
+        steps = _run(argv, environment.variables, what, Path(folder), store)
+        if steps > MOST_STEPS:
             raise NotReadyError(
-                f"the emulation of {what} differs from torch for one layer, by {result['off']:g} steps",
+                f"the emulation of {what} differs from torch for one layer, by {steps:g} steps",
                 hint="this machine cannot rehearse with it: are libraries of another version first on LD_LIBRARY_PATH?",
             )
         build = " ".join(sorted({context.sdk for _, context in pte.read_pte(out).contexts}))
@@ -80,15 +80,14 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
     return probed
 
 
-def _run(argv: list[str], variables: Mapping[str, str], what: str, folder: Path, store: Path) -> dict[str, Any]:
+def _run(argv: list[str], variables: Mapping[str, str], what: str, folder: Path, store: Path) -> float:
     done = run(argv, env=variables, cwd=folder)
     output = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
     try:
-        result = json.loads(done.stdout.decode().splitlines()[-1]) if done.code == 0 else None
-    except (ValueError, IndexError):
-        result = None
-    if isinstance(result, dict):
-        return result
+        if done.code == 0:
+            return float(json.loads(done.stdout.decode().splitlines()[-1])["off"])
+    except (ValueError, IndexError, KeyError, TypeError):
+        pass
     log = store / KEPT / "failed.log"
     files.write_atomic(log, output.encode())
     for text, why, do in _WHY:

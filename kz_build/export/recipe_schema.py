@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
@@ -81,7 +81,7 @@ class WeightsOf(Strict):
     licence: str = Field(default="", description="licence to accept before the download")
     digests: dict[Text, Digest | None] = Field(default={}, description="file: sha256, null if nobody computed it")
     random: RandomWeights | None = None
-    content: dict[str, Any] | list[Any] | None = Field(
+    content: dict[str, object] | list[object] | None = Field(
         default=None, description="a JSON file, written as it stands here"
     )
 
@@ -106,7 +106,7 @@ class Trap(Strict):
     source: Text
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> dict[str, object]:
     """Return the JSON schema of a recipe, for editors."""
     schema = RecipeOf.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

@@ -32,11 +32,6 @@ def locked(text: str) -> tuple[Locked, ...]:
     return tuple(one for one in _entries(text) if one.version)
 
 
-def exact_versions(text: str) -> dict[str, str]:
-    """Return name -> version of the packages that a .in file pins exactly."""
-    return {one.name: one.version for one in _entries(text) if one.version}
-
-
 def package_names(text: str) -> tuple[str, ...]:
     """Return every package that a .in file names, pinned or not."""
     return tuple(one.name for one in _entries(text))

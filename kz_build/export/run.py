@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from kz_build.build import engine
 from kz_build.checks.pte import check_contract
@@ -21,7 +21,7 @@ from kz_build.core.progress import Watch, quiet
 from kz_build.core.stage_record import Output, StageRecord, beside, changed, load, load_any
 from kz_build.export import run_stage, weights
 from kz_build.export.environment import Environment, prepare
-from kz_build.export.phases import Phase
+from kz_build.export.phases import Phase, estimate
 from kz_build.export.plan import ExportPlan
 from kz_build.export.preflight import preflight, smoke_check
 from kz_build.export.preflight_rules import Preflight
@@ -31,6 +31,19 @@ from kz_build.pins.project import Project
 
 CACHE_EPOCH = 1
 """Raise it if stages run in another way."""
+
+
+class DecodeStep(TypedDict):
+    """A step of a recipe's decode check, against eager torch; its command may add more."""
+
+    cosine: float
+    same: bool
+
+
+class Decode(TypedDict, total=False):
+    """The decode check of an export; empty if the recipe has none."""
+
+    steps: list[DecodeStep]
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ class Exported:
     seconds: float
     phases: tuple[Phase, ...]
     checks: tuple[Check, ...]
-    decode: Mapping[str, Any]
+    decode: Decode
     fresh: bool
 
 
@@ -86,22 +99,22 @@ def existing_export(plan: ExportPlan, key: str) -> Exported | None:
 
 def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[dict[str, str], str]:
     """Return (stage -> key, key of the whole): digests of all inputs, each stage's with those before it."""
-    inputs: list[Any] = [
+    inputs: list[object] = [
         CACHE_EPOCH,
         environment.key,
         weights.identity(project, recipe),
         sorted(recipe.environment.items()),
     ]
     inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
-    by_stage = {}
+    by_stage: dict[str, str] = {}
     for one in _here(recipe):
-        inputs = [_digest([*inputs, one.run, one.makes, one.inside])]
-        by_stage[one.name] = inputs[0]
+        by_stage[one.name] = _digest([*inputs, one.run, one.makes, one.inside])
+        inputs = [by_stage[one.name]]
     whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.cosine, recipe.output]
     return by_stage, _digest(whole)
 
 
-def _digest(inputs: list[Any]) -> str:
+def _digest(inputs: list[object]) -> str:
     """Return a digest that does not depend on the order of keys."""
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
@@ -146,9 +159,10 @@ def _stages(
     again_from: str,
     commands: Commands,
     watch: Watch,
-) -> dict[str, Any]:
+) -> dict[str, StageRecord]:
     """Run the stages whose inputs changed, and all after the first of them. Returns the record of each."""
-    records, stale = {}, False
+    records: dict[str, StageRecord] = {}
+    stale = False
     earlier = _earlier_seconds(Path(plan.output))
     for one in _here(plan.recipe):
         stale = stale or one.name == again_from
@@ -169,7 +183,7 @@ def _result(recipe: Recipe, environment: Environment) -> Path:
     return Path(environment.fill(makes[-1]))
 
 
-def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> dict[str, Any]:
+def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch: Watch) -> Decode:
     """Run the recipe's own check of decode steps."""
     if not recipe.decode:
         return {}
@@ -189,10 +203,10 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
             f"the decode check of {recipe.name} does not end with a JSON object that has `steps`: {output[-1][:200] if output else ''}",
             hint="docs/recipes.md says what such a command prints",
         )
-    return dict(result)
+    return cast(Decode, result)
 
 
-def _require_contract(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Mapping[str, Any]) -> None:
+def _require_contract(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Decode) -> None:
     wrong = [f"{c.name}: {c.evidence}" for c in checks if c.failed]
     for number, step in enumerate(decode.get("steps", ()), 1):
         if step["cosine"] <= recipe.cosine or not step["same"]:
@@ -211,9 +225,9 @@ def _publish(
     plan: ExportPlan,
     key: str,
     result: Path,
-    records: Mapping[str, Any],
+    records: Mapping[str, StageRecord],
     checks: tuple[Check, ...],
-    decode: Mapping[str, Any],
+    decode: Decode,
 ) -> Exported:
     """Move the file to dist. The old record is removed first, so that it never describes another file; the new one comes last."""
     to = Path(plan.output)
@@ -222,8 +236,8 @@ def _publish(
     outputs = {"": Output(digest, result.stat().st_size)}
     facts = {
         "line": plan.recipe.line,
-        "seconds": round(sum(record["seconds"] for record in records.values()), 1),
-        "stages": records,
+        "seconds": round(sum(record.get("seconds", float) for record in records.values()), 1),
+        "stages": {name: record.plain() for name, record in records.items()},
         "checks": [c.as_json(KEYS[1:]) for c in checks],
         "decode": decode,
     }
@@ -247,7 +261,14 @@ def _earlier_seconds(output: Path) -> dict[str, dict[str, float]]:
     """Return stage -> phase -> seconds of the last export, whatever its inputs were."""
     last = load_any(beside(output))
     try:
-        return {name: run_stage.seconds_of(facts) for name, facts in last.get("stages", dict).items()} if last else {}
+        return (
+            {
+                name: estimate(Phase(**phase) for phase in facts["phases"])
+                for name, facts in last.get("stages", dict).items()
+            }
+            if last
+            else {}
+        )
     except (LockError, KeyError, TypeError):  # of an export by another kz
         return {}
 
@@ -263,6 +284,6 @@ def _exported(plan: ExportPlan, record: StageRecord, *, fresh: bool) -> Exported
         record.get("seconds", float),
         phases,
         checks,
-        record.get("decode", dict),
+        cast(Decode, record.get("decode", dict)),
         fresh,
     )

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from kz_build.build import engine
 from kz_build.core import files, host, process_group
@@ -19,7 +18,7 @@ from kz_build.core.stage_record import StageRecord, load
 from kz_build.diagnose.diagnose import diagnose
 from kz_build.export import preflight_rules as rules
 from kz_build.export.environment import Environment
-from kz_build.export.phases import FIRST, Phase, estimate, phase_of
+from kz_build.export.phases import FIRST, Phase, phase_of
 from kz_build.export.recipe import Recipe, Stage
 from kz_build.export.text import progress
 
@@ -33,7 +32,7 @@ def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
     return replace(stage, run=tuple(map(fill, stage.run)), makes=tuple(map(fill, stage.makes)))
 
 
-def recorded(environment: Environment, stage: Stage, key: str) -> dict[str, Any] | None:
+def recorded(environment: Environment, stage: Stage, key: str) -> StageRecord | None:
     """Return the record of a stage that ran with these inputs, if its outputs are still there; else None."""
     record = load(_record(environment, stage), key)
     if record is None or not stage.makes:
@@ -41,15 +40,11 @@ def recorded(environment: Environment, stage: Stage, key: str) -> dict[str, Any]
     for path, facts in record.get("makes", dict).items():
         if not Path(path).is_file() or [*Path(path).stat()[6:7], Path(path).stat().st_mtime_ns] != facts:
             return None
-    return record.plain()
+    return record
 
 
 def _record(environment: Environment, stage: Stage) -> Path:
     return environment.places["out"] / f"{stage.name}.json"
-
-
-def seconds_of(record: Mapping[str, Any]) -> dict[str, float]:
-    return estimate(tuple(Phase(**phase) for phase in record["phases"]))
 
 
 def work_folder(environment: Environment, name: str, inside: str = "") -> Path:
@@ -75,7 +70,7 @@ def run_stage(
     before: Mapping[str, float],
     commands: Commands,
     watch: Watch,
-) -> dict[str, Any]:
+) -> StageRecord:
     """Run a stage to its end, and write its record last. `before`: phase -> seconds of an earlier run.
 
     Raises CommandError with the cause, if its log shows one. On an interrupt all of its processes end first.
@@ -107,7 +102,7 @@ def run_stage(
     }
     record = StageRecord(_record(environment, stage), key, facts=facts)
     record.save()
-    return record.plain()
+    return record
 
 
 def run_watched(

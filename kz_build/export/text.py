@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.checks.contract import Contract
 from kz_build.export.recipe import Amount, Recipe
@@ -38,8 +38,7 @@ def shown(one: Recipe) -> str:
     rows += [f"  output    {one.output}", "", "  needs"]
     rows.append(f"    RAM + swap  {amount(needs.memory)}  ({needs.memory.source})")
     rows += [f"    disk        {amount(of)} in {folder}  ({of.source})" for folder, of in needs.disk.items()]
-    if needs.minutes:
-        rows.append(f"    time        {' to '.join(map(str, needs.minutes))} minutes")
+    rows += [f"    time        {_minutes(one)}"] if needs.minutes else []
     rows += [f"    sdk         {name}: {version}" for name, version in needs.sdk.items()]
     rows += [f"    python      {needs.python}"] if needs.python else []
     rows += [f"    glibc       {needs.glibc} or newer"] if needs.glibc else []
@@ -166,7 +165,7 @@ def _argv(argv: Sequence[str], indent: str) -> list[str]:
     return [indent + (" \\\n" + indent + "    ").join(lines)]
 
 
-def _keys_set(contract: Contract) -> list[tuple[str, Any]]:
+def _keys_set(contract: Contract) -> list[tuple[str, object]]:
     keys = ((field.name, getattr(contract, field.name)) for field in dataclasses.fields(contract))
     return [(name, value) for name, value in keys if value not in ("", 0, (), None) or value is False]
 

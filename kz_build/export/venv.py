@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TypedDict, cast
 
 from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
@@ -18,6 +18,16 @@ SCRIPTS = Path(__file__).with_name("scripts")
 _BUILDS = ("setuptools", "wheel")
 """The build tools of packages without wheels: in the locked set too, so they are installed first."""
 Count = Callable[[int, int], None]
+
+
+class Inspection(TypedDict):
+    """What scripts/inspect_env.py prints: versions by package, paths ('' for none), and an error for each name in `wrong`."""
+
+    python: str
+    packages: dict[str, str]
+    flatc: str
+    adaptor: str
+    wrong: dict[str, str]
 
 
 def make(folder: Path, program: str, commands: Commands) -> Path:
@@ -142,7 +152,7 @@ def complete(python: Path) -> str:
 
 def inspect(
     python: Path, packages: Sequence[str], libraries: Sequence[str], variables: Mapping[str, str]
-) -> dict[str, Any]:
+) -> Inspection:
     """Import packages and open libraries in a process of that Python (kz_build/export/scripts/inspect_env.py).
 
     Raises CommandError if that script gives no result.
@@ -157,4 +167,4 @@ def inspect(
     if not isinstance(result, dict):
         stderr = done.stderr.decode("utf-8", "replace").strip()[-2000:]
         raise CommandError(f"the environment's Python ended with {done.code}\n{stderr}")
-    return result
+    return cast(Inspection, result)

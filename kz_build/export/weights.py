@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from kz_build.core import files
 from kz_build.core.command_log import Commands
@@ -18,12 +17,12 @@ from kz_build.export.recipe import Recipe, Weights
 from kz_build.pins.project import Project
 
 
-def identity(project: Project, recipe: Recipe) -> list[Any]:
+def identity(project: Project, recipe: Recipe) -> list[object]:
     """Return what identifies a recipe's weights: the inputs of those that kz makes, digests, else sizes and times of files."""
     return [[name, *_identity(weights_folder(project) / name, of)] for name, of in sorted(recipe.weights.items())]
 
 
-def _identity(place: Path, of: Weights) -> list[Any]:
+def _identity(place: Path, of: Weights) -> list[object]:
     if not of.repository:
         return [of.random, of.content, of.tokenizer]
     unknown = [file for file, digest in sorted(of.digests.items()) if digest is None and (place / file).is_file()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from kz_build.core.errors import ConfigError
 
@@ -29,6 +29,14 @@ class Source(NamedTuple):
     def list(self, key: str) -> tuple[str, ...]:
         """Return a list option as a tuple."""
         return tuple(self.options.get(key) or ())
+
+
+class JavaSources(TypedDict):
+    """The Java side of a target's library: folders of a source, and classes that the library must register."""
+
+    source: str
+    paths: list[str]
+    classes: list[str]
 
 
 class Override(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import kz_build
 from kz_build.core import files
@@ -13,9 +12,10 @@ from kz_build.core.stage_record import load_any
 from kz_build.pins.project import RECORD, Project
 
 
-def report(project: Project, line: str) -> dict[str, Any]:
+def report(project: Project, line: str) -> dict[str, object]:
     """Return all records of a line. `canonical` is false if anything on this machine differs from the pins."""
-    records: dict[str, Any] = {}
+    records: dict[str, dict[str, dict[str, object]]] = {}
+    overrides = {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
     for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
         folder = project.out(stage, line)
         for path in sorted(folder.glob(f"*/{RECORD}")) if folder.is_dir() else ():
@@ -23,8 +23,8 @@ def report(project: Project, line: str) -> dict[str, Any]:
             if not record:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
             records.setdefault(stage, {})[path.parent.name] = record.plain()
-    overrides = {json.dumps(o, sort_keys=True) for m in records.get("build", {}).values() for o in m["overrides"]}
-    overrides |= {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
+            if stage == "build":
+                overrides |= {json.dumps(o, sort_keys=True) for o in record.get("overrides", list)}
     return {
         "kz": kz_build.__version__,
         "line": line,

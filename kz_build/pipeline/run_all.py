@@ -107,25 +107,26 @@ class _Stages:
     def look(self, stack: contextlib.ExitStack) -> None:
         """Sort the stages, before anything is downloaded. A device is connected, or an emulated one runs, until `stack` ends."""
         package = self.wanted["package"] or {}
-        self._can("build", self.build.require)
+        self._try_to("build", self.build.require)
         if self._called_for("package", bool(package), f"{self.build.target} has no `package` in pins.yaml"):
-            self._can("package", lambda: self._reach(package["aar"]))
+            self._lack("package", self._unreachable(package["aar"]))
         if self._called_for("export", bool(self.request.recipe), "no --recipe: nothing is exported"):
-            self._can("export", self._ready)
+            self._lack("export", self._not_ready())
         if self._called_for("device", bool(self.wanted["device"]), f"{self.build.target} has no `device` in pins.yaml"):
-            self._can("device", lambda: self._connect(stack))
+            self._try_to("device", lambda: self._connect(stack))
             if self.connected and self.request.recipe:
-                self._can("device", self._runtime)
+                self._lack("device", self._runtime_lacks())
         why = "an EMULATED device has no Zygote and runs no app" if self.request.emulate else "no device"
         app = f"{self.build.target} has no `package.app` in pins.yaml"
-        model = bool(self.request.recipe)
         asked = (
             (bool(package.get("app")), app),
             (self.connected and not self.request.emulate, why),
-            (model, "no --recipe: no model for it"),
+            (bool(self.request.recipe), "no --recipe: no model for it"),
         )
         if all(self._called_for("in-app", *one) for one in asked):
-            self._can("in-app", self._buildable)
+            from kz_build.device.benchmark_app import tools
+
+            self._lack("in-app", tools().missing)
 
     def _called_for(self, stage: str, call: bool, reason: str) -> bool:
         if not call:
@@ -134,33 +135,32 @@ class _Stages:
                 self._lack(stage, (Missing(stage, reason, "another --target, or without --require"),))
         return call
 
-    def _can(self, stage: str, asked: Callable[[], None]) -> None:
+    def _try_to(self, stage: str, prepare: Callable[[], None]) -> None:
         try:
-            asked()
+            prepare()
         except MissingError as error:
             self._lack(stage, error.missing)
 
     def _lack(self, stage: str, missing: tuple[Missing, ...]) -> None:
+        if not missing:
+            return
         known = {item.what for one in self.lacks if one.required for item in one.missing}
         if new := tuple(item for item in missing if item.what not in known):
             self.lacks = (*self.lacks, Lack(stage, new, stage in self.required))
         self.skips.setdefault(stage, f"missing: {missing[0].what}")
 
-    def _reach(self, source: str) -> None:
+    def _unreachable(self, source: str) -> tuple[Missing, ...]:
         from kz_build.sources.preflight import missing_sources
         from kz_build.sources.request import Request
 
-        if lacking := missing_sources(self.project, Request(self.build.line, (source,), paths={})):
-            raise MissingError(lacking)
+        return missing_sources(self.project, Request(self.build.line, (source,), paths={}))
 
-    def _ready(self) -> None:
+    def _not_ready(self) -> tuple[Missing, ...]:
         from kz_build.export.plan import plan
         from kz_build.export.preflight import preflight
 
-        if failed := preflight(self.project, plan(self.project, self.request.recipe)).failed:
-            raise MissingError(
-                tuple(Missing(c.name, c.evidence, "\n         ".join(c.fix) or "another machine") for c in failed)
-            )
+        failed = preflight(self.project, plan(self.project, self.request.recipe)).failed
+        return tuple(Missing(c.name, c.evidence, "\n         ".join(c.fix) or "another machine") for c in failed)
 
     def _connect(self, stack: contextlib.ExitStack) -> None:
         soc = self.request.build.soc or self.wanted["soc"] or "SM8750"
@@ -168,20 +168,12 @@ class _Stages:
         self.device = _emulated(self.project.root, soc, stack) if emulate else _attached(self.request.serial)
         self.connected = True
 
-    def _runtime(self) -> None:
+    def _runtime_lacks(self) -> tuple[Missing, ...]:
         from kz_build.device.info import info
         from kz_build.device.plan import runtime_lacks
 
         build, recipe, soc = self.build, self.request.recipe, self.request.build.soc
-        arch = info(self.device).arch
-        if lacking := runtime_lacks(self.project, build.line, build.target, recipe, soc, arch):
-            raise MissingError(lacking)
-
-    def _buildable(self) -> None:
-        from kz_build.device.benchmark_app import missing
-
-        if lacking := missing():
-            raise MissingError(lacking)
+        return runtime_lacks(self.project, build.line, build.target, recipe, soc, info(self.device).arch)
 
     def steps(self) -> tuple[Step, ...]:
         def step(name: str, run: Callable[[], str], *after: str) -> Step:

@@ -25,7 +25,7 @@ from kz_build.formats.elf_types import JavaSide
 from kz_build.formats.java_source import java_side as java_of_sources
 from kz_build.git.object_types import Blob
 from kz_build.pins.load import PLACEHOLDER
-from kz_build.pins.pins import digest_of
+from kz_build.pins.pins import JavaSources, digest_of
 from kz_build.pins.project import Project
 from kz_build.release.aar_folder import Package, publish
 from kz_build.sources.fetch import fetch
@@ -85,7 +85,7 @@ def package(project: Project, line: str, target: str, watch: Watch, sign: Path |
     return result
 
 
-def _fetched(project: Project, line: str, java: Mapping[str, Any], aar: str, watch: Watch) -> tuple[Fetched, ...]:
+def _fetched(project: Project, line: str, java: JavaSources, aar: str, watch: Watch) -> tuple[Fetched, ...]:
     """Fetch the source of the Java side, only its files, and upstream's AAR."""
     paths = java_paths(project, line, java, watch)
     return fetch(project, Request(line, (java["source"], aar), paths={java["source"]: paths}, watch=watch))
@@ -206,7 +206,7 @@ def _same_java(classes: JavaSide, sources: JavaSide) -> Check:
     return Check("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
 
 
-def _unpatched(source: Fetched, plain: Fetched, java: Mapping[str, Any]) -> Check:
+def _unpatched(source: Fetched, plain: Fetched, java: JavaSources) -> Check:
     """Check that no patch of the stack changes a Java file: the published classes would not have it."""
     before, after = (java_sources((s,), java) for s in (plain, source))
     changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))

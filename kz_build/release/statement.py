@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.build.steps import ASSEMBLE, CACHING, Checkout, Command, Copy, Step
@@ -130,7 +129,7 @@ def replace_folders(text: str, names: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, object]:
     """Return a step of a plan as any machine would print it, without the number of jobs and the compile cache."""
     if isinstance(step, Checkout):
         to = replace_folders(str(step.folder), names).rstrip("/")
@@ -140,7 +139,7 @@ def plain_step(step: Step, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
     return _plain_command(step, names)
 
 
-def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def _plain_command(step: Command, names: Sequence[tuple[str, str]]) -> dict[str, object]:
     argv = [replace_folders(word, names) for word in step.argv if not _is_cache_option(word)]
     for at, word in enumerate(argv[:-1]):
         if word == "--parallel":
@@ -170,12 +169,12 @@ def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:
 def provenance_statement(
     subjects: Mapping[str, str],
     components: Sequence[Component],
-    external: Mapping[str, Any],
-    internal: Mapping[str, Any],
+    external: Mapping[str, object],
+    internal: Mapping[str, object],
     image: Mapping[str, str] | None,
     version: str,
     build_type: str = BUILD_TYPE,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the in-toto statement with SLSA provenance, version 1. `subjects` maps a file's name to its sha256."""
     resolved = [_descriptor(c) for c in components]
     for component in components:
@@ -202,13 +201,13 @@ def provenance_statement(
     }
 
 
-def _descriptor(component: Component) -> dict[str, Any]:
-    annotations: dict[str, Any] = {"kind": component.kind, "version": component.version}
+def _descriptor(component: Component) -> dict[str, object]:
+    annotations: dict[str, object] = {"kind": component.kind, "version": component.version}
     if component.patched:
         annotations["patched"] = dict(component.patched)
     if component.note:
         annotations["note"] = component.note
-    descriptor: dict[str, Any] = {"name": component.ref, "annotations": annotations}
+    descriptor: dict[str, object] = {"name": component.ref, "annotations": annotations}
     if component.uri:
         descriptor["uri"] = component.uri
     if component.digests:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from kz_build import __version__
 from kz_build.build import native_sources
@@ -108,7 +107,7 @@ def _components(
             yield replace(_file_component(project, source, entry), tool=source.name in tools)
 
 
-def _tools(target: Mapping[str, Any], sources: Sequence[Fetched]) -> set[str]:
+def _tools(target: Mapping[str, object], sources: Sequence[Fetched]) -> set[str]:
     """Return the sources that a target names only as tools, or for its Python."""
     run = str([target["tools"], target["python"]])
     rest = str([v for k, v in target.items() if k not in ("tools", "python")])
@@ -146,7 +145,7 @@ def _tree_component(ref: str, version: str, url: str, at: TreeAt, note: str) -> 
     return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, package_url, digests, {}, (), note)  # fmt: skip
 
 
-def _file_component(project: Project, source: Fetched, entry: Mapping[str, Any]) -> Component:
+def _file_component(project: Project, source: Fetched, entry: Mapping[str, object]) -> Component:
     from kz_build.release.sbom import purl
 
     pinned = project.pins.source(source.name)
@@ -170,7 +169,7 @@ def _file_component(project: Project, source: Fetched, entry: Mapping[str, Any])
 
 def _statement(
     project: Project, built: Built, sources: tuple[Fetched, ...], components: tuple[Component, ...], soc: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     plan, record = built.plan, built.record
     target = project.pins.target(plan.target, plan.line)
     pins = {s.name: [s.version, project.pins.source(s.name).location] for s in sources}
@@ -218,7 +217,7 @@ def _write(
     plan: Plan,
     built: Built,
     components: tuple[Component, ...],
-    provenance: Mapping[str, Any],
+    provenance: Mapping[str, object],
     sources: tuple[Fetched, ...],
     key: str,
 ) -> tuple[str, ...]:

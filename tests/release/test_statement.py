@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,6 @@ def test_sums_that_no_build_writes_are_refused(text: str) -> None:
 
 def test_an_image_is_something_that_went_in() -> None:
     image = {"name": "kz/android", "digest": "sha256:" + "e" * 64}
-    said = provenance_statement({"lib/x.so": "0" * 64}, (), {"line": "l"}, {"engine": "docker"}, image, "1")
+    said: Any = provenance_statement({"lib/x.so": "0" * 64}, (), {"line": "l"}, {"engine": "docker"}, image, "1")
     found = said["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert found == [{"name": "kz/android", "digest": {"sha256": "e" * 64}, "annotations": {"kind": "image"}}]
