@@ -27,6 +27,11 @@ def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | Non
         ]
 
 
+def json_schema(model: type[BaseModel]) -> dict[str, object]:
+    """Return the JSON schema of a file that people write, for editors."""
+    return {**model.model_json_schema(), "$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
 def fields(model: type[Any]) -> set[str]:
     """Return every key of a model, and of the models and dataclasses in it."""
     if dataclasses.is_dataclass(model):

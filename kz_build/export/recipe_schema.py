@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from kz_build.checks.contract import Contract
 from kz_build.pins.schema import Name, Strict, Text
@@ -106,15 +106,8 @@ class Trap(Strict):
     source: Text
 
 
-def json_schema() -> dict[str, object]:
-    """Return the JSON schema of a recipe, for editors."""
-    schema = RecipeOf.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "a recipe of kz_build"
-    return schema
-
-
 class RecipeOf(Strict):
+    model_config = ConfigDict(title="a recipe of kz_build")
     about: Text
     line: Name | Literal[""] = ""
     requirements: Name | Literal[""] = Field(

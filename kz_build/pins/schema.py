@@ -251,20 +251,13 @@ class SubmoduleOverride(Strict):
 class Pins(Strict):
     """pins.yaml: what a person chose. See docs/pins.md."""
 
+    model_config = ConfigDict(title="pins.yaml of kz_build")
     version: Literal[1]
     default: Name
     sources: dict[Name, Source]
     lines: dict[Name, dict[Name, Version]]
     targets: dict[Name, Target]
     submodules: dict[Name, dict[str, SubmoduleOverride]] = Field(default={}, description="pins.local.yaml only")
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON schema of pins.yaml, for editors."""
-    schema = Pins.model_json_schema()
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "pins.yaml of kz_build"
-    return schema
 
 
 def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kz_build.core.check import Status
 from kz_build.core.errors import KzError, Missing
+from kz_build.core.plain_json import plain
 from kz_build.core.stage_record import StageRecord
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
@@ -65,13 +66,5 @@ def walk(steps: Sequence[Step], watch: Callable[[str], object]) -> tuple[tuple[R
 
 def record(project: Project, line: str, target: str, rows: Sequence[Row], lacks: Sequence[Lack]) -> None:
     """Save the record of all stages, for the report."""
-    lacking = [
-        {"stage": one.stage, "missing": [m._asdict() for m in one.missing], "required": one.required} for one in lacks
-    ]
-    facts = {
-        "line": line,
-        "target": target,
-        "stages": [{**vars(row), "status": row.status.value} for row in rows],
-        "lacks": lacking,
-    }
+    facts = {"line": line, "target": target, "stages": plain(rows), "lacks": plain(lacks)}
     StageRecord(project.record("all", line, target), digest_of(facts), facts=facts).save()

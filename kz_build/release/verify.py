@@ -29,6 +29,8 @@ class _Folder:
     provenance: Any
     sbom: Any
     package: bool
+    problem: str
+    """what is wrong with SHA256SUMS"""
 
     @property
     def artifacts(self) -> dict[str, str]:
@@ -50,8 +52,8 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
     """Check a release folder. `key`: a public key of minisign or its file; its signature is then required."""
     if not path.is_dir():
         raise ConfigError(f"{path} is not a folder", hint="name the folder that SHA256SUMS lies in")
-    results = list(_sums(path))
     folder = _read(path)
+    results = [Check(statement.SUMS, "files", Status.FAIL, folder.problem)] if folder.problem else []
     results += _run_checks(folder, {"files": _files, "provenance": _provenance})
     if folder.package:
         inner = _read(path / statement.LIBRARIES)
@@ -80,12 +82,15 @@ def _read(path: Path) -> _Folder:
     there = {
         p.relative_to(path).as_posix(): _digest(p) for p in sorted(path.rglob("*")) if p.is_symlink() or not p.is_dir()
     }
+    listed, problem = {}, ""
     try:
         listed = statement.parse_sums((path / statement.SUMS).read_text())
-    except (OSError, ValueError):
-        listed = {}
+    except FileNotFoundError:
+        problem = "is not there"
+    except (OSError, ValueError) as error:
+        problem = str(error)
     provenance, bill = _json(path / statement.PROVENANCE), _json(path / statement.SBOM)
-    return _Folder(path, there, listed, provenance, bill, _is_package(provenance))
+    return _Folder(path, there, listed, provenance, bill, _is_package(provenance), problem)
 
 
 def _is_package(provenance: Any) -> bool:
@@ -107,15 +112,6 @@ def _json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-
-
-def _sums(path: Path) -> Iterator[Check]:
-    try:
-        statement.parse_sums((path / statement.SUMS).read_text())
-    except FileNotFoundError:
-        yield Check(statement.SUMS, "files", Status.FAIL, "is not there", True)
-    except ValueError as error:
-        yield Check(statement.SUMS, "files", Status.FAIL, str(error), True)
 
 
 def _files(folder: _Folder) -> _Rows:

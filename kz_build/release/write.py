@@ -130,41 +130,46 @@ def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, sta
 
 
 def _tree_component(ref: str, version: str, url: str, at: TreeAt, note: str) -> Component:
-    from kz_build.release.sbom import purl
-
     address = statement.public_url(url)
     name = ref.rpartition("/")[2]
     uri = f"git+{address}@{at.commit}" if address else ""
     host, _, path = address.partition("://")[2].partition("/")
     if host == "github.com":
-        package_url = purl("github", path.removesuffix(".git").rstrip("/"), version or at.commit)
+        package_url = _purl("github", path.removesuffix(".git").rstrip("/"), version or at.commit)
     else:
-        package_url = purl("generic", name, version or (at.commit if url else at.tree), vcs_url=uri)
+        package_url = _purl("generic", name, version or (at.commit if url else at.tree), vcs_url=uri)
     # For a folder of this machine, the commit in the store means nothing elsewhere; its tree does.
     digests = {"gitCommit": at.commit, "gitTree": at.tree} if url else {"gitTree": at.tree}
     return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, package_url, digests, {}, (), note)  # fmt: skip
 
 
 def _file_component(project: Project, source: Fetched, entry: Mapping[str, object]) -> Component:
-    from kz_build.release.sbom import purl
-
     pinned = project.pins.source(source.name)
     sha256 = source.identity.removeprefix("sha256 ") if source.identity.startswith("sha256 ") else ""
     if source.kind == "wheel":
         file = "" if source.note else str(entry.get("file", ""))
         index = statement.public_url(str(pinned.options.get("index") or ""))
-        uri = package_url = purl("pypi", pinned.location, source.version, file_name=file, repository_url=index)
+        uri = package_url = _purl("pypi", pinned.location, source.version, file_name=file, repository_url=index)
     else:
         uri = statement.public_url(pinned.location.replace("{version}", source.version))
         maven = _MAVEN.fullmatch(uri)
         package_url = (
-            purl("maven", f"{maven[1].replace('/', '.')}/{maven[2]}", maven[3], type=maven[4])
+            _purl("maven", f"{maven[1].replace('/', '.')}/{maven[2]}", maven[3], type=maven[4])
             if maven
-            else purl("generic", source.name, source.version, download_url=uri)
+            else _purl("generic", source.name, source.version, download_url=uri)
         )
     note = source.note or ("" if sha256 else f"{source.identity}: not fetched by kz, no digest proves it")
     digests = {"sha256": sha256} if sha256 else {}
     return Component(source.name, source.name, source.version, source.kind, uri, package_url, digests, {}, (), note)
+
+
+def _purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
+    """Return a package URL of a PyPI wheel, a Maven archive or anything with only a name; empty qualifiers are left out."""
+    from packageurl import PackageURL
+
+    set_qualifiers = {key: value for key, value in qualifiers.items() if value}
+    namespace, _, last = name.rpartition("/")
+    return PackageURL(kind, namespace or None, last, version or None, set_qualifiers or None).to_string()
 
 
 def _statement(

@@ -85,7 +85,7 @@ def test_a_licence_is_told_by_its_text(tmp_path: Path, text: str, spdx: str) -> 
 
 def part(ref: str, *found: str) -> sbom.Licensed:
     digests = {"gitCommit": "a" * 40, "gitTree": "b" * 40}
-    purl = sbom.purl("github", f"google/{ref.rpartition('/')[2]}", "a" * 40)
+    purl = f"pkg:github/google/{ref.rpartition('/')[2]}@{'a' * 40}"
     component = Component(ref, ref.rpartition("/")[2], "a" * 40, "git", "", purl, digests, {}, ())
     return sbom.Licensed(component, {f"THIRD-PARTY-NOTICES/{ref}/{name}": "MIT" for name in found}, {})
 

@@ -117,7 +117,8 @@ def _do_emulate(arguments: argparse.Namespace) -> int:
     if min(arguments.storage or 0, arguments.cut_after or 0) < 0:
         raise ConfigError("kz device emulate: --storage and --cut-after are 0 or more")
     with contextlib.ExitStack() as stack:
-        root = arguments.root or Path(stack.enter_context(_passing_folder()))
+        passing = tempfile.TemporaryDirectory(prefix="kz-emulated-", ignore_cleanup_errors=True)
+        root = arguments.root or Path(stack.enter_context(passing))
         devices = []
         for index, soc in enumerate(socs):
             device = EmulatedDevice(
@@ -139,10 +140,6 @@ def _do_emulate(arguments: argparse.Namespace) -> int:
         show(arguments, facts, "\n".join([*rows, "Ctrl-C ends it."]))
         _wait_for_signal()
     return 0
-
-
-def _passing_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="kz-emulated-", ignore_cleanup_errors=True)
 
 
 def _wait_for_signal() -> None:

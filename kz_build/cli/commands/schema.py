@@ -18,10 +18,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.plain_json import text
+    from kz_build.core.validation import json_schema
+    from kz_build.export.recipe_schema import RecipeOf
+    from kz_build.pins.schema import Pins
 
-    if arguments.of == "pins":
-        from kz_build.pins.schema import json_schema as schema_of
-    else:
-        from kz_build.export.recipe_schema import json_schema as schema_of
-    print(text(schema_of()))
+    print(text(json_schema(Pins) if arguments.of == "pins" else json_schema(RecipeOf)))
     return 0
