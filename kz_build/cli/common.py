@@ -229,7 +229,7 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
         show_sessions(arguments, project, verb)
     elif step == "abort":
         dropped = stage.abort(project, verb, line, source)
-        show(arguments, dropped, f"{verb} of {dropped.source} on {dropped.line} is aborted; the project is as it was")
+        show(arguments, dropped, carrying.aborted(dropped))
     else:
         done = stage.resume(project, verb, line, source, skip=step == "skip")
         show(arguments, done, carrying.written_stack(done))

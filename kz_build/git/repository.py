@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
 
+BORROWERS = "kz-borrowers"
+"""Folder of a clone with a file for each worktree that borrows its objects: the worktree's path."""
+
 _CLONE = """[core]
 \trepositoryformatversion = 1
 \tbare = true
@@ -36,7 +39,7 @@ _CLONE = """[core]
 [gc]
 \tauto = 0
 """
-"""Configuration of a partial clone. For worktrees git adds to it, and moves `bare` elsewhere."""
+"""Configuration of a partial clone."""
 
 
 _FULL = "(?m)^(?!remote:).*(?:No space left on device|Disk quota exceeded)"
@@ -91,11 +94,13 @@ def contents_path(store: Path) -> Path:
 
 
 class Repository(NamedTuple):
-    """A bare repository in the store, the watcher of its fetches, and the address that it is a partial clone of."""
+    """A repository, the watcher of its fetches, and the address that it is a partial clone of. It is one of the store, or
+    that of a worktree: `lender` is then the clone whose objects it borrows."""
 
     path: Path
     watch: Watch | None = None
     url: str = ""
+    lender: Path | None = None
 
     def argv(self, *words: str) -> list[str]:
         """Return a git command line on this repository."""
@@ -117,19 +122,20 @@ class Repository(NamedTuple):
         damaged = [name for name in ("objects", "refs") if not (self.path / name).is_dir()]
         if not _content(self.path / "HEAD").startswith(b"ref: refs/"):
             damaged.append("HEAD")
-        wanted = set(self._configuration().split("\n")) - {"\tbare = true"}
+        wanted = set(self.configuration().split("\n"))
         if not wanted <= set(_content(self.path / "config").decode("utf-8", "replace").split("\n")):
             damaged.append("config")
         return damaged
 
-    def _configuration(self) -> str:
+    def configuration(self) -> str:
+        """Return the text of a new one's file `config`."""
         return _CLONE.format(url=_quoted(self.url)) if self.url else "[core]\n"
 
     def create(self) -> None:
         """Create it if it is not there; with an address as a promisor clone, so that blobs may be absent.
 
-        A kill leaves nothing or the whole. A damaged one gets back what it lacks, because a worktree may have commits in
-        it that exist nowhere else. Only without `objects` it is created again. The caller holds its lock.
+        A kill leaves nothing or the whole. A damaged one gets back what it lacks: its objects need not be fetched again.
+        Only without `objects` it is created again. The caller holds its lock.
         """
         damaged = self._damaged()
         if not damaged:
@@ -155,7 +161,7 @@ class Repository(NamedTuple):
     def _init(self, folder: Path) -> None:
         checked(["git", "init", "--quiet", "--bare", "--end-of-options", str(folder)], env=local_environment())
         if self.url:
-            write_atomic(folder / "config", self._configuration().encode())
+            write_atomic(folder / "config", self.configuration().encode())
 
     def has(self, commit: str) -> bool:
         """Return whether a commit is here, with its trees."""
@@ -179,12 +185,13 @@ class Repository(NamedTuple):
         return tuple(entries)
 
     def fetch_blobs(self, ids: Iterable[str]) -> None:
-        """Fetch at once those of these blobs that the clone lacks: upstream refuses a whole request for one that only we have."""
+        """Fetch at once those of these blobs that it lacks: upstream refuses a whole request for one that only we have."""
         wanted = set(ids)
         listing = "".join(f"{oid}\n" for oid in sorted(wanted - self._present(wanted))).encode()
         if listing:
-            require_success(*self.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"]))
-            self.index_packs()
+            clone = self._replace(path=self.lender, lender=None) if self.lender else self
+            require_success(*clone.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"]))
+            clone.index_packs()
 
     def _present(self, blobs: Collection[str]) -> set[str]:
         """Return those of these blobs that the clone has."""
@@ -255,8 +262,13 @@ class Repository(NamedTuple):
             yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())), self.path)
 
     def fast_import(self, stream: bytes) -> bytes:
-        """Run `git fast-import` on a stream; return its output."""
-        with _disk_errors(self.path):
+        """Run `git fast-import` on a stream; return its output. In the store one process at a time does so."""
+        from kz_build.core import locks  # file locks are needed only where something is written
+
+        alone = (
+            contextlib.nullcontext() if self.lender else locks.lock(self.path.parent.parent, self.path.name, self.watch)
+        )
+        with alone, _disk_errors(self.path):
             return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
 
     def checkout(self, entries: Sequence[TreeEntry], folder: Path) -> None:

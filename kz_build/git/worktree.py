@@ -1,71 +1,117 @@
-"""Worktrees in which a person resolves conflicts and edits a stack: git's own, with that person's configuration."""
+"""Worktrees in which a person resolves conflicts and edits a stack, each a repository of its own, with that person's configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import os
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError
-from kz_build.core.files import remove
-from kz_build.core.process import Output, checked, run
-from kz_build.git.repository import Repository, commit_id, local_environment
+from kz_build.core.files import new_folder, write_atomic
+from kz_build.core.process import Output, checked, require_success, run
+from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment
+from kz_build.git.stale_locks import retry_past_stale_locks
 
-_UNFINISHED = "kz has not finished it"
-"""Git's reason for the lock on a worktree that is being made."""
+# git remembers resolutions for the next line, and shows the common base in conflicts. No checkout ever is the whole tree.
+_CONFIGURATION = """\
+[core]
+\tbare = false
+\tlogAllRefUpdates = true
+\tsparseCheckout = true
+[gc]
+\tauto = 0
+[rerere]
+\tenabled = true
+[merge]
+\tconflictStyle = zdiff3
+"""
 
 
 @dataclass(frozen=True)
 class Worktree:
-    """A worktree of a repository in the store; its HEAD is detached, or on a branch that its user made."""
+    """A repository with a checkout; its HEAD is detached, or on a branch that its user made.
+
+    It borrows upstream's objects from a clone in the store, which may be deleted and fetched again. What nobody else has is
+    its own: the stack's commits, and those that are made in it.
+    """
 
     repository: Repository
-    path: Path
+
+    @property
+    def path(self) -> Path:
+        """Where its files are."""
+        return self.repository.path.parent
 
     def exists(self) -> bool:
-        """Return whether it was completed, and not thrown away since."""
-        pointer = self.path / ".git"
-        if not pointer.is_file():
-            return False
-        place = self.path / pointer.read_text().removeprefix("gitdir: ").strip()
-        lock = place / "locked"
-        return (place / "HEAD").is_file() and not (lock.is_file() and lock.read_text().strip() == _UNFINISHED)
+        """Return whether something was checked out completely: git writes the index last."""
+        return (self.repository.path / "index").is_file()
+
+    def create(self, resolutions: Path) -> None:
+        """Create its repository without a checkout; `resolutions` is the folder where git remembers how conflicts were resolved."""
+        with new_folder(self.path) as folder:
+            words = ("init", "--quiet", "--template=", "--end-of-options", str(folder))
+            checked(["git", *words], env=local_environment())
+            git = folder / ".git"
+            (git / "info").mkdir()
+            (git / "info" / "sparse-checkout").touch()
+            (git / "config").write_text(f"{self.repository.configuration()}{_CONFIGURATION}")
+            resolutions.mkdir(parents=True, exist_ok=True)
+            (git / "rr-cache").symlink_to(os.path.relpath(resolutions, self.repository.path))
+
+    def borrow(self) -> None:
+        """Let it read the clone's objects, wherever the store is now, and let the store know."""
+        clone = self.repository.lender or self.repository.path
+        alternates = self.repository.path / "objects" / "info" / "alternates"
+        for path, data in (
+            (alternates, f"{clone / 'objects'}\n".encode()),
+            (clone / BORROWERS / hashlib.sha256(bytes(self.path)).hexdigest()[:16], bytes(self.path)),
+        ):
+            if not path.is_file() or path.read_bytes() != data:
+                write_atomic(path, data)
+
+    def keep(self, tips: Collection[str], upstream: Collection[str]) -> None:
+        """Copy what these commits have beyond upstream's into its own repository: in the store it can be deleted.
+
+        The pack stays when its user runs `git gc`, which would borrow again what the store has.
+        """
+        repo = self.repository
+        kept = set(repo.git("for-each-ref", "--format=%(objectname)", "refs/kz/kept").decode().split())
+        if not (new := sorted(set(tips) - kept - set(upstream))):
+            return
+        revisions = "".join(f"{commit}\n" for commit in (*new, *(f"^{commit}" for commit in sorted(upstream))))
+        base = repo.path / "objects" / "pack" / "pack"
+        words = ("--revs", "--quiet", "--non-empty", "--missing=allow-promisor", "--end-of-options", str(base))
+        if digest := repo.git("pack-objects", *words, stdin=revisions.encode()).decode().strip():
+            Path(f"{base}-{digest}.keep").touch()
+        refs = "".join(f"update refs/kz/kept/{commit} {commit}\n" for commit in new)
+        repo.git("update-ref", "--stdin", stdin=refs.encode())
 
     def git(self, *words: str) -> Output:
         """Run git in it as its user would, but without an editor; return any exit code."""
-        return run(["git", *words], env=_environment(), cwd=self.path)
+        argv = ["git", *words]
+        return retry_past_stale_locks(self.path, lambda: run(argv, env=_environment(), cwd=self.path))
 
     def output(self, *words: str) -> str:
         """Return git's output. Raises CommandError."""
-        return checked(["git", *words], env=_environment(), cwd=self.path).decode("utf-8", "replace")
+        done = self.git(*words)
+        require_success(["git", *words], done)
+        return done.stdout.decode("utf-8", "replace")
 
     def add(self, commit: str, paths: Iterable[str], exclude: Sequence[str]) -> None:
-        """Create it at a commit, with the folders of these paths and nothing else; `git sparse-checkout add` adds more.
-
-        The remains of an unfinished one are removed.
-        """
-        remove(self.path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        repo = self.repository
-        repo.git("worktree", "prune")
-        # git remembers resolutions for the next line, and shows the common base in conflicts.
-        repo.git("config", "rerere.enabled", "true")
-        repo.git("config", "merge.conflictStyle", "zdiff3")
-        locked = ("--force", "--force", "--lock", "--reason", _UNFINISHED)
-        words = ("--quiet", *locked, "--detach", "--no-checkout", "--end-of-options", str(self.path), commit)
-        repo.git("worktree", "add", *words)
+        """Check a commit out for the first time, with the folders of these paths and nothing else; `git sparse-checkout add` adds more."""
         folders = sorted({path.rpartition("/")[0] for path in paths})
         patterns = [f"/{folder}/" if folder else "/*\n!/*/" for folder in folders]
         patterns += [f"!{pattern}" for pattern in exclude]
-        checked(
-            ["git", "sparse-checkout", "set", "--no-cone", "--stdin"],
-            env=networked(),
-            cwd=self.path,
-            stdin="".join(f"{pattern}\n" for pattern in patterns).encode(),
-        )
+        text = "".join(f"{pattern}\n" for pattern in patterns)
+        write_atomic(self.repository.path / "info" / "sparse-checkout", text.encode())
+        # Into the clone, for the next worktree: git would fetch them into this one.
+        files = self.repository.entries(commit, exclude)
+        self.repository.fetch_blobs({e.id for e in files if not e.submodule and _within(e.path, folders)})
+        self.repository.git("update-ref", "--no-deref", "--end-of-options", "HEAD", commit)
         self.output("reset", "--quiet", "--hard", commit_id(commit))
-        repo.git("worktree", "unlock", "--end-of-options", str(self.path))
 
     def head(self) -> str:
         """Return the commit of HEAD."""
@@ -113,13 +159,19 @@ class Worktree:
         rows = self.output("status", "--porcelain", "-z").split("\0")
         return tuple(row[3:] for row in rows if row)
 
-    def remove(self) -> None:
-        """Throw it away, complete or not."""
-        if self.path.exists():
-            words = ("worktree", "remove", "--force", "--force", "--end-of-options", str(self.path))
-            if run(self.repository.argv(*words), env=local_environment()).code:
-                remove(self.path)
-            self.repository.git("worktree", "prune")
+    def work(self) -> tuple[str, ...]:
+        """Return the branches, tags and stash that its user made: a detached HEAD says nothing of them."""
+        words = ("--format=%(refname:short)", "--", "refs/heads", "refs/tags", "refs/stash")
+        return tuple(self.output("for-each-ref", *words).split())
+
+
+def worktree_at(path: Path, repository: Repository) -> Worktree:
+    """Return the worktree in a folder that borrows from a clone, or whose repository this is; it may not exist yet."""
+    return Worktree(repository._replace(path=path / ".git", lender=repository.lender or repository.path))
+
+
+def _within(path: str, folders: Sequence[str]) -> bool:
+    return any(path.startswith(f"{folder}/") if folder else "/" not in path for folder in folders)
 
 
 def _environment() -> dict[str, str]:

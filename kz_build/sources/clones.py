@@ -66,8 +66,8 @@ def import_files(root: Path, path: str, files: dict[str, Blob], message: str, wa
     repo = git.Repository(git.contents_path(root), watch)
     with locks.lock(root, repo.path.name, repo.watch):
         repo.create()
-        commit = repo.fast_import(fast_import.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
-        repo.git("update-ref", "--end-of-options", f"refs/kz/{commit}", commit)
+    commit = repo.fast_import(fast_import.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
+    repo.git("update-ref", "--end-of-options", f"refs/kz/{commit}", commit)
     return TreeAt(path, repo.path, commit, repo.tree_id(commit))
 
 

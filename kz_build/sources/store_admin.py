@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ PACKS = 50
 @dataclass(frozen=True)
 class StoreEntry:
     """One thing in the store. `size` in bytes; `used`: last fetched, built from or changed, in seconds since 1970;
-    `needed_by`: lines and sources of the given projects' locks, `line/source`."""
+    `needed_by`: lines and sources of the given projects' locks, `line/source`, and worktrees of any project."""
 
     kind: str
     name: str
@@ -75,12 +76,17 @@ def _size(path: Path) -> int:
 
 def _needed(projects: Sequence[Project]) -> dict[Path, tuple[str, ...]]:
     """Return path in the store -> what requires it."""
-    users: dict[Path, set[str]] = {git.contents_path(projects[0].store): {"wheels and folders as commits"}}
+    root = projects[0].store
+    users: dict[Path, set[str]] = {git.contents_path(root): {"wheels and folders as commits"}}
     for project in projects:
         for line in project.pins.lines:
             for name in project.pins.line(line):
                 for path in _paths(project, line, name):
                     users.setdefault(path, set()).add(f"{line}/{name}")
+    for borrower in root.glob(f"git/*.git/{git.BORROWERS}/*"):
+        worktree = Path(os.fsdecode(borrower.read_bytes()))
+        if (worktree / ".git").is_dir():
+            users.setdefault(borrower.parents[1], set()).add(f"worktree {worktree}")
     return {path: tuple(sorted(who)) for path, who in users.items()}
 
 

@@ -46,13 +46,15 @@ def _edit(project: Project, pinned: PinnedStack) -> EditResult:
     line, name = pinned.stack.line, pinned.stack.source
     if not pinned.repository.has(pinned.base):
         raise ObjectsMissing(f"{name} is not fetched yet")
+    session_folder.remove_ended(project, "edit", line, name)
     open_edits = [
         o for o in session_folder.open_sessions(project, "edit") if (o.session.line, o.session.source) == (line, name)
     ]
     if open_edits and not _untouched(pinned, open_edits[0]):
-        return _result(pinned, open_edits[0], fresh=False, again=False)
+        own = session_folder.in_worktree(project, pinned, open_edits[0])
+        return _result(own, open_edits[0], fresh=False, again=False)
     if open_edits:
-        session_folder.end(open_edits[0], pinned.repository)
+        session_folder.end(open_edits[0])
     tip = apply_source(project, line, name, pinned.repository.watch)[0].commit if pinned.stack.patches else pinned.base
     session = Session(
         "edit",
@@ -68,39 +70,37 @@ def _edit(project: Project, pinned: PinnedStack) -> EditResult:
         tip=tip,
     )
     again = session_folder.unfinished(project, "edit", line, name)
-    opened = session_folder.new(project, session)
     if again:
-        _require_no_work(opened, pinned)
-    session_folder.end(opened, pinned.repository)
+        _require_no_work(session_folder.require_none(project, session), pinned)
+    own, opened = session_folder.begin(project, pinned, session)
     # Without patches nothing says which folders are needed: start with the top of the tree.
-    checkout(pinned, opened.worktree(pinned.repository), tip, set() if pinned.stack.patches else {""})
+    checkout(own, opened.worktree(own), tip, set() if pinned.stack.patches else {""})
     session_folder.keep_checks(project, pinned.stack.folder, opened)
-    return _result(pinned, session_folder.save(opened, session), fresh=True, again=again)
+    return _result(own, session_folder.save(opened, own, session), fresh=True, again=again)
 
 
 def _require_no_work(opened: session_folder.SessionFolder, pinned: PinnedStack) -> None:
     """Raise ConflictError if there is work in the worktree of an unfinished edit."""
-    tree = opened.worktree(pinned.repository)
-    if tree.exists() and (tree.head() != opened.session.tip or tree.dirty()):
+    tree = opened.worktree(pinned)
+    if tree.exists() and (tree.head() != opened.session.tip or tree.dirty() or tree.work()):
         raise ConflictError(
             f"the last kz edit did not finish, and there is work in {tree.path}",
-            hint=f"keep it (git branch NAME there, or copy it), then rm -r {opened.folder} and kz edit again",
+            hint=f"copy it (git format-patch there), then rm -r {opened.folder} and kz edit again",
         )
 
 
 def _untouched(pinned: PinnedStack, opened: session_folder.SessionFolder) -> bool:
     """Return whether the worktree is as kz left it, while the stack's files changed."""
-    tree = opened.worktree(pinned.repository)
+    tree = opened.worktree(pinned)
     if not tree.path.exists():
         return True
-    _require_worktree(tree)
     stale = opened.session.digest != pinned.stack.digest or opened.session.base != pinned.base
-    return stale and tree.head() == opened.session.tip and not tree.dirty() and not tree.busy()
+    return stale and tree.head() == opened.session.tip and not (tree.dirty() or tree.busy() or tree.work())
 
 
 def _result(pinned: PinnedStack, opened: session_folder.SessionFolder, *, fresh: bool, again: bool) -> EditResult:
     session = opened.session
-    tree = opened.worktree(pinned.repository)
+    tree = opened.worktree(pinned)
     rows = tree.output("log", "--reverse", "--format=%h %s", "--end-of-options", f"{session.base}..HEAD").split("\n")[
         :-1
     ]
@@ -121,14 +121,14 @@ def refresh(project: Project, line: str, source: str) -> WrittenStack:
 
 
 def _refresh(project: Project, pinned: PinnedStack, opened: session_folder.SessionFolder) -> WrittenStack:
-    tree = opened.worktree(pinned.repository)
+    own = session_folder.in_worktree(project, pinned, opened)
+    tree = opened.worktree(own)
     _require_committed(tree)
     session = replace(opened.session, tip=tree.head())
-    return write_back(project, pinned, session_folder.SessionFolder(session, opened.folder), keep=True)
+    return write_back(project, own, session_folder.SessionFolder(session, opened.folder), keep=True)
 
 
 def _require_committed(tree: Worktree) -> None:
-    _require_worktree(tree)
     if busy := tree.busy():
         raise ConflictError(
             f"a {busy} is in progress in {tree.path}", hint=f"git {busy} --continue or --abort there first"
@@ -137,12 +137,4 @@ def _require_committed(tree: Worktree) -> None:
         raise ConflictError(
             "\n".join(["the worktree has changes that are not committed:", *(f"  {name}" for name in files)]),
             hint=f"commit them in {tree.path} (git commit --amend, --fixup), then kz refresh",
-        )
-
-
-def _require_worktree(tree: Worktree) -> None:
-    if not tree.exists():
-        raise ConfigError(
-            f"the worktree {tree.path} is gone, or its repository in the store",
-            hint="keep the files you need, then kz edit abort, and start again",
         )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kz_build.core import locks
 from kz_build.core.errors import ConfigError
 from kz_build.core.github_types import pull_url, slug_of
 from kz_build.git import fast_import, format_patch, refs
@@ -34,8 +33,10 @@ if TYPE_CHECKING:
 
 def import_pr(
     project: Project, line: str, source: str, number: int, paths: Sequence[str] = (), watch: Watch | None = None
-) -> WrittenStack:
+) -> WrittenStack | Session:
     """Put the commits of a pull request on top of a stack, one patch each; one that merged upstream into itself is one patch.
+
+    Return the session itself if a killed command had written it.
 
     Raises ConfigError if there is no such request or the stack has it already, ConflictError like `rebase`.
     """
@@ -45,6 +46,9 @@ def import_pr(
     if not slug:
         raise ConfigError(f"{pinned.source.location} is not on GitHub: it has no pull requests")
     there = [p.name for p in pinned.stack.patches if pull_of(p.message, slug) == number]
+    before = session_folder.remove_ended(project, "import-pr", line, name)
+    if there and before:
+        return before
     if there:
         raise ConfigError(
             f"the stack has #{number} already: {', '.join(there)}",
@@ -83,7 +87,7 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
         tip=tip,
         todo=tuple(commits),
     )
-    return carry_on(project, pinned, session_folder.begin(project, session, pinned.repository))
+    return carry_on(project, *session_folder.begin(project, pinned, session))
 
 
 def _patches(pinned: PinnedStack, base: str, head: str, paths: Sequence[str], landed: Commit | None) -> list[Patch]:
@@ -125,6 +129,5 @@ def _commits(project: Project, pinned: PinnedStack, base: str, patches: Sequence
         files.update(outcome.files)
         done.append(outcome)
     ref = f"refs/kz/import-pr/{pinned.stack.line}-{pinned.stack.source}"
-    with locks.lock(project.store, repo.path.name):
-        stream = fast_import.commits_stream(base, [outcome.commit for outcome in done], ref)
-        return [os.fsdecode(row) for row in repo.fast_import(stream).split()]
+    stream = fast_import.commits_stream(base, [outcome.commit for outcome in done], ref)
+    return [os.fsdecode(row) for row in repo.fast_import(stream).split()]

@@ -117,8 +117,9 @@ def _fetch(project: Project, pinned: PinnedStack) -> PinnedStack:
             raise LockError(f"{name} is a {fetched.kind}, and no file of it was fetched")
         content = store.wheel_files(fetched.file)
         at = clones.import_files(project.store, "", content, fetched.identity, pinned.repository.watch)
+    url = pinned.repository.url if at.repository == pinned.repository.path else ""
     return pinned._replace(
-        repository=git.Repository(at.repository, pinned.repository.watch),
+        repository=git.Repository(at.repository, pinned.repository.watch, url),
         base=at.commit,
         locked=None if fetched.note else pinned.locked,
     )

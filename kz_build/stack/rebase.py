@@ -41,15 +41,19 @@ def rebase(
     into: str = "",
     keep: Sequence[str] = (),
     watch: Watch | None = None,
-) -> WrittenStack:
+) -> WrittenStack | Session:
     """Move a stack to another revision, which becomes the pin of its line or of a new line `into`.
 
-    The patches of `keep` (file, number, name or subject) are applied even if upstream has their change.
+    The patches of `keep` (file, number, name or subject) are applied even if upstream has their change. Return the session
+    itself if a killed command had written this very rebase.
 
     Raises ConflictError at the first patch that a person must resolve, with a worktree to do it in.
     """
     name = git_source(project, line, source)
     pinned = pinned_stack(project, line, name, watch=watch)
+    before = session_folder.remove_ended(project, "rebase", line, name)
+    if before and (before.into, before.base) == (into or line, refs.resolve_revision(pinned.repository, onto)):
+        return before
     if project.pins.overridden(line, name):
         raise ConfigError(
             f"{name} is overridden in pins.local.yaml",
@@ -95,28 +99,43 @@ def _start(project: Project, pinned: PinnedStack, onto: str, into: str, keep: Co
         todo=tuple(commits),
         keep=tuple(commit for number, commit in enumerate(commits) if number in keep),
     )
-    return carry_on(project, pinned, session_folder.begin(project, session, pinned.repository))
+    return carry_on(project, *session_folder.begin(project, pinned, session))
 
 
 def carry_on(project: Project, pinned: PinnedStack, opened: session_folder.SessionFolder) -> WrittenStack:
-    """Pick what is left and finish. Raises ConflictError if a person must help, LockError if the stack changed."""
-    require_unchanged(pinned, opened.session)
+    """Pick what is left and finish, in the session's repository. Raises ConflictError if a person must help."""
     session_folder.keep_checks(project, pinned.stack.folder, opened)
     return write_back(project, pinned, pick_remaining(project, pinned, opened))
 
 
-def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = False) -> WrittenStack:
-    """`continue` or `skip` the open session."""
-    opened = session_folder.find_session(project, verb, line, source)
+def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = False) -> WrittenStack | Session:
+    """`continue` or `skip` the open session. Return the session itself if a killed command had written it."""
+    opened = session_folder.find_session(project, verb, line, source, ended=True)
+    if opened.ended:
+        session_folder.end(opened)
+        if opened.session.ended == "written":
+            return opened.session
+        raise ConfigError(f"no {verb} is in progress: the last one was aborted", hint=f"kz {verb} --help")
     pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
-    return with_files_fetched(
-        project, pinned, lambda c: carry_on(project, c, skip_patch(c, opened) if skip else opened)
-    )
+
+    def go_on(fetched: PinnedStack) -> WrittenStack:
+        require_unchanged(fetched, opened.session)
+        own = session_folder.in_worktree(project, fetched, opened)
+        return carry_on(project, own, skip_patch(own, opened) if skip else opened)
+
+    return with_files_fetched(project, pinned, go_on)
 
 
 def abort(project: Project, verb: str, line: str, source: str) -> Session:
-    """Throw the session away; the project stays as it was before."""
-    opened = session_folder.find_session(project, verb, line, source)
-    pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
-    session_folder.end(opened, pinned.repository)
-    return opened.session
+    """Throw the session away; the project stays as it was before. Raises ConfigError if a killed command had written it."""
+    opened = session_folder.find_session(project, verb, line, source, ended=True)
+    session = opened.session
+    if opened.ended and session.ended == "written":
+        session_folder.end(opened)
+        folder = project.stack_folder(session.into, session.source)
+        raise ConfigError(
+            f"the {verb} of {session.source} on {session.into} is done: {folder}, pins.yaml and pins.lock were written",
+            hint=f"to undo it, if they are in git: git checkout -- {folder} pins.yaml pins.lock",
+        )
+    session_folder.abort(opened)
+    return session

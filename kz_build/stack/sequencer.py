@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kz_build.core import locks
 from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.git import fast_import, format_patch
 from kz_build.git import log as history
@@ -112,7 +111,7 @@ def _pick(project: Project, pinned: PinnedStack, session: Session, patches: dict
                 break
             dropped.append(Dropped(patch.name, _upstream_lines(pinned, session, files, outcome)))
         left.pop(0)
-    tip = _write_commits(project, pinned, session, done)
+    tip = _write_commits(pinned, session, done)
     return PickResult(tip, tuple(left), tuple(notes), tuple(dropped), stopped)
 
 
@@ -171,23 +170,23 @@ def _files(pinned: PinnedStack, commit: str, paths: Collection[str]) -> dict[str
     return {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
 
 
-def _write_commits(project: Project, pinned: PinnedStack, session: Session, done: Sequence[Applied]) -> str:
+def _write_commits(pinned: PinnedStack, session: Session, done: Sequence[Applied]) -> str:
     if not done:
         return session.tip
     ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
-    with locks.lock(project.store, pinned.repository.path.name):
-        stream = fast_import.commits_stream(session.tip, [outcome.commit for outcome in done], ref)
-        return pinned.repository.fast_import(stream).decode().split()[-1]
+    stream = fast_import.commits_stream(session.tip, [outcome.commit for outcome in done], ref)
+    return pinned.repository.fast_import(stream).decode().split()[-1]
 
 
 def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictError:
     """Start the patch in the worktree, and say what to do there."""
     session, patch = opened.session, stop.patch
-    tree = opened.worktree(pinned.repository)
+    tree = opened.worktree(pinned)
     checkout(pinned, tree, session.tip, patch.reads)
     picked = tree.git("cherry-pick", "--allow-empty", commit_id(session.todo[0]))
     opened = save(
         opened,
+        pinned,
         replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
     )
     rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
@@ -265,9 +264,7 @@ def _culprits(pinned: PinnedStack, session: Session, patch: Patch) -> list[str]:
 def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     """Take the user's resolution from the worktree. Raises ConflictError if it is not finished."""
     session = opened.session
-    tree = opened.worktree(pinned.repository)
-    if not tree.exists():
-        raise ConfigError(f"the worktree {tree.path} is gone", hint=f"kz {session.verb} abort, and start again")
+    tree = opened.worktree(pinned)
     again = f"kz {session.verb} continue"
     if tree.picking():
         if files := tree.unmerged():
@@ -280,7 +277,11 @@ def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolde
                 "\n".join(["conflict markers are left in:", *(f"  {name}" for name in files)]),
                 hint=f"remove them, then {again}",
             )
-        result = tree.git("-c", "commit.gpgSign=false", "cherry-pick", "--continue")
+        unchanged = not tree.dirty()
+        if unchanged and tree.head() == session.before:
+            raise _nothing_committed(session)
+        # Unchanged, but at another commit: a git that was killed had committed it.
+        result = tree.git("-c", "commit.gpgSign=false", "cherry-pick", "--quit" if unchanged else "--continue")
         if result.code:
             message = result.stderr.decode("utf-8", "replace").strip()
             raise ConflictError(
@@ -293,19 +294,26 @@ def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolde
         )
     tip = tree.head()
     if tip == session.before:
-        raise ConflictError("nothing was committed for the patch", hint=f"kz {session.verb} skip drops it")
-    return save(opened, replace(session, tip=tip, picking="", before=""))
+        raise _nothing_committed(session)
+    return save(opened, pinned, replace(session, tip=tip, picking="", before=""))
+
+
+def _nothing_committed(session: Session) -> ConflictError:
+    return ConflictError("nothing was committed for the patch", hint=f"kz {session.verb} skip drops it")
 
 
 def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
-    """Drop the patch in the worktree. Raises ConfigError if there is none."""
+    """Drop the patch in the worktree. Raises ConfigError if there is none; none was taken up since a skip that was killed."""
     session = opened.session
-    if session.picking in ("", session.tip):
+    if not session.picking:
+        return opened
+    if session.picking == session.tip:
         raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} status")
-    opened.worktree(pinned.repository).reset_to(session.before)
+    opened.worktree(pinned).reset_to(session.before)
     words = ("-1", "--format=%s", "--end-of-options", session.picking)
     subject = pinned.repository.git("log", *words).decode().strip()
     return save(
         opened,
+        pinned,
         replace(session, tip=session.before, picking="", before="", notes=(*session.notes, f"{subject}: skipped")),
     )

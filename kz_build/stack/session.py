@@ -33,6 +33,7 @@ class Session:
     `todo` those left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit before it.
     `tip` is the last commit made. `keep` are the commits to apply even if upstream has their change. `patch` is the one that
     `upstream` prepares. `notes` say what happened on the way, `dropped` which patches upstream has.
+    `ended` is '' while it is open, else `written` or `aborted`.
     """
 
     verb: str
@@ -54,6 +55,7 @@ class Session:
     notes: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     dropped: tuple[Dropped, ...] = ()
+    ended: str = ""
 
     def text(self) -> bytes:
         """Encode as the content of its file."""

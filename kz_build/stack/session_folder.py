@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove, write_atomic
-from kz_build.git.repository import Repository
-from kz_build.git.worktree import Worktree
+from kz_build.git.worktree import Worktree, worktree_at
 from kz_build.pins.project import Project
+from kz_build.sources import clones
+from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Session, parse_session
 
-FILE = "session.json"
+FILE, ENDED = "session.json", "ended.json"
+"""A session while it is open; the same once its result is written, or it is aborted, until its folder is gone."""
 
 
 @dataclass(frozen=True)
 class SessionFolder:
-    """An open session, and where its files are."""
+    """A session, and where its files are."""
 
     session: Session
     folder: Path
 
-    def worktree(self, repository: Repository) -> Worktree:
+    @property
+    def ended(self) -> bool:
+        """Whether only the remains of its folder are left."""
+        return not (self.folder / FILE).exists()
+
+    def worktree(self, pinned: PinnedStack) -> Worktree:
         """The worktree that its user works in."""
-        return Worktree(repository, self.folder / "tree")
+        return worktree_at(self.folder / "tree", pinned.repository)
 
     @property
     def checks(self) -> Path:
@@ -39,21 +46,29 @@ def folder_of(project: Project, verb: str, line: str, source: str) -> Path:
 
 def open_sessions(project: Project, verb: str = "*") -> tuple[SessionFolder, ...]:
     """Return the open sessions of a verb, or of every verb."""
-    files = sorted((project.root / "out").glob(f"{verb}/*/*/{FILE}"))
-    return tuple(SessionFolder(_read(project, file.parent), file.parent) for file in files)
+    return _sessions(project, verb, FILE)
 
 
-def _read(project: Project, folder: Path) -> Session:
-    return parse_session((folder / FILE).read_bytes(), f"{folder.relative_to(project.root)}/{FILE}")
+def _sessions(project: Project, verb: str, name: str) -> tuple[SessionFolder, ...]:
+    files = sorted((project.root / "out").glob(f"{verb}/*/*/{name}"))
+    return tuple(
+        SessionFolder(parse_session(file.read_bytes(), str(file.relative_to(project.root))), file.parent)
+        for file in files
+    )
 
 
-def find_session(project: Project, verb: str, line: str, source: str) -> SessionFolder:
-    """Return the session that `continue` means: of that line and source if they are given. Raises ConfigError."""
-    matches = [
-        o
-        for o in open_sessions(project, verb)
-        if line in ("", o.session.line, o.session.into) and source in ("", o.session.source)
-    ]
+def find_session(project: Project, verb: str, line: str, source: str, *, ended: bool = False) -> SessionFolder:
+    """Return the session that `continue` means: of that line and source if they are given; with `ended` also one whose
+    folder a killed command has not removed. Raises ConfigError."""
+
+    def matching(name: str) -> list[SessionFolder]:
+        return [
+            o
+            for o in _sessions(project, verb, name)
+            if line in ("", o.session.line, o.session.into) and source in ("", o.session.source)
+        ]
+
+    matches = matching(FILE) or (matching(ENDED) if ended else [])
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -62,14 +77,28 @@ def find_session(project: Project, verb: str, line: str, source: str) -> Session
     raise ConfigError(f"several are in progress: {names}", hint="say which: --line L, --source S")
 
 
-def save(opened: SessionFolder, session: Session) -> SessionFolder:
-    """Write the session's current state."""
+def save(opened: SessionFolder, pinned: PinnedStack, session: Session) -> SessionFolder:
+    """Write the session's current state; the commits that it names come into its own repository first."""
+    opened = SessionFolder(session, opened.folder)
+    keep_commits(opened, pinned)
     write_atomic(opened.folder / FILE, session.text())
-    return SessionFolder(session, opened.folder)
+    return opened
 
 
-def new(project: Project, session: Session) -> SessionFolder:
-    """Return a new session. Raises ConfigError if one of the same verb is open on that stack.
+def keep_commits(opened: SessionFolder, pinned: PinnedStack) -> None:
+    """Copy the commits that a session names into its own repository, so that nothing of it is in the store alone."""
+    session = opened.session
+    opened.worktree(pinned).keep((session.stack_tip, session.old_tip, session.tip), _upstream(pinned, session))
+
+
+def _upstream(pinned: PinnedStack, session: Session) -> set[str]:
+    """Return the session's commits that can be fetched again; those of wheels and folders cannot."""
+    fetched = {pinned.base, session.base, *((session.old_base,) if session.verb == "import-pr" else ())}
+    return fetched if pinned.repository.url else set()
+
+
+def require_none(project: Project, session: Session) -> SessionFolder:
+    """Return a new session's folder. Raises ConfigError if one of the same verb is open on that stack.
 
     Nothing is written: the caller saves it last, when its worktree and checks are complete, so that a session's file
     always has them beside it.
@@ -83,11 +112,36 @@ def new(project: Project, session: Session) -> SessionFolder:
     return SessionFolder(session, folder)
 
 
-def begin(project: Project, session: Session, repository: Repository) -> SessionFolder:
-    """Return a new session in an empty folder: the remains of a killed one are thrown away."""
-    opened = new(project, session)
-    end(opened, repository)
-    return opened
+def begin(project: Project, pinned: PinnedStack, session: Session) -> tuple[PinnedStack, SessionFolder]:
+    """Return a new session in an empty folder, and its stack in a repository of its own: the remains of a killed one are thrown away."""
+    opened = require_none(project, session)
+    end(opened)
+    opened.worktree(pinned).create(rerere_folder(project, session.source))
+    return in_worktree(project, pinned, opened), opened
+
+
+def rerere_folder(project: Project, source: str) -> Path:
+    """Return where git remembers how conflicts of a source were resolved."""
+    return project.out("rerere", source)
+
+
+def in_worktree(project: Project, pinned: PinnedStack, opened: SessionFolder) -> PinnedStack:
+    """Return the stack with the repository of the session's worktree. Upstream's commits are fetched again if the store was deleted.
+
+    Raises ConfigError if the worktree is gone.
+    """
+    session, clone = opened.session, pinned.repository
+    tree = opened.worktree(pinned)
+    if not tree.repository.path.is_dir():
+        raise ConfigError(f"the worktree {tree.path} is gone", hint=f"kz {session.verb} abort, and start again")
+    for commit in sorted(_upstream(pinned, session)):
+        if not clone.has(commit):
+            clones.fetch_commit(
+                project.store, pinned.source.name, clone.url, commit, commit, history=True, watch=clone.watch
+            )
+    tree.borrow()
+    keep_commits(opened, pinned)
+    return pinned._replace(repository=tree.repository)
 
 
 def unfinished(project: Project, verb: str, line: str, source: str) -> bool:
@@ -103,8 +157,27 @@ def keep_checks(project: Project, folder: str, opened: SessionFolder) -> None:
         write_atomic(opened.checks, checks.read_bytes())
 
 
-def end(opened: SessionFolder, repository: Repository) -> None:
-    """Throw a session away with its worktree; its file first, because it says that the others are complete."""
+def remove_ended(project: Project, verb: str, line: str, source: str) -> Session | None:
+    """Remove what a killed command left of a session that had ended; return it if its result was written."""
+    folder = folder_of(project, verb, line, source)
+    for opened in _sessions(project, verb, ENDED):
+        if opened.folder == folder and opened.ended:
+            end(opened)
+            return opened.session if opened.session.ended == "written" else None
+    return None
+
+
+def abort(opened: SessionFolder) -> None:
+    """Throw a session away, even if this is killed: the next command goes on with it."""
+    write_atomic(opened.folder / ENDED, replace(opened.session, ended="aborted").text())
+    end(opened)
+
+
+def end(opened: SessionFolder) -> None:
+    """Remove a session's folder: its file first, because it says that the others are complete; last what says how it ended."""
     remove(opened.folder / FILE)
-    opened.worktree(repository).remove()
+    if opened.folder.is_dir():
+        for path in opened.folder.iterdir():
+            if path.name != ENDED:
+                remove(path)
     remove(opened.folder)

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.core import locks
 from kz_build.core.check import Check, Status
 from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.core.files import remove, write_atomic
 from kz_build.core.process import find, run
 from kz_build.git import fast_import, refs, worktree
-from kz_build.git.worktree import Worktree
+from kz_build.git.worktree import Worktree, worktree_at
 from kz_build.patch.apply import Applied
 from kz_build.patch.attempt import apply_stack
 from kz_build.patch.change import Patch
@@ -63,7 +62,7 @@ def _start(project: Project, pinned: PinnedStack, number: int, onto: str) -> Rea
     tip = apply_source(project, line, name, pinned.repository.watch)[0].commit
     words = ("--reverse", "--end-of-options", f"{pinned.base}..{tip}")
     commits = [pinned.base, *repo.git("rev-list", *words).decode().split()]
-    tree = Worktree(repo, session_folder.folder_of(project, "upstream", line, name) / "tree")
+    tree = worktree_at(session_folder.folder_of(project, "upstream", line, name) / "tree", repo)
     if tree.exists() and (files := tree.dirty()):
         raise ConflictError(
             "\n".join(["the worktree has changes that are not committed:", *(f"  {f}" for f in files)]),
@@ -85,7 +84,11 @@ def _start(project: Project, pinned: PinnedStack, number: int, onto: str) -> Rea
         todo=(commit,),
         patch=pinned.stack.patches[number].name,
     )
-    return _finish(project, pinned, pick_remaining(project, pinned, session_folder.new(project, session)))
+    opened = session_folder.require_none(project, session)
+    if not tree.exists():
+        tree.create(session_folder.rerere_folder(project, name))
+    own = session_folder.in_worktree(project, pinned, opened)
+    return _finish(project, own, pick_remaining(project, own, opened))
 
 
 def _without_our_trailers(project: Project, pinned: PinnedStack, patch: Patch, parent: str, commit: str) -> str:
@@ -99,22 +102,26 @@ def _without_our_trailers(project: Project, pinned: PinnedStack, patch: Patch, p
 
         before = read_paths(objects, parent, patch.reads)
     done = [outcome.commit for outcome in apply_stack((clean,), before.get) if isinstance(outcome, Applied)]
-    with locks.lock(project.store, repo.path.name):
-        return repo.fast_import(fast_import.commits_stream(parent, done, "refs/kz/upstream/patch")).decode().split()[-1]
+    return repo.fast_import(fast_import.commits_stream(parent, done, "refs/kz/upstream/patch")).decode().split()[-1]
 
 
 def resume(project: Project, line: str, source: str) -> Ready:
     """Continue the open session."""
     opened = session_folder.find_session(project, "upstream", line, source)
     pinned = pinned_stack(project, opened.session.line, opened.session.source)
-    return with_files_fetched(project, pinned, lambda c: _finish(project, c, pick_remaining(project, c, opened)))
+
+    def go_on(fetched: PinnedStack) -> Ready:
+        own = session_folder.in_worktree(project, fetched, opened)
+        return _finish(project, own, pick_remaining(project, own, opened))
+
+    return with_files_fetched(project, pinned, go_on)
 
 
 def _finish(project: Project, pinned: PinnedStack, opened: session_folder.SessionFolder) -> Ready:
     session = opened.session
     repo = pinned.repository
     if session.tip == session.base:
-        session_folder.end(opened, repo)
+        session_folder.end(opened)
         there = "".join(f", at {places_text(one.there)}" for one in session.dropped)
         raise ConfigError(
             f"upstream has it already at {session.version} {session.base[:10]}{there}", hint="drop the patch"
@@ -123,7 +130,7 @@ def _finish(project: Project, pinned: PinnedStack, opened: session_folder.Sessio
     message = output.decode("utf-8", "replace").rstrip("\n") + "\n"
     words = ("--name-only", "-z", "--end-of-options", session.base, session.tip)
     files = repo.git("diff", *words).decode("utf-8", "surrogateescape")
-    tree = opened.worktree(repo)
+    tree = opened.worktree(pinned)
     checkout(pinned, tree, session.tip, {".lintrunner.toml", *files.split("\0")[:-1]})
     branch = f"kz/{re.sub(r'^[0-9]+-|[.]patch$', '', session.patch)}"
     tree.output("checkout", "--quiet", "-B", branch)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kz_build.patch.place import places_text
 from kz_build.patch.text import explanation, wrap
+from kz_build.stack.session import Session
 
 if TYPE_CHECKING:
     from kz_build.sources.fetched import Tree
     from kz_build.stack.edit import EditResult
-    from kz_build.stack.session import Dropped, Session
+    from kz_build.stack.session import Dropped
     from kz_build.stack.submit import Ready
     from kz_build.stack.write_back import WrittenStack
 
@@ -34,8 +35,11 @@ def ready(result: Ready) -> str:
     return "\n".join(rows)
 
 
-def written_stack(result: WrittenStack) -> str:
-    """Show what was written: notes, git's range-diff, the patches with their verdicts, the files."""
+def written_stack(result: WrittenStack | Session) -> str:
+    """Show what was written: notes, git's range-diff, the patches with their verdicts, the files. A session was written before."""
+    if isinstance(result, Session):
+        where = f" on {result.version}" if result.verb == "rebase" else ""
+        return f"the {result.verb} of {result.source} is done: {result.into}{where} was written by the command that was killed"
     rows = [f"{result.line} {result.source} {result.version}: tree {result.tree}"]
     rows += [f"  {note}" for note in result.notes]
     rows += [row for one in result.dropped for row in _dropped(one)]
@@ -86,6 +90,15 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         rows += [row for one in session.dropped for row in _dropped(one)]
         rows.append(f"  kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort")
     return "\n".join(rows) or "no session is open"
+
+
+def aborted(session: Session) -> str:
+    """Say what an abort undid."""
+    of = f"{session.verb} of {session.source} on {session.line}"
+    if session.verb == "edit":
+        return f"{of} is aborted: its worktree is deleted, with what was not refreshed"
+    at = f", which stopped at: {session.stopped}" if session.picking else ""
+    return f"{of} is aborted: its worktree is deleted{at}. No patch, pin or lock was changed"
 
 
 def trees(line: str, trees: Sequence[Tree]) -> str:

@@ -27,7 +27,7 @@ from kz_build.stack.apply import apply_to
 from kz_build.stack.files import StackFiles, read_files
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Dropped, Session
-from kz_build.stack.session_folder import FILE, SessionFolder, end, save
+from kz_build.stack.session_folder import ENDED, FILE, SessionFolder, end, keep_commits, save
 from kz_build.stack.verdict_cache import judge_states
 
 
@@ -78,11 +78,15 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
     )
     written = tuple(sorted(path for path, data in changes.items() if _differs(project.root / path, data)))
     # The session is part of the one change: it knows the files as they are, however often this is killed.
-    kept = replace(session, stack_tip=tree.commit, digest=stack.digest).text() if keep else None
-    changes[(opened.folder / FILE).relative_to(project.root).as_posix()] = kept
+    at = opened.folder.relative_to(project.root).as_posix()
+    if keep:
+        changes[f"{at}/{FILE}"] = replace(session, stack_tip=tree.commit, digest=stack.digest).text()
+    else:
+        changes[f"{at}/{FILE}"], changes[f"{at}/{ENDED}"] = None, replace(session, ended="written").text()
+    keep_commits(opened, pinned)
     transaction.change_all(project.root, changes)
     if not keep:
-        end(opened, pinned.repository)
+        end(opened)
     notes = (*session.notes, *(f"checks.yaml: the checks of {slug} were removed with the patch" for slug in dropped))
     return WrittenStack(
         session.into,
@@ -249,13 +253,17 @@ def _read(opened: SessionFolder, folder: str, files: Mapping[str, bytes], *, for
 def _stop(pinned: PinnedStack, opened: SessionFolder, problems: Sequence[str]) -> ConflictError:
     """Leave the stack's end in the worktree, to be fixed there."""
     session = opened.session
-    tree = opened.worktree(pinned.repository)
+    tree = opened.worktree(pinned)
     again = "kz refresh"
     if session.verb != "edit":
         from kz_build.stack.sequencer import checkout
 
         checkout(pinned, tree, session.tip, set())
-        save(opened, replace(session, picking=session.tip, stopped="the checks of the result", before=session.base))
+        save(
+            opened,
+            pinned,
+            replace(session, picking=session.tip, stopped="the checks of the result", before=session.base),
+        )
         again = f"kz {session.verb} continue"
     checks = f", or the check in {opened.checks}" if opened.checks.is_file() else ""
     return ConflictError(

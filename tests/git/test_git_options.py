@@ -28,7 +28,12 @@ Call = Callable[[Repository, str, str], object]
 
 
 def tree(repository: Repository) -> worktree.Worktree:
-    return worktree.Worktree(repository, Path("tree").absolute())
+    """A worktree, without a checkout at first."""
+    made = worktree.worktree_at(Path("tree").absolute(), repository)
+    if not made.path.exists():
+        made.create(Path("resolutions").absolute())
+        made.borrow()
+    return made
 
 
 def moved(made: worktree.Worktree, good: str, bad: str) -> None:
@@ -71,6 +76,8 @@ CALLS: dict[str, Call] = {
     "subjects": lambda repo, good, bad: refs.subjects(repo, [bad]),
     "range_diff": lambda repo, good, bad: worktree.range_diff(repo, (bad, good), (good, good)),
     "worktree": lambda repo, good, bad: tree(repo).add(bad, ["a.txt"], ()),
+    "worktree keeps": lambda repo, good, bad: tree(repo).keep([bad], [good]),
+    "worktree keeps what is beyond": lambda repo, good, bad: tree(repo).keep([good], [bad]),
     "worktree at": lambda repo, good, bad: moved(tree(repo), good, bad),
 }
 

@@ -205,7 +205,7 @@ def test_commits_of_an_edit_survive_the_repair(ours: Project, tmp_path: Path) ->
     assert "+more" in (ours.root / "patches/l/up/0001-first.patch").read_text()
 
 
-@pytest.mark.parametrize("word", ["sparse-checkout", "reset"])
+@pytest.mark.parametrize("word", ["update-ref", "reset"])
 def test_a_worktree_that_was_killed_in_the_making_is_made_again(ours: Project, tmp_path: Path, word: str) -> None:
     tree = ours.root / "out/edit/l/up/tree"
     done = ours.kz("edit", "up", PATH=wrapped(tmp_path / "bin", BEFORE, word), **ALONE)
@@ -221,7 +221,7 @@ def test_a_rebase_that_was_killed_as_it_laid_out_a_conflict_begins_again(ours: P
     ours.upstream.commit("Theirs", {"a.txt": put(text(), 10, "theirs")})
     assert ours.kz("verify", "--fetch").returncode == 0
     argv = ("rebase", "--onto", "main")
-    killed = ours.kz(*argv, PATH=wrapped(tmp_path / "bin", BEFORE, "sparse-checkout"), **ALONE)
+    killed = ours.kz(*argv, PATH=wrapped(tmp_path / "bin", BEFORE, "reset"), **ALONE)
     assert killed.returncode == -signal.SIGKILL
     done = ours.kz(*argv)
     assert done.returncode == 4 and "conflict in a.txt" in done.stderr, done.stderr

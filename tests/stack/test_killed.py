@@ -19,12 +19,7 @@ from tests.stack.test_import_pr import branch
 from tests.stack.test_rebase import CHECKS, OURS, kept, resolve, worktree
 from tests.stack.upstreams import Project, before, project, put, started, text
 
-ADDED, LISTED, CHECKED_OUT, FINISHED = (
-    "worktree add",
-    "sparse-checkout set",
-    "reset --quiet --hard",
-    "worktree unlock",
-)
+CREATED, BORROWED, CHECKED_OUT = ("init --quiet", "pack-objects", "reset --quiet --hard")
 """What kz asks of git to make a worktree, in this order."""
 
 
@@ -47,7 +42,7 @@ def ours(tmp_path: Path, kz: Kz) -> Project:
 
 def left(ours: Project, verb: str) -> dict[str, bytes | str]:
     """What a verb has put before its user; the name that git has for the worktree may be another."""
-    return {n: data for n, data in snapshot(ours.root / "out" / verb).items() if not n.endswith("tree/.git")}
+    return {n: data for n, data in snapshot(ours.root / "out" / verb).items() if "tree/.git/" not in n}
 
 
 def killed(ours: Project, at: str, verb: str, *words: str, then: str = "") -> None:
@@ -98,7 +93,7 @@ def edited_again(ours: Project, undisturbed: dict[str, bytes | str]) -> None:
 def test_an_edit_that_is_killed_anywhere_is_no_edit(ours: Project) -> None:
     assert ours.kz("edit", "up").returncode == 0
     undisturbed = left(ours, "edit")
-    for at in (LISTED, FINISHED):
+    for at in (CREATED, BORROWED, CHECKED_OUT):
         assert ours.kz("edit", "abort", "up").returncode == 0
         killed(ours, at, "edit", "up")
         refused(ours)
@@ -106,21 +101,23 @@ def test_an_edit_that_is_killed_anywhere_is_no_edit(ours: Project) -> None:
 
 
 def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) -> None:
-    assert ours.kz("edit", "up").returncode == 0
-    undisturbed = left(ours, "edit")
-    assert ours.kz("edit", "abort", "up").returncode == 0
-    (clone,) = (ours.root.parent / "store" / "git").glob("up-*.git")
-    hook = clone / "hooks" / "reference-transaction"  # git asks it in the middle of `worktree add`
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(
-        "#!/bin/sh\nat=$PPID\n"
-        "while [ $(cat /proc/$at/comm) = git ]; do dying=\"$dying $at\"; at=$(cut -d' ' -f4 /proc/$at/stat); done\n"
-        "kill -9 $at $dying\n"
-    )
-    hook.chmod(0o755)
-    assert ours.kz("edit", "up", **ALONE).returncode == -9
-    hook.unlink()
-    edited_again(ours, undisturbed)
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(ours)
+    killed(ours, "cherry-pick --continue", "rebase", "continue", then="touch .git/index.lock")
+    done = ours.kz("rebase", "continue")
+    assert done.returncode == 0, done.stderr
+    assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
+
+
+def test_git_killed_when_it_had_committed_the_resolution_is_not_asked_again(ours: Project) -> None:
+    assert ours.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(ours)
+    picked = git(worktree(ours), "rev-parse", "CHERRY_PICK_HEAD")
+    killed(ours, "cherry-pick --continue", "rebase", "continue")
+    git(worktree(ours), "update-ref", "CHERRY_PICK_HEAD", picked)  # git removes it after the commit
+    done = ours.kz("rebase", "continue")
+    assert done.returncode == 0, done.stderr
+    assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
 
 
 def test_a_disk_without_room_leaves_no_edit(ours: Project) -> None:
@@ -136,7 +133,7 @@ def test_a_disk_without_room_leaves_no_edit(ours: Project) -> None:
 
 
 def test_work_in_an_edit_that_did_not_finish_is_not_thrown_away(ours: Project) -> None:
-    killed(ours, FINISHED, "edit", "up")
+    killed(ours, CHECKED_OUT, "edit", "up")
     tree = worktree(ours, "edit")
     (tree / "a.txt").write_text("mine\n")
     done = ours.kz("edit", "up")
@@ -196,7 +193,7 @@ def test_one_that_is_killed_on_its_way_to_a_conflict_begins_anew(ours: Project, 
     branch(ours, 7, ("Use it", {"b.txt": put(text(), 10, "theirs", "used")}))
     words = ("--onto", "v3") if verb == "rebase" else ("7",)
     undisturbed = stopped(ours, verb, *words)
-    for at in (ADDED, CHECKED_OUT, "cherry-pick"):
+    for at in (CREATED, CHECKED_OUT, "cherry-pick"):
         assert ours.kz(verb, "abort").returncode == 0
         killed(ours, at, verb, *words)
         done = ours.kz(verb, "continue")
@@ -228,18 +225,101 @@ def test_what_was_resolved_is_not_begun_anew(ours: Project) -> None:
     assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
 
 
-def test_a_rebase_that_is_killed_when_its_files_are_written_is_over(ours: Project) -> None:
+@pytest.fixture
+def unrecorded(tmp_path: Path) -> str:
+    """A PYTHONPATH with which kz is killed when its change is on record, and its first file is not written yet."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "real = os.replace\n"
+        "def replace(src, dst, **k):\n"
+        "    real(src, dst, **k)\n"
+        "    if str(dst).endswith('.kz-commit'):\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "os.replace = replace\n"
+    )
+    return f"{tmp_path}:{Path(__file__).parents[2]}"
+
+
+@pytest.mark.parametrize("line", ["l", "m"])
+def test_a_rebase_that_is_killed_while_it_writes_is_done_whatever_is_said_next(
+    ours: Project, line: str, unrecorded: str, tmp_path: Path
+) -> None:
+    start = ("--onto", "v3", *(("--as", "m") if line == "m" else ()))
+    assert ours.kz("rebase", *start).returncode == 4
+    resolve(ours)
+    assert ours.kz("rebase", "continue", PYTHONPATH=unrecorded).returncode == -9
+    at_kill = tmp_path / "at_kill"
+    shutil.copytree(ours.root, at_kill, symlinks=True)
+    for step, code, said in (
+        ("continue", 0, f"the rebase of up is done: {line} on v3 was written"),
+        ("skip", 0, f"the rebase of up is done: {line} on v3 was written"),
+        ("abort", 2, f"the rebase of up on {line} is done: patches/{line}/up, pins.yaml and pins.lock were written"),
+        (start, 0, f"the rebase of up is done: {line} on v3 was written"),
+    ):
+        shutil.rmtree(ours.root)
+        shutil.copytree(at_kill, ours.root, symlinks=True)
+        done = ours.kz("rebase", *((step,) if isinstance(step, str) else step))
+        assert done.returncode == code and said in done.stdout + done.stderr, (step, done.stdout, done.stderr)
+        assert (
+            ours.json("apply", "--line", line)
+            and "+ours" in (ours.root / f"patches/{line}/up/0002-second.patch").read_text()
+        )
+        assert not (ours.root / "out/rebase/l/up").exists() and not list(ours.root.glob(".kz*"))
+        assert ours.kz("rebase", "continue").returncode == 2
+
+
+def test_an_import_that_is_killed_while_it_writes_is_done_and_not_had_already(ours: Project, unrecorded: str) -> None:
+    branch(ours, 7, ("Use it", {"other.txt": "used\n"}))
+    assert ours.kz("import-pr", "7", PYTHONPATH=unrecorded).returncode == -9
+    done = ours.kz("import-pr", "7")
+    assert done.returncode == 0 and "the import-pr of up is done" in done.stdout, done.stderr
+    assert (ours.root / "patches/l/up/0003-Use-it.patch").exists() and ours.kz("apply").returncode == 0
+    again = ours.kz("import-pr", "7")
+    assert again.returncode == 2 and "has #7 already" in again.stderr
+
+
+def test_another_rebase_follows_one_that_was_killed_at_its_end(ours: Project, unrecorded: str) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
-    killed(ours, "worktree remove", "rebase", "continue", then="true")
+    assert ours.kz("rebase", "continue", PYTHONPATH=unrecorded).returncode == -9
     assert "no session is open" in ours.kz("rebase", "status").stdout
     assert "up: v3" in (ours.root / "pins.yaml").read_text() and ours.kz("apply").returncode == 0
     ours.upstream.commit("Grow a", {"a.txt": before(text(), 1, "grown")}, tag="v4")
     assert ours.kz("rebase", "--onto", "v4").returncode == 0
+    assert "up: v4" in (ours.root / "pins.yaml").read_text()
+
+
+def test_an_abort_that_is_killed_is_finished_by_the_next(ours: Project, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, shutil\nshutil.rmtree = lambda *a, **k: os.kill(os.getpid(), 9)\n"
+    )
+    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    was = kept(ours)
+    for verb, words, abort in (("rebase", ("--onto", "v3"), ("abort",)), ("edit", ("up",), ("abort", "up"))):
+        assert ours.kz(verb, *words).returncode in (0, 4)
+        (worktree(ours, verb) / "a.txt").write_text("mine\n")
+        assert ours.kz(verb, *abort, PYTHONPATH=path).returncode == -9
+        done = ours.kz(verb, *abort)
+        assert done.returncode == 0 and f"{verb} of up on l is aborted: its worktree is deleted" in done.stdout
+        assert kept(ours) == was and not (ours.root / "out" / verb / "l/up").exists()
+        assert ours.kz(verb, *words).returncode in (0, 4)
+        assert ours.kz(verb, *abort, PYTHONPATH=path).returncode == -9
+        assert ours.kz(verb, *words).returncode in (0, 4), "and one that begins is not in its way"
+
+
+def test_a_skip_that_is_killed_drops_one_patch_only(ours: Project) -> None:
+    ours.upstream.commit("Rewrite a too", {"a.txt": put(text(), 10, "theirs")}, tag="v4")
+    assert ours.kz("rebase", "--onto", "v4").returncode == 4
+    killed(ours, "cherry-pick --allow-empty", "rebase", "skip")
+    done = ours.kz("rebase", "skip")
+    assert done.returncode == 4 and "second: b.txt" in done.stderr, done.stdout
+    resolve(ours)
+    assert ours.kz("rebase", "continue").returncode == 0
+    assert (ours.root / "patches/l/up/series").read_text() == "0001-second.patch\n"
 
 
 def test_a_worktree_of_upstream_that_was_not_finished_is_made_anew(ours: Project) -> None:
-    killed(ours, ADDED, "upstream", "1")
+    killed(ours, BORROWED, "upstream", "1")
     done = ours.kz("upstream", "1")
     assert done.returncode == 0, done.stderr
     tree = worktree(ours, "upstream")

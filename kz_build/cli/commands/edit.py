@@ -19,13 +19,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.edit import edit
     from kz_build.stack.rebase import abort
-    from kz_build.stack.text import edit_result
+    from kz_build.stack.text import aborted, edit_result
 
     with locked_project(arguments) as project, watching() as watch:
         line = arguments.line or project.pins.default
         if arguments.step:
             dropped = abort(project, "edit", line, arguments.source)
-            show(arguments, dropped, f"the worktree of {dropped.source} on {dropped.line} is deleted")
+            show(arguments, dropped, aborted(dropped))
             return 0
         result = edit(project, line, arguments.source, watch)
     show(arguments, result, edit_result(result))
