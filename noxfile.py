@@ -138,7 +138,7 @@ def tier(session: nox.Session, *options: str) -> None:
 MUTATED = {
     "patch engine": (
         90,
-        "patch/change patch/diff patch/binary patch/gnu_place patch/mail patch/quilt patch/place patch/apply patch/attempt"
+        "patch/change patch/diff patch/binary patch/gnu_diff patch/gnu_names patch/gnu_place patch/mail patch/quilt patch/place patch/apply patch/attempt"
         " patch/intent_checks patch/judge patch/verdict patch/blame patch/trailers git/object_types",
     ),
     "audit rules": (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from kz_build.git.object_types import FILE, FOLDER, LINK, Blob
-from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, apply_hunks
+from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, apply_hunks, folders_above
 from kz_build.patch.intent_checks import IntentCheck
 from kz_build.patch.place import Place
 
@@ -75,17 +76,22 @@ class Refused:
 
 def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
     """Return a reader that sees these changes over `read`; `changed` may grow later."""
+    known: list[str] = []
+    below: dict[str, list[str]] = {}
 
     def current(path: str) -> Blob | None:
         there = changed[path] if path in changed else read(path)
         if not changed or (there and there.mode != FOLDER):
             return there
+        for name in islice(changed, len(known), None):  # those that are new since the last call
+            known.append(name)
+            for folder in folders_above(name):
+                below.setdefault(folder, []).append(name)
         inside = set(there.data.split(b"\0")) if there else set()
-        for name, blob in changed.items():
-            if name.startswith(f"{path}/"):
-                below = name[len(path) + 1 :].encode("utf-8", "surrogateescape")
-                (inside.add if blob else inside.discard)(below)
-        if inside == {b""} and any(parent in changed and changed[parent] is None for parent in _above(path)):
+        for name in below.get(path, ()):
+            entry = name[len(path) + 1 :].encode("utf-8", "surrogateescape")
+            (inside.add if changed[name] else inside.discard)(entry)
+        if inside == {b""} and any(parent in changed and changed[parent] is None for parent in folders_above(path)):
             return None  # the file above it is gone
         return Blob(FOLDER, b"\0".join(sorted(inside))) if inside else None
 
@@ -94,6 +100,10 @@ def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:
 
 def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch to the files that `read` returns: all of it or nothing."""
+    if patch.gnu:
+        from kz_build.patch import gnu_names  # few stacks are not ours
+
+        patch = gnu_names.with_names_chosen(patch, read)
     state = _State(patch, read)
     moved: list[tuple[FileChange, tuple[int, ...]]] = []
     for change in patch.files:
@@ -107,8 +117,8 @@ def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
     # In git's order: deletions first, so that files may swap their names.
     files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.written}
     mode_unknown = {f.origin for f in patch.files if f.leaves and not f.old_mode}
-    after = overlaid(read, files)
-    if path := next((path for path in state.written if _blocked(path, state, after, mode_unknown)), ""):
+    freed, after = overlaid(read, dict.fromkeys(state.gone)), overlaid(read, files)
+    if path := next((path for path in state.written if _blocked(path, state, freed, after, mode_unknown)), ""):
         return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0)
     return Applied(patch, files, tuple(moved))
 
@@ -133,6 +143,10 @@ class _State:
         """Apply one change: the offsets of its hunks, or the reason why it cannot be applied."""
         if self.gnu:
             change = self._as_gnu(change)
+            # Without hunks GNU patch makes a file only to give it a mode, and deletes one only if it is there.
+            idle = (change.creates and not change.mode) or (change.deletes and not self._there(change.origin))
+            if idle and not change.hunks and not change.binary:
+                return ()
         before = None
         if not change.creates:
             seen = not change.source and change.origin in self.now
@@ -165,12 +179,14 @@ class _State:
         return offsets
 
     def _as_gnu(self, change: FileChange) -> FileChange:
-        """GNU patch creates a missing file for a hunk from nothing, and fills an empty one instead of creating it."""
-        if not change.hunks or change.hunks[0].before or change.hunks[0].old_start:
+        """GNU patch creates a missing file for a hunk from nothing, and keeps what is there if the hunk may follow it."""
+        if not change.from_nothing:
             return change
-        there = self.now[change.origin] if change.origin in self.now else self.read(change.origin)
-        data = content(there)
-        return replace(change, creates=data is None or (change.creates and bool(data)))
+        data = content(self._there(change.origin))
+        return replace(change, creates=data is None or (change.creates and bool(data and change.hunks)))
+
+    def _there(self, path: str) -> Blob | None:
+        return self.now[path] if path in self.now else self.read(path)
 
     def _exists(self, path: str) -> bool:
         if path in self.now:
@@ -181,18 +197,17 @@ class _State:
         return there is not None and there.mode != FOLDER
 
 
-def _blocked(path: str, state: _State, after: Read, mode_unknown: set[str]) -> bool:
-    """Return whether a file cannot be written: a folder that the patch does not empty is there, or a file is above it."""
-    for parent in _above(path):
+def _blocked(path: str, state: _State, freed: Read, after: Read, mode_unknown: set[str]) -> bool:
+    """Return whether a file cannot be written: a folder that the patch does not empty is there, or a file is above it.
+
+    `freed` are the files without those that the patch removes, `after` those that it leaves.
+    """
+    for parent in folders_above(path):
         above = after(parent)
         if above and above.mode != FOLDER:
             return True
         # A deleted link makes room for a folder only where the patch says that it was a link: git's rule.
         if parent in mode_unknown and (gone := state.read(parent)) and gone.mode == LINK:
             return True
-    there = overlaid(state.read, dict.fromkeys(state.gone))(path)
+    there = freed(path)
     return there is not None and there.mode == FOLDER
-
-
-def _above(path: str) -> list[str]:
-    return [path[:at] for at, char in enumerate(path) if char == "/"]

@@ -51,6 +51,7 @@ def _kept(patch: Patch, read: Read) -> Applied | Refused:
 def attempt(patch: Patch, read: Read) -> Applied | Refused:
     """Apply one patch unless its change, or part of it, is there already."""
     outcome = apply_patch(patch, read)
+    patch = outcome.patch
     if isinstance(outcome, Applied):
         return _unless_there(outcome, read, whole=_reverses(patch, read))
     return located(outcome, read)

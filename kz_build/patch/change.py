@@ -52,7 +52,8 @@ class FileChange:
 
     `mode` is the mode afterwards ('': unchanged), `old_mode` the mode that the patch names before ('' for none).
     `source` is the path read by a rename or, with `copies`, a copy ('': the path itself). `line` is the first line of the
-    change in its patch file, `made_for` the id of the blob it was made for ('' if git's index line abbreviates it).
+    change in its patch file, `made_for` the id of the blob it was made for ('' if git's index line abbreviates it). `names`
+    are the paths that GNU patch chooses from, where somebody else's diff has more than one; `path` is then not certain.
     """
 
     path: str
@@ -66,6 +67,7 @@ class FileChange:
     binary: Binary | None = None
     line: int = 0
     made_for: str = ""
+    names: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -76,6 +78,18 @@ class FileChange:
     def leaves(self) -> bool:
         """Whether the path that is read is gone afterwards."""
         return self.deletes or bool(self.source and not self.copies)
+
+    @property
+    def from_nothing(self) -> bool:
+        """Whether it creates the file, or its first hunk is for a file without lines, which GNU patch creates if need be."""
+        return self.creates or bool(self.hunks and not self.hunks[0].before and not self.hunks[0].old_start)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Paths that decide whether it applies. Which name a new file takes depends on the folders that are there."""
+        unlike = len({name.rpartition("/")[0] for name in self.names}) > 1
+        above = (folder for name in self.names for folder in folders_above(name))
+        return frozenset({self.path, self.origin, *self.names, *(above if unlike and self.from_nothing else ())})
 
     def reverse(self) -> FileChange:
         changed = self.creates or self.deletes or self.mode
@@ -97,7 +111,8 @@ class FileChange:
 class Patch:
     """One patch file: `author` is `Name <address>`, `date` is RFC 2822, `message` without the [PATCH] tag.
 
-    `gnu`: the series is not ours, and its hunks go where GNU patch would put them.
+    `gnu`: the series is not ours, and its hunks go where GNU patch would put them. `left_out` are lines that say what the
+    patch would change and does not contain.
     """
 
     name: str
@@ -106,6 +121,7 @@ class Patch:
     message: str
     files: tuple[FileChange, ...]
     gnu: bool = False
+    left_out: tuple[str, ...] = ()
 
     @property
     def slug(self) -> str:
@@ -118,12 +134,22 @@ class Patch:
         return self.message.split("\n", 1)[0]
 
     @property
+    def left_out_text(self) -> str:
+        """What applying it leaves out, as a sentence, '' for nothing."""
+        return f"left out, as by quilt, for lack of data: {'; '.join(self.left_out)}" if self.left_out else ""
+
+    @property
     def reads(self) -> frozenset[str]:
         """Paths of the files that decide whether it applies."""
-        return frozenset(p for f in self.files for p in (f.path, f.origin))
+        return frozenset(path for change in self.files for path in change.reads)
 
     def reverse(self) -> Patch:
         return replace(self, files=tuple(f.reverse() for f in reversed(self.files)))
+
+
+def folders_above(path: str) -> list[str]:
+    """Return the folders above a path, the outermost first."""
+    return [path[:at] for at, char in enumerate(path) if char == "/"]
 
 
 def split_lines(data: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""A reader of diffs: git's own, and the plain ones that GNU patch takes for other people's stacks."""
+"""A reader of git's own diffs. `gnu_diff` reads those of others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ _FACT = re.compile(
     re.DOTALL,
 )
 _DIFFER = re.compile(rb"(?:Binary files|Files) .* differ", re.DOTALL)
-_EPOCH = re.compile(rb"19(?:70-01-01|69-12-31) (\d\d):(\d\d):00(?:\.0+)? ([-+]\d\d):?(\d\d)$")
 _NOTHING = b"/dev/null"
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*"')
 _INDEX = re.compile(rb"([0-9a-f]+)\.\.[0-9a-f]+(?: ([0-7]{6}))?")
@@ -29,46 +28,50 @@ _TOGETHER = (
 )
 
 
-class DiffReader:
-    """Read the lines of a patch file. `strip` is how many folders paths lose; `gnu` accepts what GNU patch accepts."""
+class LineReader:
+    """The lines of a patch file, and where reading is."""
 
-    def __init__(self, name: str, lines: list[bytes], *, strip: int = 1, gnu: bool = False) -> None:
-        self.name, self.lines, self.strip, self.gnu = name, lines, strip, gnu
+    hint = ""
+
+    def __init__(self, name: str, lines: list[bytes]) -> None:
+        self.name, self.lines = name, lines
         self.at = 0
-        self.crlf = False
 
     def fail(self, text: str, line: int | None = None) -> ConfigError:
         """Return an error at a line, by default at the line being read."""
         number = self.at + 1 if line is None else line
-        hint = "" if self.gnu else "make patch files with `git format-patch --full-index --binary`"
-        return ConfigError("a patch cannot be read", (Problem(self.name, number, text),), hint=hint)
+        return ConfigError("a patch cannot be read", (Problem(self.name, number, text),), hint=self.hint)
 
     def peek(self) -> bytes:
         """Return the line being read, b'' at the end."""
         return self.lines[self.at] if self.at < len(self.lines) else b""
 
-    def starts(self) -> bool:
-        """Return whether a diff begins here."""
-        line = self.peek()
-        if line.startswith(b"diff --git "):
-            return True
-        after = self.lines[self.at + 1] if self.at + 1 < len(self.lines) else b""
-        if self.gnu and line.startswith(b"*** ") and after.startswith(b"--- "):
-            raise self.fail("context diffs are not supported: `quilt refresh -u` makes it a unified one")
-        if line.startswith(b"@@ -"):
-            raise self.fail("a hunk without a file")
-        return self.gnu and line.startswith(b"--- ") and after.startswith(b"+++ ")
+    def mode(self, text: bytes | None, line: int) -> str:
+        """Return a mode as git stores it, '' for none. Raises ConfigError for one that is neither a file's nor a link's."""
+        if text is None:
+            return ""
+        bits = int(text, 8) if re.fullmatch(rb"[0-7]{1,6}", text) else 0
+        if bits >> 12 == 0o12:
+            return LINK
+        if bits >> 12 != 0o10:
+            raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not supported", line)
+        return "100755" if bits & 0o100 else FILE
+
+
+class DiffReader(LineReader):
+    """Read git's diffs strictly: what git could misread is refused."""
+
+    hint = "make patch files with `git format-patch --full-index --binary`"
 
     def files(self) -> tuple[FileChange, ...]:
         """Read the changes from here to the end. Raises ConfigError."""
         changes = []
         while self.at < len(self.lines):
-            if self.starts():
-                change = self._git() if self.peek().startswith(b"diff --git ") else self._plain()
-                # GNU patch skips a binary change that git left out.
-                if not (self.gnu and change.binary and not change.binary.forward):
-                    changes.append(change)
-            elif not self.gnu and changes and self.peek().strip():
+            if self.peek().startswith(b"diff --git "):
+                changes.append(self._git())
+            elif self.peek().startswith(b"@@ -"):
+                raise self.fail("a hunk without a file")
+            elif changes and self.peek().strip():
                 break
             else:
                 self.at += 1
@@ -85,13 +88,12 @@ class DiffReader:
         facts: dict[bytes, bytes] = {}
         self.at += 1
         while True:
-            line = self.peek().rstrip(b"\r\n" if self.gnu else b"\n")
+            line = self.peek().rstrip(b"\n")
             fact = _FACT.fullmatch(line)
-            if fact and not self.gnu and (fact[1] in facts or not self.peek().endswith(b"\n")):
+            if fact and (fact[1] in facts or not self.peek().endswith(b"\n")):
                 raise self.fail("appears twice" if fact[1] in facts else "is cut off")
             if fact:
                 facts[fact[1]] = fact[2]
-                self.crlf = self.peek().endswith(b"\r\n")
             elif _DIFFER.fullmatch(line):
                 facts[b"binary"] = b""
                 self.at += 1
@@ -104,7 +106,7 @@ class DiffReader:
             change = replace(change, binary=self._binary(facts))
         else:
             change = replace(change, hunks=self._hunks())
-        if not self.gnu and (damage := self._damage(header, facts, change)):
+        if damage := self._damage(header, facts, change):
             raise self.fail(damage, start)
         return change
 
@@ -137,73 +139,34 @@ class DiffReader:
         named = [facts.get(key, _NOTHING) for key in (b"---", b"+++")]
         paths = [self._path(p, line) for p in named if p.rstrip(b"\t") != _NOTHING]
         if source or target:
-            old, new = (self._path(p, line, self.strip - 1) for p in (source, target))
+            old, new = (self._path(p, line, prefixed=False) for p in (source, target))
         else:
             # A change of mode alone, or an empty file, has no ---/+++: both halves of the header are then the same path.
-            old = new = _likely(paths) if paths else self._path(header[: len(header) // 2], line)
-        if not self.gnu and paths and (paths[0], paths[-1]) != (old, new):
+            old = new = paths[0] if paths else self._path(header[: len(header) // 2], line)
+        if paths and (paths[0], paths[-1]) != (old, new):
             raise self.fail(f"it names {paths[0]!r} and {paths[-1]!r}, but is not a rename of one to the other", line)
         index = _INDEX.fullmatch(facts.get(b"index", b"0..0"))
-        if not index and not self.gnu:
+        if not index:
             raise self.fail("its index line is damaged", line)
         before = facts.get(b"deleted file mode", facts.get(b"old mode", index[2] if index else None))
         after = facts.get(b"new file mode", facts.get(b"new mode"))
-        mode, old_mode = self._mode(after, line), self._mode(before, line)
+        mode, old_mode = self.mode(after, line), self.mode(before, line)
         source_path, copies = (old if old != new else ""), b"copy from" in facts
         made_for = index[1].decode() if index and len(index[1]) == 40 else ""
         return FileChange(new, (), mode, creates, deletes, source_path, copies, old_mode, line=line, made_for=made_for)
 
-    def _mode(self, text: bytes | None, line: int) -> str:
-        if text is None:
-            return ""
-        bits = int(text, 8) if re.fullmatch(rb"[0-7]{1,6}", text) else 0
-        if bits >> 12 == 0o12:
-            return LINK
-        if bits >> 12 != 0o10:
-            raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not supported", line)
-        return "100755" if bits & 0o100 else FILE
-
-    def _path(self, raw: bytes, line: int, strip: int | None = None) -> str:
+    def _path(self, raw: bytes, line: int, *, prefixed: bool = True) -> str:
         name = raw.rstrip(b"\t")
-        if self.gnu:
-            name = name.split(b"\t")[0]
         if name.startswith(b'"'):
             if not _QUOTED.fullmatch(name):
                 raise self.fail("the quoting of a path is damaged", line)
             name = name[1:-1].decode("unicode_escape").encode("latin-1")
-        count = max(self.strip if strip is None else strip, 0)
-        if self.gnu:
-            name = re.sub(rb"/+", b"/", name)
-        elif strip is None and name[:2] not in (b"a/", b"b/"):
+        if prefixed and name[:2] not in (b"a/", b"b/"):
             raise self.fail("paths must have git's a/ and b/ prefixes", line)
-        parts = name.split(b"/", count)
-        if len(parts) <= count:
-            raise self.fail(f"the path {name.decode('utf-8', 'replace')!r} has fewer than {count} folders", line)
-        path = parts[count].decode("utf-8", "surrogateescape")
+        path = name[2 * prefixed :].decode("utf-8", "surrogateescape")
         if reason := unsafe_path(path):
             raise self.fail(f"the path {path!r} {reason}", line)
         return path
-
-    def _plain(self) -> FileChange:
-        """Read a diff without git's header."""
-        start = self.at + 1
-        sides = []
-        for _ in range(2):
-            raw = self.peek()[4:].rstrip(b"\r\n")
-            self.crlf = self.peek().endswith(b"\r\n")
-            name, _, stamp = raw.partition(b"\t") if b"\t" in raw else raw.partition(b" ")
-            sides.append((name, name == _NOTHING or _is_epoch(stamp)))
-            self.at += 1
-        (old, none_before), (new, none_after) = sides
-        paths = [self._path(name, start) for name in (old, new) if name != _NOTHING]
-        if not paths:
-            raise self.fail("it names no file", start)
-        hunks = self._hunks()
-        if not hunks:
-            raise self.fail("there are no hunks in it", start)
-        creates = none_before and hunks[0].old_start == 0 and not hunks[0].before
-        deletes = none_after and hunks[0].new_start == 0 and not hunks[0].after
-        return FileChange(_likely(paths), hunks, "", creates, deletes, line=start)
 
     def _binary(self, facts: dict[bytes, bytes]) -> Binary:
         from kz_build.patch.binary import Binary, BinaryError, read_binary  # few patches need it
@@ -239,8 +202,6 @@ class DiffReader:
         self.at += 1
         while old_left > 0 or new_left > 0:
             text = self.peek()
-            if self.crlf and self.gnu and text.endswith(b"\r\n"):  # as in the header: GNU patch removes it
-                text = text[:-2] + b"\n"
             if not text.endswith(b"\n"):
                 raise self.fail("the hunk ends before the lines its header counts")
             kind = text[:1]
@@ -268,18 +229,3 @@ class DiffReader:
         trailing = len(kinds) - len(kinds.rstrip(b" "))
         section = self.lines[line - 1][match.end() :].strip()
         return Hunk(int(match[1]), int(match[3]), tuple(sides[0]), tuple(sides[1]), leading, trailing, line, section)
-
-
-def _likely(paths: list[str]) -> str:
-    """Choose between two names of one file as GNU patch does: fewest folders, then the shortest names, then the first."""
-    return min(paths, key=lambda p: (p.count("/"), len(p.rpartition("/")[2]), len(p)))
-
-
-def _is_epoch(stamp: bytes) -> bool:
-    """Return whether a timestamp is the first second of 1970: the file is not there."""
-    match = _EPOCH.search(stamp.strip())
-    if not match:
-        return False
-    sign = -1 if match[3][:1] == b"-" else 1
-    minutes = int(match[1]) * 60 + int(match[2]) - sign * (abs(int(match[3])) * 60 + int(match[4]))
-    return minutes % (24 * 60) == 0

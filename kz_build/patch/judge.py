@@ -140,10 +140,11 @@ def _with_intents(stack: Stack, judgements: Sequence[Judgement], current: Read, 
 
 
 def _judge_applied(outcome: Applied) -> Judgement:
+    name, reason = outcome.patch.name, outcome.patch.left_out_text
     if not outcome.offsets:
-        return Judgement(outcome.patch.name, Verdict.CLEAN)
+        return Judgement(name, Verdict.CLEAN, reason=reason)
     path, line, offset = max(outcome.offsets, key=lambda o: abs(o[2]))
-    return Judgement(outcome.patch.name, Verdict.OFFSET, path, line, offset)
+    return Judgement(name, Verdict.OFFSET, path, line, offset, reason)
 
 
 def _judge_refused(

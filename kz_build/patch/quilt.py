@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.patch.change import Patch, split_lines
-from kz_build.patch.diff import DiffReader
+from kz_build.patch.gnu_diff import GnuReader
 from kz_build.patch.mail import decoded
 
 NOBODY, NO_DATE = "unknown <unknown>", "Thu, 01 Jan 1970 00:00:00 +0000"
@@ -58,16 +58,15 @@ def read_series(text: str, shown: str) -> tuple[SeriesEntry, ...]:
 
 def parse_foreign(entry: SeriesEntry, shown: str, data: bytes) -> Patch:
     """Read a patch file as GNU patch would. The file name stands in for a missing header. Raises ConfigError."""
-    reader = DiffReader(shown, split_lines(data), strip=entry.strip, gnu=True)
-    head: list[str] = []
-    while reader.at < len(reader.lines) and not reader.starts():
-        head.append(reader.peek().decode("utf-8", "replace").rstrip())
-        reader.at += 1
+    lines = split_lines(data)
+    reader = GnuReader(shown, lines, strip=entry.strip)
     files = reader.files()
     if data and not files:  # quilt treats an empty file as a patch that does nothing
         raise reader.fail("there is no diff in it", 1)
-    fields, free = _header(head)
-    patch = Patch(entry.name, _author(fields), _date(fields), _message(entry, fields, free), files, gnu=True)
+    head = lines[: files[0].line - 1] if files else []
+    fields, free = _header([line.decode("utf-8", "replace").rstrip() for line in head])
+    author, message, left_out = _author(fields), _message(entry, fields, free), tuple(reader.left_out)
+    patch = Patch(entry.name, author, _date(fields), message, files, gnu=True, left_out=left_out)
     return patch.reverse() if entry.reverse else patch
 
 

@@ -27,6 +27,8 @@ def explanation(judgement: Judgement) -> list[str]:
         rows += [f"its lines are at {places_text(judgement.there)}"] if judgement.there else []
     elif judgement.verdict is Verdict.UPSTREAMED:
         rows.append(f"{upstreamed(judgement)}; drop the patch there")
+    elif judgement.reason:
+        rows.append(judgement.reason)
     rows += [f"intent: {text}" for text in judgement.intents]
     if judgement.without:
         rows.append(without(judgement))

@@ -24,7 +24,7 @@ from kz_build.stack.pinned import pinned_stack, with_files_fetched
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
-CACHE_EPOCH = "2"
+CACHE_EPOCH = "3"
 """Part of the name of every result: change it with any rule that could change a tree."""
 
 
@@ -100,7 +100,8 @@ def _write(repository: git.Repository, base: str, applied: Sequence[Applied], re
 
 def _state(outcome: Applied) -> str:
     moved = [f"{offset:+d} ({path})" for path, _, offset in outcome.offsets]
-    return "offset " + ", ".join(moved) if moved else "clean"
+    state = "offset " + ", ".join(moved) if moved else "clean"
+    return "; ".join(text for text in (state, outcome.patch.left_out_text) if text)
 
 
 def _refusal(stack: Stack, refused: Refused, base: str) -> Problem:

@@ -72,10 +72,10 @@ def _foreign(folder: Path, shown: str) -> list[str]:
 def _unpacked(path: Path) -> bytes:
     """Return a file's bytes, unpacked as quilt would."""
     data = path.read_bytes()
-    if path.suffix in (".gz", ".bz2", ".xz"):
+    if path.suffix in (".gz", ".bz2", ".xz", ".lzma"):
         import importlib
 
-        name = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}[path.suffix]
+        name = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".lzma": "lzma"}[path.suffix]
         unpacked: bytes = importlib.import_module(name).decompress(data)
         return unpacked
     return data

@@ -262,6 +262,7 @@ def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
             "\n".join([f"the stack of {pin.name} does not hold:", *(f"  {p}" for p in problems)]),
             hint="the lock was not written",
         )
+    pin.notes.extend(f"{stack.folder}/{p.name}: {p.left_out_text}" for p in stack.patches if p.left_out)
     return {**entry, "patched": {"commit": tree.commit, "tree": tree.tree}}
 
 

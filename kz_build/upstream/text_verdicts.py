@@ -67,7 +67,7 @@ def notes(result: VerifyResult) -> list[tuple[str, Judgement, list[str]]]:
     for k, name in enumerate(result.patches):
         for target, row in zip(result.targets, result.rows, strict=True):
             j = row[k]
-            if j.verdict in (Verdict.CLEAN, Verdict.OFFSET) and not j.intents:
+            if j.verdict in (Verdict.CLEAN, Verdict.OFFSET) and not j.intents and not j.reason:
                 continue
             merged = re.sub(r"^@@.*", "", j.merged, flags=re.MULTILINE)  # the same result some lines away is equal
             key = (name, j.verdict, j.path, j.reason, j.without, j.intents, j.there, merged)

@@ -10,6 +10,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.core.rules import unsafe_path
 from kz_build.patch.change import FileChange, Hunk, split_lines
 from kz_build.patch.diff import DiffReader
+from kz_build.patch.gnu_diff import GnuReader
 
 HUNK = b"@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
 GOOD = b"diff --git a/f b/f\nindex 1111111..2222222 100644\n--- a/f\n+++ b/f\n" + HUNK
@@ -17,8 +18,12 @@ GOOD = b"diff --git a/f b/f\nindex 1111111..2222222 100644\n--- a/f\n+++ b/f\n" 
 NO_END = b"\\ No newline at end of file\n"
 
 
-def read(data: bytes, *, gnu: bool = False, strip: int = 1) -> tuple[FileChange, ...]:
-    return DiffReader("0001-x.patch", split_lines(data), gnu=gnu, strip=strip).files()
+def read(data: bytes) -> tuple[FileChange, ...]:
+    return DiffReader("0001-x.patch", split_lines(data)).files()
+
+
+def read_gnu(data: bytes, strip: int = 1) -> tuple[FileChange, ...]:
+    return GnuReader("0001-x.patch", split_lines(data), strip=strip).files()
 
 
 def fault(work: Callable[[], object]) -> tuple[int, str]:
@@ -75,7 +80,7 @@ def test_a_fault_names_the_file_and_how_patches_are_made() -> None:
     assert str(caught.value) == "a patch cannot be read\n  0001-x.patch:1: a hunk without a file"
     assert caught.value.hint == "make patch files with `git format-patch --full-index --binary`"
     with pytest.raises(ConfigError) as caught:
-        read(HUNK, gnu=True)
+        read_gnu(b"--- f\n" + HUNK)
     assert caught.value.hint == ""
 
 

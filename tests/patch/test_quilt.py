@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kz_build.core.errors import ConfigError
+from kz_build.patch.binary import Binary
 from kz_build.patch.change import FileChange, Hunk, Patch
 from kz_build.patch.quilt import NO_DATE, NOBODY, SeriesEntry, parse_foreign, read_series
-from tests.patch.test_diff import GOOD, HUNK, fault, hunk, one, read
+from tests.patch.test_diff import GOOD, HUNK, NAMES, fault, hunk, one, read_gnu
 
 PLAIN = b"--- a/f\n+++ b/f\n" + HUNK
 
@@ -69,18 +72,28 @@ def test_text_between_the_diffs_is_passed_over() -> None:
     ("data", "line", "text"),
     [
         (b"text\n", 1, "there is no diff in it"),
-        (b"text\n" + HUNK, 2, "a hunk without a file"),
+        (b"text\n" + HUNK, 1, "there is no diff in it"),
         (
-            PLAIN + b"\n*** a/f\n--- b/f\n",
-            9,
+            PLAIN + b"\n*** a/f\n--- b/f\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n",
+            12,
             "context diffs are not supported: `quilt refresh -u` makes it a unified one",
         ),
-        (b"\n--- a/f\n+++ b/f\ntext\n", 2, "there are no hunks in it"),
+        (b"\n--- a/f\n+++ b/f\ntext\n", 1, "there is no diff in it"),
         (b"\n--- /dev/null\n+++ /dev/null\n" + HUNK, 2, "it names no file"),
         (b"\n--- f\n+++ f\n" + HUNK, 2, "the path 'f' has fewer than 1 folders"),
         (b"\n--- \xff\n+++ \xff\n" + HUNK, 2, "the path '\ufffd' has fewer than 1 folders"),
-        (b"\n--- a/../f\n+++ b/../f\n" + HUNK, 2, "the path '../f' climbs out of its folder"),
-        (b"\n" + PLAIN[:-4], 7, "the hunk ends before the lines its header counts"),
+        (b"\n--- a/../f\n+++ b/../f\n" + HUNK, 2, "the path 'a/../f' climbs out of its folder"),
+        (b'\n--- "a/f\n' + HUNK, 2, "the path '' has fewer than 1 folders"),
+        (b"\n" + PLAIN[:-4], 6, "the hunk has other lines than its header counts"),
+        (b"\n" + PLAIN.replace(b"+1,3", b"+1,7"), 4, "the patch ends before the lines that its last hunk counts"),
+        (b"\n" + PLAIN.replace(b"+B", b"!B"), 7, "the hunk has other lines than its header counts"),
+        (b"\n" + PLAIN.replace(b"+B", b"-B"), 8, "the hunk has other lines than its header counts"),
+        (PLAIN.replace(b"-b\n+B", b" b"), 3, "the hunk changes nothing"),
+        (PLAIN + b"@@ -9 wrong\n", 8, "is not a hunk header"),
+        (one(b"", b"rename from f", b"rename to g", path=b"a/f g"), 1, "the path 'g' has fewer than 1 folders"),
+        (b"diff --git a/f\nold mode 100644\n", 1, "it names no file"),
+        (b"\n" + one(b"", b"new mode 160000"), 3, "mode 160000 is not supported"),
+        (b"\n" + one(b"", b"index 1..2 160000"), 3, "mode 160000 is not supported"),
     ],
 )
 def test_what_gnu_patch_would_not_take_either(data: bytes, line: int, text: str) -> None:
@@ -112,7 +125,10 @@ def test_lines_that_only_look_like_a_diff(data: bytes) -> None:
         (b"a/d/g", b"b/longer.c", 1, "longer.c"),
         (b"a/f\t2024-05-06 07:08:09", b"b/f\t2024-05-06 07:08:09", 1, "f"),
         (b"a/f\tx\ty", b"b/f\tx\ty", 1, "f"),
-        (b"a/f \t", b"b/f \t", 1, "f "),
+        (b"a/f \t", b"b/f \t", 1, "f"),
+        (b"a/./d/f", b"b/./d/f", 1, "d/f"),
+        (b"f", b"b/f", 1, "f"),
+        (b"/usr/f", b"/usr/f", 1, "usr/f"),
         (b"a/dX", b"b/dX", 1, "dX"),
         (b"a/sp ace\t2024-05-06", b"b/sp ace\t2024-05-06", 1, "sp ace"),
         (b"a/f 2024-05-06 07:08:09", b"b/f 2024-05-06 07:08:09", 1, "f"),
@@ -135,15 +151,26 @@ EPOCH = [
     b"1970-01-01 05:30:00 +05:30",
     b"1969-12-31 19:00:00.000 -0500",
     b"1969-12-31 20:30:00 -0330",
-]
-LATER = [
     b"1970-01-01 01:00:00 +0000",
-    b"1970-01-01 00:30:00 +0000",
-    b"1970-01-01 02:00:00 -0200",
-    b"1970-01-01 05:30:00 +0500",
-    b"1970-01-01 00:00:01 +0000",
-    b"1970-01-01 00:00:00",
-    b"1970-01-02 00:00:00 +0000",
+    b"1970-01-01 00:00",
+    b"1970-01-01T00:00:00Z",
+    b"1970-01-02 01:59:59 +0000",
+    b"1970-01-02 02:29:00 +0030",
+    b"1970-01-02 00:59:59 -0100",
+    b"1969-12-31 00:00:00 +0059",
+    b"1 Jan 1970 00:00:00 -0000",
+    b"Thu Jan  1 00:00:00 1970",
+    b"Fri, 02 Jan 1970 02:30:00 +0100",
+]
+"""Within about a day of the epoch, for zones: as GNU patch, see test_against_gnu."""
+LATER = [
+    b"1970-01-02 02:00:00 +0000",
+    b"1970-01-02 01:59:60 +0000",
+    b"1970-01-02 01:00:00 -0100",
+    b"1969-12-31 00:00:00 +0100",
+    b"Fri Jan  2 03:00:00 1970",
+    b"1 Jan 1971 00:00:00 -0000 1970",
+    b"(revision 1970)",
     b"2024-05-06 00:00:00 +0000",
     b"",
 ]
@@ -196,6 +223,9 @@ def test_windows_line_ends_of_the_header_count_for_its_hunks() -> None:
     assert parse(bare).files[0].hunks[0].after == (b"a\r\n", b"B\r\n", b"c\r\n")
 
 
+MOVED = FileChange("g", (), source="f", line=1, names=("f", "g"))
+
+
 @pytest.mark.parametrize(
     ("data", "strip", "change"),
     [
@@ -203,30 +233,58 @@ def test_windows_line_ends_of_the_header_count_for_its_hunks() -> None:
         (one(HUNK, b"index damaged", b"--- a/f", b"+++ b/f"), 1, FileChange("f", (hunk(5),), line=1)),
         (one(HUNK, b"--- x/a/f", b"+++ x/b/f"), 2, FileChange("f", (hunk(4),), line=1)),
         (one(HUNK, b"--- f", b"+++ f", path=b"f f"), 0, FileChange("f", (hunk(4),), line=1)),
-        (one(HUNK, b"--- a/f.orig", b"+++ b/f"), 1, FileChange("f", (hunk(4),), line=1)),
+        (one(HUNK, b"--- a/f.orig", b"+++ b/f"), 1, FileChange("f", (hunk(4),), line=1, names=("f.orig", "f"))),
         (one(HUNK, b"--- a/f\tyesterday", b"+++ b/f\ttoday"), 1, FileChange("f", (hunk(4),), line=1)),
         (one(HUNK, b"--- a/f", b"+++ b/f", b"--- a/f"), 1, FileChange("f", (hunk(5),), line=1)),
         (one(HUNK), 1, FileChange("f", (hunk(2),), line=1)),
         (one(HUNK, b"--- a/dX", b"+++ b/dX"), 1, FileChange("dX", (hunk(4),), line=1)),
-        (one(b"text\n", b"rename from f", b"rename to g"), 1, FileChange("g", (), source="f", line=1)),
-        (one(b"", b"rename from f", b"rename to g"), 1, FileChange("g", (), source="f", line=1)),
-        (one(b"", b"rename from d/f", b"rename to d/g"), 2, FileChange("g", (), source="f", line=1)),
-        (one(b"", b"rename from f", b"rename to g"), 0, FileChange("g", (), source="f", line=1)),
+        # the names of a rename are those of the first line
+        (one(b"text\n", b"rename from x", b"rename to y", path=b"a/f b/g"), 1, MOVED),
+        (one(b"", b"copy from x", b"copy to y", path=b"a/f b/g"), 1, replace(MOVED, copies=True)),
+        (one(b"", b"rename from x", b"rename to y", path=b"a/d/f b/d/g"), 2, MOVED),
+        (one(b"", b"rename from f", b"copy to g", path=b"a/f b/g"), 1, FileChange("f", (), line=1, names=("f", "g"))),
+        (one(b"", b"rename from f", b"rename to f"), 1, FileChange("f", (), line=1)),
+        (one(b"", b"index 1..2"), 1, FileChange("f", (), line=1)),
+        (
+            one(b"", b"index 0..1", b"index 1..0 100755"),
+            1,
+            FileChange("f", (), deletes=True, old_mode="100755", line=1),
+        ),
+        (one(b"", b"old mode 100644", b"new mode 100755"), 1, FileChange("f", (), "100755", old_mode="100644", line=1)),
+        (one(b"", b"old mode 10064", b"new mode 1007555"), 1, FileChange("f", (), line=1)),
+        (one(b"", b"deleted file mode 100644"), 1, FileChange("f", (), deletes=True, old_mode="100644", line=1)),
+        (one(HUNK, b"new file mode 100755", *NAMES), 1, FileChange("f", (hunk(5),), "100755", True, line=1)),
+        (
+            one(ADDS, b"new file mode 100755", *NAMES),
+            1,
+            FileChange("f", (Hunk(0, 1, (), (b"x\n",), 0, 0, 5),), "100755", line=1),
+        ),
+        (one(b"", b"index " + b"1" * 40 + b"..2"), 1, FileChange("f", (), line=1, made_for="1" * 40)),
+        (b"Index: a/f\n" + HUNK, 1, FileChange("f", (hunk(2),), line=1)),
+        (b"Index: a/q\n--- a/f\n" + HUNK, 1, FileChange("f", (hunk(3),), line=2)),
+        (b"+++ b/f\n" + HUNK, 1, FileChange("f", (hunk(2),), line=1)),
+        (b"--- words\n\n--- a/f\n\n" + HUNK, 1, FileChange("f", (hunk(5),), line=3)),
         (one(b"", b"new file mode 100755", b"index 0..1"), 1, FileChange("f", (), "100755", True, line=1)),
     ],
 )
 def test_gits_diffs_are_taken_as_gnu_patch_takes_them(data: bytes, strip: int, change: FileChange) -> None:
-    assert read(data, gnu=True, strip=strip) == (change,)
+    assert read_gnu(data, strip) == (change,)
 
 
 def test_a_binary_change_that_git_left_out_is_passed_over() -> None:
-    left_out = b"diff --git a/g b/g\nindex 1..2\nBinary files a/g and b/g differ\n"
-    assert [f.path for f in parse(left_out + PLAIN).files] == ["f"]
-    damaged = b"diff --git a/g b/g\nindex \xffabc\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n"
-    binary = parse(damaged).files[0].binary
-    assert binary and (binary.old, binary.new) == ("\ufffdabc", "")
+    differs = b"Binary files a/g and b/g differ\n"
+    patch = parse(b"diff --git a/g b/g\nindex 1..2\n" + differs + b"diff --git a/f b/f\n" + PLAIN)
+    assert [f.path for f in patch.files] == ["g", "f"] and not patch.files[0].binary
+    assert patch.left_out == ("Binary files a/g and b/g differ",)
+    assert patch.left_out_text == "left out, as by quilt, for lack of data: Binary files a/g and b/g differ"
+    plain = parse(differs + PLAIN + differs.replace(b"\n", b"\r\n"))
+    assert [f.path for f in plain.files] == ["f"] and len(plain.left_out) == 2
+    assert plain.left_out_text.endswith(": Binary files a/g and b/g differ; Binary files a/g and b/g differ")
+    assert parse(PLAIN + b"The binary files differ\n" + differs[:-1]).left_out == ()
+    assert parse(PLAIN).left_out_text == ""
     there = b"diff --git a/g b/g\nindex 1..2\nGIT binary patch\nliteral 0\nHcmV?d00001\n\n"
-    assert [f.path for f in parse(there + PLAIN).files] == ["g", "f"]
+    files = parse(there + b"diff --git a/f b/f\n" + PLAIN).files
+    assert [(f.path, f.binary) for f in files] == [("g", Binary("1", "2", None, None)), ("f", None)]
 
 
 @pytest.mark.parametrize(
@@ -326,3 +384,41 @@ def test_a_quoted_name_may_have_a_time_behind_it() -> None:
 def test_nothing_may_have_more_than_a_time_behind_it() -> None:
     (change,) = parse(b"--- /dev/null\t(nonexistent)\t(revision 0)\n+++ b/f\n@@ -0,0 +1 @@\n+x\n").files
     assert change.creates and change.path == "f"
+
+
+def test_the_indentation_of_a_diff_is_removed() -> None:
+    (change,) = parse(
+        b"  --- a/f\n\t+++ b/f\n" + b"".join(b"  " + line for line in HUNK.splitlines(keepends=True))
+    ).files
+    assert change == FileChange("f", (hunk(3),), line=1)
+    tabs = b" \t" + b"\tX".join(HUNK.splitlines(keepends=True)).replace(b"\tX", b"XX      ")
+    assert parse(b"--- a/f\n" + tabs).files == (FileChange("f", (hunk(2),), line=1),)
+    # a line may have less, and what is more belongs to it
+    less = b"   --- a/f\n   @@ -1,3 +1,3 @@\n    a\n-b\n  +B\n    c\n"
+    assert parse(less).files[0].hunks[0].after == (b"a\n", b"B\n", b"c\n")
+    wide = b"--- a/f\n    @@ -1 +1 @@\n\t-x\n    +  y\n"
+    assert parse(wide).files[0].hunks[0].after == (b"  y\n",)
+
+
+def test_what_is_missing_at_a_hunks_end_is_empty() -> None:
+    def after(count: int, rest: bytes) -> tuple[bytes, ...]:
+        return parse(b"--- a/f\n@@ -1,%d +1,%d @@\n-x\n+y\n" % (count, count) + rest).files[0].hunks[0].after
+
+    assert after(4, b"") == (b"y\n", b"\n", b"\n", b"\n")
+    assert after(4, b"\n \n") == (b"y\n", b"\n", b"\n", b"\n")
+    assert after(3, b"\tz\n=q\n") == (b"y\n", b"\tz\n", b"q\n")
+    assert after(2, b"#c\n#d\n z\n#") == (b"y\n", b"z\n")
+    # a last line without newline is none
+    assert after(2, b" z") == (b"y\n", b"\n")
+
+
+def test_only_the_last_line_of_a_side_may_end_without_newline() -> None:
+    end = b"\\ No newline\n"
+    (change,) = parse(b"--- a/f\n@@ -1,2 +1 @@\n x\n" + end + b"-y\n" + end).files
+    assert (change.hunks[0].before, change.hunks[0].after) == ((b"x", b"y"), (b"x",))
+    (change,) = parse(b"--- a/f\n@@ -1 +1 @@\n-x\n" + end + b"+y\n\\ at the end").files
+    assert (change.hunks[0].before, change.hunks[0].after) == ((b"x",), (b"y",))
+    middle = b"--- a/f\n@@ -1,2 +1 @@\n-x\n" + end + b"-y\n+z\n"
+    assert fault(lambda: parse(middle)) == (4, "the hunk has other lines than its header counts")
+    indented = b" --- a/f\n @@ -1 +1 @@\n -x\n +y\n " + end
+    assert parse(indented).files[0].hunks[0].after == (b"y\n",)

@@ -13,7 +13,7 @@ from kz_build.patch.change import FileChange, Patch
 from kz_build.patch.intent_checks import IntentCheck
 from tests.patch.gitapply import reader
 from tests.patch.test_binary import CREATED, LITERAL, SMALL
-from tests.patch.test_diff import HUNK, NAMES, one, read
+from tests.patch.test_diff import HUNK, NAMES, one, read, read_gnu
 
 Tree = Mapping[str, Blob]
 
@@ -31,7 +31,8 @@ X = file(b"x\n")
 
 
 def patch(*diffs: bytes, gnu: bool = False, name: str = "0001-x.patch") -> Patch:
-    return Patch(name, "A <a@b>", "today", "T\n", read(b"".join(diffs), gnu=gnu), gnu)
+    files = (read_gnu if gnu else read)(b"".join(diffs))
+    return Patch(name, "A <a@b>", "today", "T\n", files, gnu)
 
 
 def edit(path: str, mode: str = "100644") -> bytes:
@@ -255,6 +256,33 @@ PLAIN_FILL = b"--- a/f\n+++ b/f\n@@ -0,0 +1 @@\n+x\n"
         ({"f": ABC, "g": X}, move("f", "g"), {"f": None, "g": ABC}),
         ({"f": ABC, "g": X}, move("f", "g", "copy"), {"g": ABC}),
         ({"f": X}, delete("f") + PLAIN_FILL, {"f": X}),
+        # of the names, the best that is there
+        ({"f": ABC}, b"--- a/f.orig\n+++ b/f\n" + HUNK, {"f": ABC_AFTER}),
+        ({"f.c": ABC}, b"--- a/f\n+++ b/f.c\n" + HUNK, {"f.c": ABC_AFTER}),
+        ({"f": ABC, "f.c": ABC}, b"--- a/f.c\n+++ b/f\n" + HUNK, {"f": ABC_AFTER}),
+        ({"f": ABC, "g": ABC}, b"--- a/f\n+++ b/g\n" + HUNK, {"f": ABC_AFTER}),
+        ({"e": ABC, "d/f": ABC}, b"--- a/d/f\n+++ b/e\n" + HUNK, {"e": ABC_AFTER}),
+        ({"ff": ABC, "g": ABC}, b"--- a/ff\n+++ b/g\n" + HUNK, {"g": ABC_AFTER}),
+        # of a new file's names, that with the fewest new folders
+        ({"d/e/x": X}, b"--- a/f/n\n+++ b/d/e/n\n@@ -0,0 +1 @@\n+x\n", {"d/e/n": X}),
+        ({"f/x": X}, b"--- a/f/n\n+++ b/d/e/n\n@@ -0,0 +1 @@\n+x\n", {"f/n": X}),
+        ({}, b"--- a/d/n\n+++ b/e/nn\n@@ -0,0 +1 @@\n+x\n", {"d/n": X}),
+        ({}, b"--- a/n.orig\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", {"n": X}),
+        # what an earlier change of the patch made or removed counts
+        ({}, PLAIN_NEW + b"--- a/f\n+++ b/f.c\n@@ -1 +1 @@\n-x\n+y\n", {"f": file(b"y\n")}),
+        (
+            {"f": X, "f.c": X},
+            delete("f") + b"--- a/f\n+++ b/f.c\n@@ -1 +1 @@\n-x\n+y\n",
+            {"f": None, "f.c": file(b"y\n")},
+        ),
+        ({"ff": ABC, "g": ABC}, move("ff", "g", change=HUNK), {"g": ABC_AFTER}),
+        ({"g": ABC}, move("f", "g", "copy", HUNK), {"g": ABC_AFTER}),
+        # without hunks
+        ({}, one(b"", b"index 0000000..1"), {}),
+        ({}, one(b"", b"new file mode 100755"), {"f": file(b"", "100755")}),
+        ({"f": X}, one(b"", b"new file mode 100755"), {"f": file(b"x\n", "100755")}),
+        ({}, one(b"", b"deleted file mode 100644"), {}),
+        ({"f": file(b"")}, one(b"", b"deleted file mode 100644"), {"f": None}),
     ],
 )
 def test_patches_of_others_are_applied_as_gnu_patch_does(
@@ -272,6 +300,12 @@ def test_patches_of_others_are_applied_as_gnu_patch_does(
         ({"f": file(b"y\n")}, PLAIN_NEW, "the file it creates is there already"),
         ({"f": file(SMALL[0])}, LITERAL, "GNU patch does not apply binary changes"),
         ({"f": file(b"z\na\nb\nd\n")}, PLAIN_EDIT, "its lines are not there"),
+        ({"f/x": X, "f.c": ABC}, b"--- a/f\n+++ b/f.c\n" + HUNK, "the file is not there"),
+        ({"x": X}, b"--- a/f\n+++ b/f.c\n" + HUNK, "the file is not there"),
+        ({}, move("f", "g"), "the file is not there"),
+        ({"f": X}, one(b"", b"deleted file mode 100644"), "the file it deletes has other content"),
+        ({}, delete("f"), "the file is not there"),
+        ({"f": X}, one(b"", b"index 0000000..1") + LITERAL, "GNU patch does not apply binary changes"),
     ],
 )
 def test_patches_of_others_are_refused_as_gnu_patch_does(tree: Tree, diff: bytes, reason: str) -> None:
@@ -324,3 +358,21 @@ def test_an_insertion_is_not_done_twice() -> None:
     assert isinstance(second, Refused) and (second.upstreamed, second.path, second.patch_line) == (True, "f", 4)
     change = FileChange("f", (), mode="100755")
     assert not change.leaves
+
+
+def test_a_patch_reads_every_name_and_the_folders_above_new_files_of_different_ones() -> None:
+    def reads(diff: bytes) -> set[str]:
+        return set(patch(diff, gnu=True).reads)
+
+    assert reads(b"--- a/d/e/f\n+++ b/g\n" + HUNK) == {"d/e/f", "g"}
+    assert reads(b"--- a/d/f.c\n+++ b/d/f\n@@ -0,0 +1 @@\n+x\n") == {"d/f.c", "d/f"}
+    assert reads(b"--- a/d/e/f\n+++ b/c/f\n@@ -0,0 +1 @@\n+x\n") == {"d/e/f", "c/f", "d", "d/e", "c"}
+    assert reads(move("f", "g")) == {"f", "g"}
+
+
+def test_what_is_refused_or_applied_names_the_file_that_was_taken() -> None:
+    diff = b"--- a/f\n+++ b/f.c\n" + HUNK
+    tree = {"f.c": file(b"a\nb\nd\n")}
+    assert refused(tree, diff, gnu=True)[:2] == ("f.c", "its lines are not there")
+    there = attempt(patch(diff, gnu=True), lambda path: reader({"f.c": ABC_AFTER}, path))
+    assert isinstance(there, Refused) and there.upstreamed and [str(p) for p in there.there] == ["f.c:1-3"]

@@ -213,8 +213,8 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
         (b"p.patch\np.patch\n", "appears twice"),
         (b"../p.patch\n", "leads out"),
         (b"q.patch\n", "no such file"),
-        (b"context.patch\n", "context.patch:2: context diffs are not supported"),
-        (b"hunk.patch\n", "hunk.patch:1: a hunk without a file"),
+        (b"context.patch\n", "context.patch:5: context diffs are not supported"),
+        (b"hunk.patch\n", "hunk.patch:1: there is no diff in it"),
         (b"text.patch\n", "text.patch:1: there is no diff in it"),
     ],
 )

@@ -118,3 +118,18 @@ def test_a_folder_that_is_not_there_says_so(debian: Project) -> None:
     pins.write_text(pins.read_text().replace("debian/none", "../out"))
     done = debian.kz("verify")
     assert done.returncode == 2, done.stderr
+
+
+def test_a_binary_change_without_data_is_left_out_as_by_quilt_and_named(debian: Project, tmp_path: Path) -> None:
+    stack = debian.root / "debian/patches"
+    logo = b"diff --git a/logo b/logo\nnew file mode 100755\nindex 0000000..1234567\nBinary files /dev/null and b/logo differ\n"
+    (stack / "fix-a.diff").write_bytes(b"diff --git a.txt a.txt\n" + (stack / "fix-a.diff").read_bytes() + logo)
+    done = debian.kz("lock", "--write")
+    left_out = "left out, as by quilt, for lack of data: Binary files /dev/null and b/logo differ"
+    assert done.returncode == 0 and f"note: debian/patches/fix-a.diff: {left_out}" in done.stdout, done.stderr
+    (tree,) = debian.json("apply")["l"]
+    assert tree["patches"][0] == ["fix-a.diff", f"clean; {left_out}"]
+    (judged,) = debian.json("verify")
+    assert [(j["verdict"], j["reason"]) for j in judged["rows"][0]] == [("clean", left_out), ("clean", "")]
+    assert left_out in " ".join(debian.kz("verify").stdout.split())
+    assert pushed(debian, "v1", tmp_path) == (["fix-a.diff", "dep3.patch"], tree["tree"])
