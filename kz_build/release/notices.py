@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import posixpath
+import tempfile
 import zipfile
-from pathlib import Path
+from functools import lru_cache
 
 from kz_build.git import repository as git
 from kz_build.release.statement import is_notice, is_own_notice, notice_name
@@ -49,15 +50,22 @@ def of_files(source: Fetched) -> dict[str, bytes]:
 
 def _only_folder(names: list[str]) -> str:
     """Return `folder/` if it contains everything, as in SDKs, else ''. A wheel has several folders."""
-    top = posixpath.commonpath([posixpath.dirname(name) for name in names]) if names else ""
+    top = posixpath.commonpath({posixpath.dirname(name) for name in names}) if names else ""
     return f"{top}/" if top else ""
 
 
-def licence(path: Path) -> str:
-    """Return the SPDX id of a licence text (identify's table, of choosealicense.com), '' if it is none of them."""
+@lru_cache(maxsize=512)
+def licence(text: bytes) -> str:
+    """Return the SPDX id of a licence text (identify's table, of choosealicense.com), '' if it is none of them.
+
+    It compares the text with the whole table, and most projects have some licence many times.
+    """
     from identify.identify import license_id
 
-    try:
-        return license_id(str(path)) or ""
-    except UnicodeDecodeError:
-        return ""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(text)
+        file.flush()
+        try:
+            return license_id(file.name) or ""
+        except UnicodeDecodeError:
+            return ""

@@ -67,6 +67,8 @@ def is_notice(path: str) -> bool:
 
 def is_own_notice(path: str) -> bool:
     """Whether a file of a wheel or archive is its own licence: at its root, or in a wheel's list of licences."""
+    if "/" in path and ".dist-info/" not in path:
+        return False
     inner = re.sub(r"^[^/]+\.dist-info/", "", path)
     return bool(_WHEELS_OWN.fullmatch(path)) or ("/" not in inner and is_notice(inner))
 

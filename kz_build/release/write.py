@@ -243,7 +243,7 @@ def _write(
             licences = {f"{base}/{name}": data for name, data in texts[component.ref].items()}
             for path, data in licences.items():
                 files.write_new(folder / path, data)
-            spdx_ids = {path: notices.licence(folder / path) for path in sorted(licences)}
+            spdx_ids = {path: notices.licence(data) for path, data in sorted(licences.items())}
             by_folder = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
             parts.append(sbom.Licensed(component, spdx_ids, by_folder))
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
