@@ -17,7 +17,7 @@ from kz_build.checks.contract import Contract
 from kz_build.cli.commands.device import SUBVERBS
 from kz_build.cli.parser import GROUPS, VerbParser
 from kz_build.core.errors import EXIT_CODES, KzError
-from kz_build.export import recipe_schema
+from kz_build.export import recipe as recipe_schema
 from kz_build.pins import schema
 from tests.conftest import ROOT
 
@@ -138,12 +138,12 @@ def test_the_table_of_targets_has_their_keys_and_no_others() -> None:
 def test_the_recipe_in_recipes_md_has_every_key_and_no_others() -> None:
     page = text_of("recipes")
     recipe = yaml.safe_load(page.split("\n## The file\n")[1].split("```")[1].removeprefix("yaml\n"))
-    keys = recipe_schema.RecipeOf.model_fields.keys()
+    keys = recipe_schema.RecipeFile.model_fields.keys()
     assert recipe.keys() | {"upstream"} == keys and "`upstream: {git, commit}`" in page
     for found, model in (
-        (recipe["command"][0].keys(), recipe_schema.StageOf),
-        (recipe["needs"].keys(), recipe_schema.NeedsOf),
-        ({key for one in recipe["weights"].values() for key in one}, recipe_schema.WeightsOf),
+        (recipe["command"][0].keys(), recipe_schema.Stage),
+        (recipe["needs"].keys(), recipe_schema.Needs),
+        ({key for one in recipe["weights"].values() for key in one}, recipe_schema.Weights),
         (recipe["traps"][0].keys(), recipe_schema.Trap),
     ):
         assert found == model.model_fields.keys(), model.__name__

@@ -9,7 +9,7 @@ from typing import Any
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.yaml_schema import load
-from kz_build.export.recipe import FOLDERS, PLACEHOLDER, Recipe, recipe
+from kz_build.export.recipe import FOLDERS, PLACEHOLDER, Recipe, RecipeFile
 from kz_build.pins.pins import Pins
 
 FOLDER = "recipes"
@@ -49,10 +49,8 @@ def named(root: Path, pins: Pins, name: str) -> Recipe:
 
 def one(path: Path, pins: Pins) -> Recipe:
     """Read a recipe's file. Raises ConfigError with every problem and its line."""
-    from kz_build.export.recipe_schema import RecipeOf
-
     shown = f"{FOLDER}/{path.name}"
-    plain, where = load(path, RecipeOf, "recipes", shown)
+    plain, where = load(path, RecipeFile, "recipes", shown)
     problems = tuple(
         Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
         for place, text in (*_wrong_references(plain, pins), *_requirements(plain, path.parent))
@@ -66,7 +64,7 @@ def one(path: Path, pins: Pins) -> Recipe:
     if plain["contract"]["executorch"] == "pinned":
         version = pinned.get("executorch") or pinned.get("executorch-wheel", "")
         plain["contract"]["executorch"] = version
-    return recipe(path.stem, plain)
+    return Recipe(name=path.stem, **plain)
 
 
 def _requirements(plain: dict[str, Any], folder: Path) -> Iterator[Fault]:

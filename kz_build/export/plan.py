@@ -37,7 +37,11 @@ class ExportPlan:
 def plan(project: Project, name: str) -> ExportPlan:
     """Plan a recipe. Raises ConfigError if there is none of that name, or it is wrong."""
     recipe = named(project.root, project.pins, name)
-    pins = project.pins.line(recipe.line) if recipe.line else {"upstream": recipe.upstream["commit"]}
+    pins = (
+        project.pins.line(recipe.line)
+        if recipe.line
+        else {"upstream": recipe.upstream.commit if recipe.upstream else ""}
+    )
     names = {name: str(path) for name, path in own_placeholders(project, recipe).items()}
 
     def fill(text: str) -> str:

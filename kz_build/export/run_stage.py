@@ -29,7 +29,7 @@ RUNNING = "running.json"
 
 def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
     """Return a stage with its placeholders replaced."""
-    return replace(stage, run=tuple(map(fill, stage.run)), makes=tuple(map(fill, stage.makes)))
+    return stage.model_copy(update={"run": list(map(fill, stage.run)), "makes": list(map(fill, stage.makes))})
 
 
 def recorded(environment: Environment, stage: Stage, key: str) -> StageRecord | None:

@@ -31,9 +31,8 @@ def listing(recipes: Sequence[Recipe]) -> str:
 def shown(one: Recipe) -> str:
     needs = one.needs
     rows = [one.name, *_wrapped(one.about, "  "), ""]
-    rows.append(
-        f"  line      {one.line}" if one.line else f"  upstream  {one.upstream['git']} at {one.upstream['commit'][:12]}"
-    )
+    rows += [f"  upstream  {one.upstream.git} at {one.upstream.commit[:12]}"] if one.upstream else []
+    rows += [f"  line      {one.line}"] if one.line else []
     rows += [f"  runs with {one.requirements}  (kz env {one.name})"] if one.requirements else []
     rows += [f"  output    {one.output}", "", "  needs"]
     rows.append(f"    RAM + swap  {amount(needs.memory)}  ({needs.memory.source})")
@@ -55,7 +54,7 @@ def shown(one: Recipe) -> str:
         width = max(map(len, one.device.values()))
         rows += ["", "  on the device", *(f"    {name:{width}}  {path}" for path, name in one.device.items())]
     for trap in one.traps:
-        rows += ["", *_wrapped(f"! {trap['text']} ({trap['source']})", "  ")]
+        rows += ["", *_wrapped(f"! {trap.text} ({trap.source})", "  ")]
     return "\n".join(rows)
 
 
@@ -144,7 +143,7 @@ def _weights(one: Recipe) -> list[str]:
             )
             rows += [f"      {file}  {digest or 'sha256 not computed yet'}" for file, digest in of.digests.items()]
         elif of.random:
-            rows.append(f"    {name}: random, seed {of.random['seed']}, in the shape of {of.random['shape']}")
+            rows.append(f"    {name}: random, seed {of.random.seed}, in the shape of {of.random.shape}")
         else:
             rows.append(f"    {name}: " + ("a tokenizer that kz trains" if of.tokenizer else "written by kz"))
     return rows

@@ -24,7 +24,7 @@ def identity(project: Project, recipe: Recipe) -> list[object]:
 
 def _identity(place: Path, of: Weights) -> list[object]:
     if not of.repository:
-        return [of.random, of.content, of.tokenizer]
+        return of.made_of
     unknown = [file for file, digest in sorted(of.digests.items()) if digest is None and (place / file).is_file()]
     stats = [[file, (place / file).stat().st_size, (place / file).stat().st_mtime_ns] for file in unknown]
     return [of.repository, of.revision, sorted(of.digests.items(), key=lambda item: item[0]), stats]
@@ -49,7 +49,7 @@ def place(project: Project, recipe: Recipe, environment: Environment, commands: 
 
 def _make(store: Path, path: Path, of: Weights, environment: Environment, commands: Commands, watch: Watch) -> None:
     folder, note = path.parent, path.with_name(f".{path.name}.json")
-    key = json.dumps([of.random, of.content, of.tokenizer, environment.key], sort_keys=True)
+    key = json.dumps([*of.made_of, environment.key], sort_keys=True)
     record = load(note, key)
     if record and not changed(path, record.outputs, lambda path: cached_sha256(store, path)):
         return
@@ -57,8 +57,8 @@ def _make(store: Path, path: Path, of: Weights, environment: Environment, comman
         files.write_atomic(path, json.dumps(of.content, indent=1).encode() + b"\n")
     else:
         script = [str(environment.python), str(venv.SCRIPTS / "weights.py")]
-        words = ["random", str(folder / of.random["shape"]), str(of.random["seed"])] if of.random else []
-        words = words or ["tokenizer", str((of.tokenizer or {})["vocabulary"])]
+        words = ["random", str(folder / of.random.shape), str(of.random.seed)] if of.random else []
+        words += ["tokenizer", str(of.tokenizer.vocabulary)] if of.tokenizer else []
         monitor = run_stage.StageMonitor(path.name, {}, watch)
         out, env = environment.places["out"], environment.variables
         run_stage.run_watched(out, monitor, commands, [*script, *words, str(path)], cwd=folder, env=env)

@@ -10,7 +10,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.device.baseline_files import baseline
 from kz_build.device.chat import chat, chats
 from kz_build.export.load import recipes
-from kz_build.export.recipe_schema import RecipeOf
+from kz_build.export.recipe import RecipeFile
 from kz_build.pins.load import load_project
 from tests.conftest import ROOT
 
@@ -72,5 +72,5 @@ def test_every_chat_template_says_the_prompt_once_and_where_it_is_from() -> None
 
 
 def test_a_recipe_may_name_each_of_them() -> None:
-    field = RecipeOf.model_fields["chat"]
+    field = RecipeFile.model_fields["chat"]
     assert set(field.annotation.__args__) == {"", *chats()}  # type: ignore[union-attr]

@@ -16,8 +16,7 @@ from kz_build.core.validation import json_schema
 from kz_build.export import requirements
 from kz_build.export.load import named, recipes
 from kz_build.export.preflight_rules import disk, glibc, memory, python
-from kz_build.export.recipe import Amount
-from kz_build.export.recipe_schema import RecipeOf
+from kz_build.export.recipe import Amount, RecipeFile
 from kz_build.formats.pte_types import newer
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
@@ -67,7 +66,7 @@ def test_the_shipped_recipes(project: Project) -> None:
     hybrid = found["qwen3-4b-qnn-hybrid"]
     assert hybrid.contract.methods == ("kv_forward", "prefill_forward")
     assert ARCH[hybrid.contract.soc] == hybrid.contract.htp_arch
-    assert (hybrid.needs.memory.low, hybrid.needs.memory.high, hybrid.needs.minutes) == (46, 59, (30, 73))
+    assert (hybrid.needs.memory.low, hybrid.needs.memory.high, hybrid.needs.minutes) == (46, 59, [30, 73])
     assert found["tiny-qwen3-xnnpack"].contract.executorch == "1.5.1"
 
 
@@ -76,7 +75,7 @@ def test_mllm_names_its_stages_op_packages_and_trap(project: Project) -> None:
     assert [stage.name for stage in one.command if stage.where == "host"] == ["quantize", "convert", "compile"]
     packages = [name for name in one.device.values() if "LLaMAPackage" in name]
     assert packages == ["libQnnLLaMAPackage_CPU.so", "libQnnLLaMAPackage_HTP.so"]
-    assert any("HtpUnsignedPd" in trap["text"] for trap in one.traps)
+    assert any("HtpUnsignedPd" in trap.text for trap in one.traps)
 
 
 def wrong(project: Project, *changes: tuple[str, str], name: str = "qwen3-4b-qnn-hybrid") -> list[str]:
@@ -143,7 +142,7 @@ def test_a_name_that_is_nearly_one(project: Project) -> None:
 
 
 def test_the_schema_in_the_repository_is_the_one_the_code_makes() -> None:
-    assert json.loads((ROOT / "recipes.schema.json").read_text()) == json.loads(json.dumps(json_schema(RecipeOf)))
+    assert json.loads((ROOT / "recipes.schema.json").read_text()) == json.loads(json.dumps(json_schema(RecipeFile)))
 
 
 def test_a_shape_of_random_weights_is_what_upstream_calls_its_fields() -> None:
@@ -155,7 +154,7 @@ def test_a_shape_of_random_weights_is_what_upstream_calls_its_fields() -> None:
     assert isinstance(content["norm_eps"], float) and isinstance(content["rope_theta"], float)
 
 
-FOUR_B = Amount(46, 59, "the team")
+FOUR_B = Amount(gb=(46, 59), source="the team")
 
 
 @pytest.mark.parametrize(
@@ -174,14 +173,14 @@ def test_a_swap_file_that_does_not_fit_is_said() -> None:
 
 
 def test_memory_that_nobody_measured() -> None:
-    need = Amount(16.1, None, "fp32")
+    need = Amount(gb=(16.1, None), source="fp32")
     assert memory(need, 24 * GB, 0, "/", 0).status == "PASS"
     assert "nobody measured the most" in memory(need, 24 * GB, 0, "/", 0).evidence
     assert memory(need, 8 * GB, 0, "/", 0).status == "FAIL"
 
 
 def test_disks() -> None:
-    need = Amount(25, None, "the team")
+    need = Amount(gb=(25, None), source="the team")
     assert disk("{out}", need, 30 * GB, "/", "ext4", "-C DIR").status == "PASS"
     assert disk("{out}", need, 20 * GB, "/", "ext4", "-C DIR").status == "FAIL"
     tmpfs = disk("/tmp", need, 300 * GB, "/tmp", "tmpfs", "TMPDIR")
@@ -235,5 +234,5 @@ def test_every_rehearsal_says_which_devices_it_is_not_for(project: Project) -> N
     assert len(rehearsals) == 5
     for one in rehearsals:
         assert {one.contract.newer_than} == pinned and newer(one.contract.qnn, one.contract.newer_than), one.name
-        assert any("must not" in trap["text"] or "refuses it" in trap["text"] for trap in one.traps), one.name
+        assert any("must not" in trap.text or "refuses it" in trap.text for trap in one.traps), one.name
         assert one.needs.libraries and one.needs.glibc == "2.35" and one.name.startswith("tiny-")

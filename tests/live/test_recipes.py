@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def config_keys(source: str) -> set[str]:
     return walk("LlmConfig", "")
 
 
-def flags(argv: tuple[str, ...]) -> list[str]:
+def flags(argv: Sequence[str]) -> list[str]:
     return [word.split("=")[0] for word in argv if re.match(r"--?[a-zA-Z]", word) and word not in ("-m", "-c", "-P")]
 
 
@@ -130,7 +131,8 @@ def test_options_of_export_llm(all_recipes: tuple[Recipe, ...], upstream: Path) 
 
 def test_flags_of_mllm(all_recipes: tuple[Recipe, ...], tmp_path: Path) -> None:
     one = next(r for r in all_recipes if "mllm" in r.name)
-    repository, commit = clone(tmp_path / "mllm", one.upstream["git"]), one.upstream["commit"]
+    assert one.upstream
+    repository, commit = clone(tmp_path / "mllm", one.upstream.git), one.upstream.commit
     sources = {
         "quantize": one.command[0].run[1],
         "convert": "pymllm/mobile/utils/mllm_convertor.py",

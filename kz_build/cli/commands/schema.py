@@ -19,8 +19,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.plain_json import text
     from kz_build.core.validation import json_schema
-    from kz_build.export.recipe_schema import RecipeOf
+    from kz_build.export.recipe import RecipeFile
     from kz_build.pins.schema import Pins
 
-    print(text(json_schema(Pins) if arguments.of == "pins" else json_schema(RecipeOf)))
+    print(text(json_schema(Pins) if arguments.of == "pins" else json_schema(RecipeFile)))
     return 0
