@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from kz_build.core.check import Check
+from kz_build.core.escape import one_line
 from kz_build.formats.pte_types import Delegate, Method, Plain, Pte, QnnSpec, Value
 
 _MOST_ROWS = 12
@@ -134,5 +135,5 @@ def _count(number: int, what: str) -> str:
 
 def _shown(name: str, most: int = _MOST_TEXT) -> str:
     """Return a name of the file, which can contain anything, as one line for a terminal."""
-    plain = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+    plain = one_line(name)
     return plain if len(plain) <= most else plain[:most] + "…"

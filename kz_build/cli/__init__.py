@@ -12,7 +12,9 @@ import traceback
 from collections.abc import Iterator
 
 from kz_build.cli.parser import parser, words_without
+from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, KzError
+from kz_build.core.escape import escaped_streams
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -27,6 +29,11 @@ def main(argv: list[str] | None = None) -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command line and return its exit code. The last line of a failure is `kz: exit N (name)`."""
+    with escaped_streams(in_workflow=variable("GITHUB_ACTIONS") == "true"):
+        return _run(argv)
+
+
+def _run(argv: list[str]) -> int:
     code, name = 1, "bug"
     try:
         arguments = parser().parse_args(argv)

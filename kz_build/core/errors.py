@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kz_build.core.escape import one_line
+
 
 class KzError(Exception):
     """A failure that a person can act on. `hint` says what to do next."""
@@ -28,7 +30,7 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.text}"
+        return one_line(f"{where}: {self.text}")
 
 
 class ConfigError(KzError):

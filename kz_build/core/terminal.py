@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kz_build.core.check import Check
+from kz_build.core.escape import escaped, unescaped
 from kz_build.core.progress import Event
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Live:
     def stop(self) -> None:
         """Remove the bar or line; another event shows it again."""
         if self.width:
-            print(f"\r{'':{self.width}}\r", end="", file=sys.stderr, flush=True)
+            print(f"\r{'':{self.width}}\r", end="", file=unescaped(sys.stderr), flush=True)
             self.width = 0
         if self.bar:
             self.bar.stop()
@@ -99,7 +100,7 @@ class Live:
     def note(self, text: str) -> None:
         """Print a line that stays."""
         if self.bar:
-            self.bar.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self.bar.console.print(escaped(text), highlight=False, markup=False, soft_wrap=True)
         else:
             print(text, file=sys.stderr, flush=True)
 
@@ -126,8 +127,9 @@ class Live:
         if event.status:
             if self.bar:
                 self.stop()
-            print(f"\r{'  ' + event.status:{self.width}}", end="", file=sys.stderr, flush=True)
-            self.width = len(event.status) + 2
+            status = f"  {escaped(event.status)}"
+            print(f"\r{status:{self.width}}", end="", file=unescaped(sys.stderr), flush=True)
+            self.width = len(status)
             return
         if event.bytes != self.counts_bytes or self.width:
             self.stop()
@@ -137,7 +139,7 @@ class Live:
         if phase != self.phase or self.task is None:
             if self.task is not None:
                 self.bar.remove_task(self.task)
-            self.task, self.phase = self.bar.add_task(phase[:30], total=total or None), phase
+            self.task, self.phase = self.bar.add_task(escaped(phase)[:30], total=total or None), phase
         self.bar.update(self.task, completed=done, total=total or None)
         if event.bytes and done >= total > 0:  # the next step may take long without any progress
             self.stop()
@@ -157,11 +159,13 @@ def _progress_bar(counts_bytes: bool) -> Progress:
 
     count = DownloadColumn() if counts_bytes else MofNCompleteColumn()
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=20),
         count,
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=Console(file=unescaped(sys.stderr)),
         transient=True,
+        redirect_stdout=False,  # to the console, which escapes nothing
+        redirect_stderr=False,
     )

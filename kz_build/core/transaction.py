@@ -72,7 +72,7 @@ def _refuse_outside(root: Path, paths: Iterable[str]) -> None:
         target = (root / path.replace("\0", "")).parent.resolve() / Path(path).name
         inside = target.relative_to(root.resolve()).as_posix() if target.is_relative_to(root.resolve()) else ".."
         if wrong := unsafe_path(inside):
-            problems.append(Problem(path if path.isprintable() else ascii(path), 0, wrong))
+            problems.append(Problem(path, 0, wrong))
     if problems:
         hint = f"nothing was written; if {root / NAME} is there and no kz of yours was killed, remove it"
         raise ConfigError("kz must not write these files:", tuple(problems), hint=hint)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kz_build.core.escape import one_line
 from kz_build.core.rules import bad_address, bad_digest, bad_file_name, bad_folder, bad_id, bad_url, bad_version
 from kz_build.pins.pins import NAME
 
@@ -139,7 +140,7 @@ def _shown(value: Any) -> str:
 
 def shown_place(place: Place) -> str:
     """Return a place as a dotted path, whatever its keys contain."""
-    return ".".join(key if key.isprintable() else ascii(key) for key in place)
+    return ".".join(map(one_line, place))
 
 
 def key_lines(text: str) -> list[tuple[Place, int]]:

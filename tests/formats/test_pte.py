@@ -301,6 +301,6 @@ def test_names_from_a_file_do_no_harm_to_a_terminal(kz: Kz, tmp_path: Path) -> N
     file.write_bytes(program([Method("\x1b[2Jgone" + "x" * 500)], {"a\nb": "c\rd", "low": float("-inf")}))
     done = kz("pte", file)
     assert done.returncode == 0
-    assert "\x1b" not in done.stdout and "\\x1b[2Jgone" in done.stdout and "a\\nb = c\\rd" in done.stdout
+    assert "\x1b" not in done.stdout and "\\u001b[2Jgone" in done.stdout and "a\\nb = c\\u000dd" in done.stdout
     assert "low = -inf" in done.stdout
     assert max(map(len, done.stdout.splitlines())) < 160

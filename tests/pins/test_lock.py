@@ -122,7 +122,7 @@ DAMAGED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no file of a digest": (lambda e: e["wheel"].pop("file"), "lines.l.wheel: `file` must be known where `sha256` is"),
     "no mapping": (lambda e: e.update(git=[1]), "lines.l.git: must be a mapping (it is a list)"),
     "null": (lambda e: e.update(git=None), "lines.l.git: must be a mapping (it is null)"),
-    "an odd name": (lambda e: e.update({"\x1b[2J": e["git"]}), r"lines.l.'\x1b[2J': as a key, it must be letters"),
+    "an odd name": (lambda e: e.update({"\x1b[2J": e["git"]}), r"lines.l.\u001b[2J: as a key, it must be letters"),
 }  # fmt: skip
 
 

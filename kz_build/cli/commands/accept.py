@@ -56,8 +56,10 @@ def _ask(text: str, name: str, wheel: Path) -> None:
         )
     import pydoc
 
+    from kz_build.core.escape import escaped
+
     print()
-    pydoc.pager(text)
+    pydoc.pager(escaped(text))  # another program
     try:
         answer = input('\nDo you accept it, for yourself or whom you work for? "yes", or anything else: ')
     except EOFError:

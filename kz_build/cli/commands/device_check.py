@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -71,7 +70,7 @@ def check(arguments: argparse.Namespace) -> int:
     from kz_build.device.checks import check
     from kz_build.device.trial import RunPolicy
 
-    return _try(arguments, check, RunPolicy(required=bool(arguments.require)))
+    return _try(arguments, lambda live: check, RunPolicy(required=bool(arguments.require)))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -83,14 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tolerance is not None and not 0 <= arguments.tolerance < float("inf"):
         raise ConfigError("kz device run: --tolerance is a percentage, 0 or more")
     policy = RunPolicy(arguments.runs, arguments.warmup, True, arguments.tolerance, bool(arguments.require))
-    return _try(arguments, partial(run, policy=policy, note=_say), policy)
+    return _try(arguments, lambda live: partial(run, policy=policy, note=live.note), policy)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def _try(arguments: argparse.Namespace, ask: Callable[..., Report], policy: RunPolicy) -> int:
+def _try(arguments: argparse.Namespace, asker: Callable[[Live], Callable[..., Report]], policy: RunPolicy) -> int:
     """Ask the same of every chosen device, and of an app on it if the user wants one."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
@@ -102,7 +97,7 @@ def _try(arguments: argparse.Namespace, ask: Callable[..., Report], policy: RunP
     plan = trial(project, _request(arguments))
     alone = len(arguments.serial) < 2 and not arguments.every
     with Live() as live:
-        watch = live.event if alone else quiet
+        ask, watch = asker(live), live.event if alone else quiet
         app = _app(arguments, project, plan, live) if arguments.in_app or arguments.apk or arguments.require else None
 
         def everything(device: Device) -> Report:
@@ -111,7 +106,7 @@ def _try(arguments: argparse.Namespace, ask: Callable[..., Report], policy: RunP
                 return result
             if isinstance(app, str):
                 return skipped(result, app)
-            return replace(result, in_app=in_app(project, device, plan, app, policy, watch=watch, note=_say))
+            return replace(result, in_app=in_app(project, device, plan, app, policy, watch=watch, note=live.note))
 
         return for_each_device(arguments, everything, report)
 

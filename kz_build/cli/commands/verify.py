@@ -37,6 +37,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from kz_build.core.env import append_to, variable
+    from kz_build.core.escape import escaped, unescaped
     from kz_build.upstream import text_verdicts
     from kz_build.upstream.verify import verify
 
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         # GitHub reads them on either stream, and JSON must stay JSON.
         root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
         for row in (row for f in result for row in text_verdicts.workflow_commands(f, root)):
-            print(row, file=sys.stderr if arguments.json else sys.stdout)
+            print(escaped(row), file=unescaped(sys.stderr if arguments.json else sys.stdout))
         append_to("GITHUB_STEP_SUMMARY", "\n".join(text_verdicts.markdown(f) for f in result))
     if not all(f.holds for f in result):
         raise ConflictError(

@@ -1,0 +1,97 @@
+"""Text of others on a terminal: shown with its control characters escaped, and with nothing that hides or reorders it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TextIO, cast
+
+_UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+"""Characters that Unicode calls letters, marks or symbols, and that no font draws."""
+_COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#\[)")
+"""The start of a command to GitHub's runner, in both of its forms."""
+
+
+def escaped(text: str) -> str:
+    r"""Return text with each character that a terminal obeys or hides as `\uXXXX`, as JSON writes it; newline and tab stay.
+
+    These are control, bidirectional and other format characters, lone surrogates, and what Unicode has not assigned.
+    """
+    return text.translate(_ESCAPES)
+
+
+def one_line(text: str) -> str:
+    """Return text as part of one row: escaped, its newlines and tabs too."""
+    return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+class _Escapes(dict[int, str]):
+    """The escape of each character, computed when it is first seen."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        if not _shown(character):
+            units = character.encode("utf-16-be", "surrogatepass")
+            character = "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))
+        self[code] = character
+        return character
+
+
+def _shown(character: str) -> bool:
+    if character in "\n\t":
+        return True
+    if character in _UNSEEN or "\U000e0100" <= character <= "\U000e01ef":
+        return False
+    if character.isprintable():
+        return True
+    import unicodedata
+
+    return unicodedata.category(character) == "Zs"  # such as the wide space of Japanese
+
+
+_ESCAPES = _Escapes()
+
+
+class _EscapedStream:
+    """A text stream that escapes what is written to it."""
+
+    def __init__(self, stream: TextIO, in_workflow: bool) -> None:
+        self.stream = stream
+        self._in_workflow = in_workflow
+
+    def write(self, text: str) -> int:
+        """Write text with what a terminal obeys escaped; in a workflow of GitHub, what its runner obeys, too."""
+        text = escaped(text)
+        if self._in_workflow:
+            text = _COMMAND.sub(lambda match: f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}", text)
+        self.stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+
+@contextlib.contextmanager
+def escaped_streams(*, in_workflow: bool = False) -> Iterator[None]:
+    """Escape what the block writes to standard output and standard error; kz's own control sequences go to `unescaped`."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        cast(TextIO, s and _EscapedStream(s, in_workflow)) for s in streams
+    )  # a closed one is None
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def unescaped(stream: TextIO) -> TextIO:
+    """Return the stream below an escaped one: for control sequences and workflow commands of kz itself, with text of
+    others in them escaped."""
+    return stream.stream if isinstance(stream, _EscapedStream) else stream
