@@ -27,6 +27,29 @@ def one_line(text: str) -> str:
     return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
+def code(text: str) -> str:
+    """Return text as a code span of Markdown: one line, in which nothing is a mention, a link, a tag or markup."""
+    text = one_line(text)
+    ticks = "`" * (_longest_ticks(text) + 1)
+    pad = " " if text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def cell(text: str) -> str:
+    """Return text as a code span in a table of Markdown, where a `|` would begin the next cell even in a code span."""
+    return code(text.replace("|", "\\u007c"))
+
+
+def code_block(text: str, language: str) -> list[str]:
+    """Return text as the lines of a fenced block of Markdown, which no line of it ends."""
+    ticks = "`" * max(3, _longest_ticks(text) + 1)
+    return [f"{ticks}{language}", *escaped(text).rstrip("\n").split("\n"), ticks]
+
+
+def _longest_ticks(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
 class _Escapes(dict[int, str]):
     """The escape of each character, computed when it is first seen."""
 

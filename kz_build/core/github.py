@@ -52,10 +52,10 @@ def pull(store: Path, slug: str, number: int) -> Pull:
 
 
 def find_issue(store: Path, slug: str, marker: str) -> Issue | None:
-    """Return the newest open issue that kz opened with a marker."""
+    """Return the newest open issue that kz opened with a marker, which is its first line: text of others comes below it."""
     path = f"/repos/{slug}/issues?state=open&labels={LABEL}&sort=created&direction=desc&per_page=100"
     issues = (issue for issue in _items(store, path, _issue_or_pull) if issue)
-    return next((issue for issue in issues if _comment_marker(marker) in issue.body), None)
+    return next((issue for issue in issues if issue.body.startswith(_comment_marker(marker))), None)
 
 
 def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kz_build.core import github
 from kz_build.core.env import variable
 from kz_build.core.errors import ConfigError, Missing, MissingError
+from kz_build.core.escape import one_line
 from kz_build.core.github_types import Issue
 from kz_build.git import refs
 from kz_build.pins.project import Project
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from kz_build.core.progress import Watch
     from kz_build.stack.pinned import PinnedStack
 
-_BROKEN = re.compile(r"<!-- kz-broken: (\{.*\}) -->")
+_BROKEN = re.compile(r"<!-- [^\n]* -->\r?\n<!-- kz-broken: (\{.*\}) -->\r?\n")
+"""The first two lines of the issue: kz's marker and what was known to be broken. Names and subjects come below them."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ def nightly(project: Project, watch: Watch | None = None) -> Nightly:
     healed = tuple(patch for patch in known if patch not in broken)
     if not (news or healed):
         return Nightly(history, news, healed, "nothing", issue.url if issue else "")
-    text = f"{issue_text(history, news, healed)}\n<!-- kz-broken: {json.dumps(broken)} -->\n"
+    known_now = json.dumps(broken).replace("<", "\\u003c").replace(">", "\\u003e")  # no name in it ends the comment
+    text = f"<!-- kz-broken: {known_now} -->\n{issue_text(history, news, healed)}\n"
     if issue is None:
-        issue_made = github.create_issue(slug, f"{line}: patches break on {history.to}", text, marker)
+        issue_made = github.create_issue(slug, f"{line}: patches break on {one_line(history.to)}", text, marker)
         return Nightly(history, news, healed, "opened", issue_made.url)
     # The comment comes first: if the body cannot be written then, the next night repeats it instead of losing it.
     github.comment(slug, issue.number, issue_text(history, news, healed))
@@ -82,7 +85,7 @@ def _newest(project: Project) -> tuple[str, str]:
 
 
 def _known(issue: Issue | None) -> Mapping[str, str]:
-    match = _BROKEN.search(issue.body) if issue else None
+    match = _BROKEN.match(issue.body) if issue else None
     try:
         known = json.loads(match[1]) if match else {}
     except ValueError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kz_build.core.escape import cell as table_cell
+from kz_build.core.escape import code
 from kz_build.patch.text import cell, explanation
 from kz_build.patch.verdict import Verdict
 from kz_build.upstream.text_verdicts import notes
@@ -27,47 +29,58 @@ def markdown(stacks: Sequence[Health], date: str) -> str:
     for one in stacks:
         parts.append(_table(one.verified))
         if one.broken and one.history:
-            parts.append(f"Broken on {one.history.to}:\n\n{broken_list(one.history, one.broken)}\n")
+            parts.append(f"Broken on {code(one.history.to)}:\n\n{broken_list(one.history, one.broken)}\n")
     return "\n".join(parts)
 
 
 def _table(result: VerifyResult) -> str:
-    head = [name.removesuffix(".patch").split("-", 1)[0] for name in result.patches]
-    listed = [f"- {name.removesuffix('.patch').replace('-', ' ', 1)}" for name in result.patches]
+    head = [_number(name) for name in result.patches]
+    listed = [f"- {code(name.removesuffix('.patch'))}" for name in result.patches]
     rows = [f"## {result.line} / {result.source}\n", *listed, "", "| | | " + " | ".join(head) + " |"]
     rows.append("|---|---|" + "---|" * len(head))
     for target, row in zip(result.targets, result.rows, strict=True):
         cells = [cell(j) if j.holds else f"**{cell(j)}**" for j in row]
-        rows.append(f"| {target.name} | {target.date} | " + " | ".join(cells) + " |")
+        rows.append(f"| {table_cell(target.name)} | {target.date} | " + " | ".join(cells) + " |")
     upstreamed = [(name, j, targets) for name, j, targets in notes(result) if j.verdict is Verdict.UPSTREAMED]
     if upstreamed:
         rows += ["", "Upstreamed:", ""]
     for name, judgement, targets in upstreamed:
-        rows.append(f"- `{name.removesuffix('.patch')}` at {', '.join(targets)}")
-        rows += [f"  - {text}" for text in explanation(judgement)]
+        rows.append(f"- {code(name.removesuffix('.patch'))} at {', '.join(map(code, targets))}")
+        rows += [f"  - {code(text)}" for text in explanation(judgement)]
     return "\n".join(rows) + "\n"
+
+
+def _number(name: str) -> str:
+    """Return the number that a patch's name begins with, or the whole name."""
+    number = name.removesuffix(".patch").split("-", 1)[0]
+    return number if number.isalnum() else table_cell(number)
 
 
 def broken_list(history: StackHistory, stories: Sequence[PatchHistory]) -> str:
     """List patches, each with the commit since which it does not hold."""
     rows = []
     for one in stories:
-        rows.append(f"- `{one.patch.removesuffix('.patch')}`: {cell(one.now)}")
-        rows += [f"  - {text}" for text in explanation(one.now)]
+        rows.append(f"- {code(one.patch.removesuffix('.patch'))}: {cell(one.now)}")
+        rows += [f"  - {code(text)}" for text in explanation(one.now)]
         if one.since:
             tag = history.tags.get(one.since.commit.id)
-            rows.append(f"  - since {one.since.commit.shown}" + (f", first in {tag}" if tag else ", in no tag yet"))
+            first = f"first in {code(tag)}" if tag else "in no tag yet"
+            rows.append(f"  - since {code(one.since.commit.shown)}, {first}")
     return "\n".join(rows)
 
 
 def issue(history: StackHistory, news: Sequence[PatchHistory], healed: Sequence[str]) -> str:
     """Return the text of the nightly issue: what is new, then all that is broken."""
     broken = [s for s in history.patches if not s.now.holds]
-    rows = [f"`{history.line}` ({history.source} {history.pin}) against {history.to} {history.commit[:10]}:\n"]
+    rows = [
+        f"`{history.line}` ({history.source} {code(history.pin)}) against {code(history.to)} `{history.commit[:10]}`:\n"
+    ]
     if news:
         rows.append(f"Newly broken:\n\n{broken_list(history, news)}\n")
     if healed:
-        rows.append("Holds again, or is gone from the stack:\n\n" + "\n".join(f"- `{name}`" for name in healed) + "\n")
+        rows.append(
+            "Holds again, or is gone from the stack:\n\n" + "\n".join(f"- {code(name)}" for name in healed) + "\n"
+        )
     old = [s for s in broken if s not in news]
     if old:
         rows.append(f"Broken before:\n\n{broken_list(history, old)}\n")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kz_build.core.escape import cell as table_cell
+from kz_build.core.escape import code, code_block
 from kz_build.patch.text import WIDTH, cell, explanation, wrap
 from kz_build.patch.verdict import Judgement, Verdict
 
@@ -101,20 +103,20 @@ def conclusion(results: Sequence[VerifyResult]) -> str:
 
 def markdown(result: VerifyResult) -> str:
     """Show the same for a page that renders Markdown."""
-    head = f"| {result.line} / {result.source} | " + " | ".join(_name(t) for t in result.targets) + " |"
+    head = f"| {result.line} / {result.source} | " + " | ".join(table_cell(_name(t)) for t in result.targets) + " |"
     rows = [head, "|" + "---|" * (len(result.targets) + 1)]
     for k, name in enumerate(result.patches):
         cells = [
             (cell(row[k]) if row[k].holds else f"**{cell(row[k])}**") + "\\*" * bool(row[k].without)
             for row in result.rows
         ]
-        rows.append(f"| {name.removesuffix('.patch')} | " + " | ".join(cells) + " |")
+        rows.append(f"| {table_cell(name.removesuffix('.patch'))} | " + " | ".join(cells) + " |")
     listed = [f"\\{FOOTNOTE}", ""] if any(j.without for row in result.rows for j in row) else []
     for name, judgement, targets in notes(result):
-        listed.append(f"- `{name.removesuffix('.patch')}`: {cell(judgement)} at {', '.join(targets)}")
-        listed += [f"  - {text}" for text in explanation(judgement)]
+        listed.append(f"- {code(name.removesuffix('.patch'))}: {cell(judgement)} at {', '.join(map(code, targets))}")
+        listed += [f"  - {code(text)}" for text in explanation(judgement)]
         if judgement.merged:
-            listed += ["", "  ```diff", *(f"  {line}" for line in judgement.merged.splitlines()), "  ```"]
+            listed += ["", *(f"  {line}" for line in code_block(judgement.merged, "diff"))]
     return "\n".join([*rows, "", *listed]) + "\n"
 
 

@@ -402,7 +402,7 @@ def test_the_issue_of_a_marker(api: Api, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("token")
 def test_an_issue_of_a_later_page_is_found(api: Api, tmp_path: Path) -> None:
     api.tell(ISSUES, Answer(200, [raw_issue(9, "")], {"Link": f'<{api.url}{ISSUES}&after=x>; rel="next"'}))
-    api.tell(f"{ISSUES}&after=x", Answer(200, [raw_issue(1, "text\n<!-- m -->")]))
+    api.tell(f"{ISSUES}&after=x", Answer(200, [raw_issue(2, "text\n<!-- m -->"), raw_issue(1, "<!-- m -->\ntext")]))
     found = github.find_issue(tmp_path, SLUG, "m")
     assert found and found.number == 1
 

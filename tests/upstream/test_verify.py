@@ -187,8 +187,8 @@ def test_on_github_annotations_stand_at_the_hunk_and_a_summary_is_written(checke
     )
     assert [row.split(" ")[0] for row in rows].count("::notice") == 1
     text_ = summary.read_text()
-    assert text_.startswith("# before\n| l / up | v1 | v2 | v3 | v4 |\n|---|---|---|---|---|\n")
-    assert "| 0001-ours | clean | **intent** | upstreamed | **content** |" in text_
+    assert text_.startswith("# before\n| l / up | `v1` | `v2` | `v3` | `v4` |\n|---|---|---|---|---|\n")
+    assert "| `0001-ours` | clean | **intent** | upstreamed | **content** |" in text_
     # Programs that read the JSON do not meet annotations in it.
     done = checked.kz("verify", "--tags", "v*", "--json", **env)
     assert len(json.loads(done.stdout)[0]["rows"]) == 4 and done.stderr.count("::error ") == 2
