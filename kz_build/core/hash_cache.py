@@ -10,14 +10,18 @@ from pathlib import Path
 
 from kz_build.core.files import sha256_file, write_atomic
 
+SMALL = 1 << 18
+"""A file that is read as fast as what is cached of it."""
 SETTLED_SECONDS = 2.0
 """A file that changed this recently may change again within the same clock tick: not cached, as in git."""
 
 
 def cached_sha256(store: Path, path: Path) -> str:
     """Return the sha256 of a file; read it only if it changed since the last call. Raises OSError if it cannot be read."""
-    entry = store / "digests" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json"
     facts = _facts(path)
+    if facts[0] < SMALL:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    entry = store / "digests" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json"
     try:
         cached = json.loads(entry.read_bytes())
         if cached["facts"] == facts:

@@ -6,7 +6,7 @@ import os
 import posixpath
 import stat
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +18,15 @@ from kz_build.core.locks import lock
 from kz_build.core.progress import Event, Watch, quiet
 from kz_build.device.adb import Device, Files
 from kz_build.device.properties import free_storage
+from kz_build.device.push_batch import DAMAGED, SCRIPT, first_damaged, removal, script, staged
 from kz_build.device.push_plan import (
+    BATCH_BYTES,
     PARTS,
     RECORD,
     Difference,
     Item,
     Pushed,
+    batches,
     checked_names,
     difference,
     line,
@@ -101,20 +104,18 @@ def push(
     """
     started = time.monotonic()
     with lock(store, f"push-{device.serial.replace('/', '_')}", watch):
-        with ThreadPoolExecutor(HASHING) as pool:
-            digests = list(pool.map(lambda item: cached_sha256(store, item.local), batch))
-        hashed = [replace(item, sha256=digest) for item, digest in zip(batch, digests, strict=True)]
+        hashed = _hashed(store, batch)
         recorded, free, emulated = _record(device, folder)
         with device.files() as files:
             plan = difference(hashed, recorded, _remote(files, folder, hashed, recorded), clean=clean)
             _require_space(device, folder, plan, free)
-            _remove(device, folder, plan.stale)
+            _remove(device, files, folder, plan.stale)
             total = sum(item.size for item in plan.send)
             sending, verifying = _send(
                 device, files, folder, plan.send, lambda done: watch(Event("pushing", done, total, bytes=True))
             )
-            if plan.send or plan.stale:
-                new = {item.name: item for item in plan.send}
+            new = {item.name: item for item in plan.send}
+            if plan.stale or new.keys() & recorded.keys():
                 _rewrite(device, files, folder, {**recorded, **new}, plan.stale)
     return Pushed(
         serial=device.serial,
@@ -130,28 +131,39 @@ def push(
     )
 
 
+def _hashed(store: Path, items: Sequence[Item]) -> list[Item]:
+    """Return files with their sha256. Only large ones are worth a thread."""
+    with ThreadPoolExecutor(HASHING) as pool:
+        large = {item.name: pool.submit(cached_sha256, store, item.local) for item in items if item.size > BATCH_BYTES}
+        small = {item.name: cached_sha256(store, item.local) for item in items if item.name not in large}
+        return [replace(item, sha256=small.get(item.name) or large[item.name].result()) for item in items]
+
+
 def _send(
-    device: Device, files: Files, folder: str, batch: Sequence[Item], sent: Callable[[int], None]
+    device: Device, files: Files, folder: str, items: Sequence[Item], sent: Callable[[int], None]
 ) -> tuple[float, float]:
-    """Send files one after the other; the device hashes each while the next arrives. Returns (sending, waiting) in seconds."""
+    """Send files in batches; the device hashes each while the next arrives. Returns (sending, waiting) in seconds."""
     sending = waiting = 0.0
     done = 0
     verified: Future[None] | None = None
     with ThreadPoolExecutor(1) as beside:
-        for index, item in enumerate(batch):
-            part, at = PARTS[index % 2], done
+        for index, batch in enumerate(batches(items)):
+            part, paths = PARTS[index % 2], staged(batch)
             started = time.monotonic()
-            files.send(
-                item.local,
-                f"{folder}/{part}",
-                mode=item.mode,
-                mtime=item.mtime,
-                sent=lambda now, at=at: sent(at + now),  # type: ignore[misc]
-            )
+            for path, item in paths.items():
+                files.send(
+                    item.local,
+                    f"{folder}/{part}/{path}",
+                    mode=item.mode,
+                    mtime=item.mtime,
+                    sent=lambda now, at=done: sent(at + now),  # type: ignore[misc]
+                )
+                done += item.size
+            files.put(script(part, paths).encode(), f"{folder}/{part}/{SCRIPT}")
+            files.settle()
             sending += time.monotonic() - started
             waiting += _wait(verified)
-            verified = beside.submit(_verify, device, folder, part, item)
-            done += item.size
+            verified = beside.submit(_verify, device, folder, part, paths)
         waiting += _wait(verified)
     return sending, waiting
 
@@ -168,7 +180,7 @@ def _record(device: Device, folder: str) -> tuple[dict[str, Item], int | None, b
     there = quote(folder)
     parts = " ".join(f"{there}/{part}" for part in PARTS)
     output = device.checked(
-        f"mkdir -p {there} && rm -f {parts} && {{ getprop ro.kz.emulated; df -k {there} 2>/dev/null; "
+        f"mkdir -p {there} && rm -rf {parts} && {{ getprop ro.kz.emulated; df -k {there} 2>/dev/null; "
         f"echo; echo @@; cat {there}/{RECORD} 2>/dev/null; true; }}"
     ).decode("utf-8", "replace")
     facts, _, text = output.partition("\n@@\n")
@@ -176,13 +188,19 @@ def _record(device: Device, folder: str) -> tuple[dict[str, Item], int | None, b
 
 
 def _remote(files: Files, folder: str, batch: Sequence[Item], recorded: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Return (size, mtime) of the device's files, with one call per folder."""
-    names = {item.name for item in batch} | set(recorded)
+    """Return (size, mtime) of the device's files, with one call per folder. Raises DeviceError for a folder in a file's place."""
+    wanted = {item.name for item in batch}
+    names = wanted | set(recorded)
     there = {}
     for inner in sorted({posixpath.dirname(name) for name in names}):
-        for name, remote in files.listing(posixpath.join(folder, inner)).items():
+        for base, remote in files.listing(posixpath.join(folder, inner)).items():
+            name = posixpath.join(inner, base)
+            if stat.S_ISDIR(remote.mode) and name in wanted:
+                raise DeviceError(
+                    f"{files.serial}: {name}: a folder has that name", hint="remove it, or use another --to"
+                )
             if stat.S_ISREG(remote.mode):
-                there[posixpath.join(inner, name)] = (remote.size, remote.mtime)
+                there[name] = (remote.size, remote.mtime)
     return there
 
 
@@ -194,38 +212,33 @@ def _require_space(device: Device, folder: str, plan: Difference, free: int | No
         )
 
 
-def _remove(device: Device, folder: str, names: Sequence[str]) -> None:
-    for at in range(0, len(names), 50):
-        words = " ".join(quote(f"{folder}/{name}") for name in names[at : at + 50])
-        device.checked(f"rm -f {words}")
-    if folders := {posixpath.dirname(name) for name in names} - {""}:
-        words = " ".join(quote(f"./{name}") for name in sorted(folders, reverse=True))
-        device.shell(f"cd {quote(folder)} && rmdir -p {words}")  # folders that are not empty stay
+def _remove(device: Device, files: Files, folder: str, names: Sequence[str]) -> None:
+    if names:
+        files.put(removal(PARTS[0], names).encode(), f"{folder}/{PARTS[0]}/{SCRIPT}")
+        files.settle()
+        device.checked(_run(folder, PARTS[0]))
 
 
-def _verify(device: Device, folder: str, part: str, item: Item) -> None:
-    """Let the device hash a file, then rename and record it, in one command."""
-    part, target = quote(f"{folder}/{part}"), quote(f"{folder}/{item.name}")
-    parent, record = quote(posixpath.dirname(f"{folder}/{item.name}")), quote(f"{folder}/{RECORD}")
-    done = device.shell(
-        f"s=$(sha256sum <{part}) || exit 3; "
-        f'[ "${{s%% *}}" = {item.sha256} ] || {{ rm -f {part}; exit 4; }}; '
-        f"[ ! -d {target} ] || exit 5; "
-        f"mkdir -p {parent} && mv -f {part} {target} && printf '%s\\n' {quote(line(item))} >>{record}"
-    )
+def _verify(device: Device, folder: str, part: str, paths: Mapping[str, Item]) -> None:
+    """Let the device hash a batch of files, then rename and record them, in one command."""
+    done = device.shell(_run(folder, part))
     if done.code == 0:
         return
-    why = {
-        4: "the file was damaged in transfer; it was removed",
-        5: "a folder has that name",
-    }.get(done.code, done.stderr.decode("utf-8", "replace").strip() or f"exit {done.code}")
-    raise DeviceError(
-        f"{device.serial}: {item.name}: {why}", hint="run it again: it goes on after the last complete file"
-    )
+    if done.code == DAMAGED:
+        name = first_damaged(paths, done.stdout.decode("utf-8", "replace")).name
+        why = f"{name}: the file was damaged in transfer; it was removed"
+    else:
+        why = done.stderr.decode("utf-8", "replace").strip() or f"{folder}: exit {done.code}"
+    raise DeviceError(f"{device.serial}: {why}", hint="run it again: it goes on after the last complete file")
+
+
+def _run(folder: str, part: str) -> str:
+    return f"cd {quote(folder)} && sh {part}/{SCRIPT} </dev/null"
 
 
 def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, Item], gone: Sequence[str]) -> None:
     """Rewrite the record, each file once."""
     text = "".join(f"{line(entry)}\n" for name, entry in sorted(recorded.items()) if name not in gone)
-    files.put(text.encode(), f"{folder}/{PARTS[0]}", mtime=int(time.time()))
-    device.checked(f"mv -f {quote(f'{folder}/{PARTS[0]}')} {quote(f'{folder}/{RECORD}')}")
+    files.put(text.encode(), f"{folder}/{PARTS[0]}/{RECORD}")
+    files.settle()
+    device.checked(f"cd {quote(folder)} && mv -f {PARTS[0]}/{RECORD} {RECORD} && rm -rf {PARTS[0]}")

@@ -12,7 +12,9 @@ from kz_build.core.errors import ConfigError, Problem
 RECORD = ".kz-push"
 """The record in a folder of the device: a line of JSON for each file that was verified there; a later line wins."""
 PARTS = (".kz-part-0", ".kz-part-1")
-"""Names of a file while it arrives, and while the device hashes it as the next one arrives."""
+"""Folders of a batch of files while it arrives, and while the device hashes it as the next one arrives."""
+BATCH_FILES, BATCH_BYTES = 250, 4_000_000
+"""The most in one batch; a larger file is one by itself."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +117,23 @@ def difference(
     stale = tuple(sorted(set(recorded) - names)) if clean else ()
     now = -sum(there[name][0] for name in stale if name in there)
     room = replaced = 0
-    for item in send:
-        now += item.size
+    for batch in batches(send):
+        now += sum(item.size for item in batch)
         room = max(room, now)
-        # The old file of a name is replaced once the new one is verified: while the next one arrives.
+        # Old files are replaced once the new ones are verified: while the next batch arrives.
         now -= replaced
-        replaced = there.get(item.name, (0, 0))[0]
+        replaced = sum(there.get(item.name, (0, 0))[0] for item in batch)
     return Difference(tuple(send), tuple(kept), stale, room)
+
+
+def batches(items: Iterable[Item]) -> list[list[Item]]:
+    """Split files into those that are sent, verified and recorded together."""
+    split: list[list[Item]] = []
+    size = 0
+    for item in items:
+        size += item.size
+        if not split or size > BATCH_BYTES or len(split[-1]) == BATCH_FILES:
+            split.append([])
+            size = item.size
+        split[-1].append(item)
+    return split

@@ -120,24 +120,22 @@ class DeviceRoot:
         `follow`: also if the last name is a link. Raises OSError for a loop.
         """
         wanted = [part for part in os.fsdecode(path).split("/") if part not in ("", ".")][::-1]
+        top = str(self.folder)
         done: list[str] = []
         links = 0
         while wanted:
             name = wanted.pop()
             if name == "..":
                 done = done[:-1]
-                continue
-            here = self.folder.joinpath(*done, name)
-            if here.is_symlink() and (wanted or follow):
+            elif (wanted or follow) and (target := _link_target("/".join((top, *done, name)))):
                 links += 1
                 if links > 40:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-                target = os.readlink(here)
                 done = [] if target.startswith("/") else done
                 wanted += [part for part in target.split("/") if part not in ("", ".")][::-1]
             else:
                 done.append(name)
-        return self.folder.joinpath(*done)
+        return Path("/".join((top, *done)))
 
     def check_writable(self, folder: Path) -> None:
         """Raise OSError if the device may not write into a folder (of this machine)."""
@@ -156,3 +154,13 @@ class DeviceRoot:
     def give(self, size: int) -> None:
         """Count bytes that were removed."""
         self.used = max(0, self.used - size)
+
+
+def _link_target(path: str) -> str:
+    """Return where a link leads, '' if it is none."""
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+            return ""
+        raise

@@ -121,11 +121,16 @@ def test_lines_that_a_pulled_cable_left_half_are_no_entries() -> None:
 
 
 def test_the_room_that_is_needed_is_that_of_the_worst_moment() -> None:
-    had = {name: entry(name, 100) for name in "abc"}
-    there = dict.fromkeys("abc", (100, 1))
-    found = difference([item("a", 100), item("b", 100), item("c", 100)], had, there, clean=False)
-    assert found.room == 200, "two new ones lie beside three old ones: the first old one goes when its heir is verified"
-    found = difference([item("d", 150)], had, there, clean=True)
+    big = push_plan.BATCH_BYTES
+    had = {name: entry(name, big) for name in "abc"}
+    there = dict.fromkeys("abc", (big, 1))
+    found = difference([item("a", big), item("b", big), item("c", big)], had, there, clean=False)
+    assert found.room == 2 * big, (
+        "two new ones lie beside three old ones: the first old one goes when its heir is verified"
+    )
+    found = difference([item(name, 9) for name in "abc"], had, there, clean=False)
+    assert found.room == 27, "small ones are verified together"
+    found = difference([item("d", big + 50)], had, there, clean=True)
     assert (found.stale, found.room) == (("a", "b", "c"), 0)
     assert difference([], had, there, clean=False).room == 0
 
