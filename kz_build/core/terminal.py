@@ -42,6 +42,8 @@ def report(found: dict[str, Any]) -> str:
         f"canonical: {str(found['canonical']).lower()}",
         *(f"  {o['where']}: {o['value']}" for o in found["overrides"]),
     ]
+    if found["single_source"]:
+        rows.append(f"digest published by a single source: {', '.join(found['single_source'])}")
     for target, record in found.get("build", {}).items():
         rows += [
             f"build {target}: {record['seconds']:g} s, network {record['network']}",

@@ -49,6 +49,10 @@ def _count(value: Any) -> str:
     return "" if right else "must be a whole number, 0 or more"
 
 
+def _origin(value: Any) -> str:
+    return "" if value in _ORIGINS else f"must be one of: {', '.join(_ORIGINS)}"
+
+
 def _name(text: str) -> str:
     return "" if re.fullmatch(NAME, text) else "must be letters, digits and . _ -, and begin with a letter or digit"
 
@@ -60,7 +64,10 @@ def _image(text: str) -> str:
 _ID, _URL = _text(bad_id), _text(bad_url)
 _PATCHED = {"commit": _ID, "tree": _ID}
 _SUBMODULE = {"url": _text(bad_address), "commit": _ID, "tree": _or_null(_ID)}
-_FILE = {"sha256": _or_null(_text(bad_digest)), "size": _or_null(_count)}
+_ORIGINS = ("computed", "index", "published")
+"""Who states a digest: kz itself, which downloaded the file; the package index; or the sources that pins.yaml cites."""
+_ORIGIN = {"origin?": _origin, "sources?": _count}
+_FILE = {"sha256": _or_null(_text(bad_digest)), "size": _or_null(_count), **_ORIGIN}
 # A key that ends with `?` may be absent.
 _LINES = _Each(
     _name,
@@ -85,7 +92,7 @@ _LINES = _Each(
                     "patched?": _PATCHED,
                 },
                 "archive": {**_FILE, "url": _URL},
-                "image": {"digest": _or_null(_text(_image))},
+                "image": {"digest": _or_null(_text(_image)), **_ORIGIN},
             }
         ),
     ),
@@ -128,6 +135,12 @@ def _entry(place: Place, entry: Mapping[str, Any], forms: Mapping[str, Mapping[s
         yield place, "`tree` must be known where `commit` is"
     if kind == "wheel" and entry.get("sha256") and "file" not in entry:
         yield place, "`file` must be known where `sha256` is"
+    if kind != "git":
+        digest = "digest" if kind == "image" else "sha256"
+        if bool(entry.get(digest)) != ("origin" in entry):
+            yield place, f"`origin` must be there where `{digest}` is known, and only there"
+        if (entry.get("origin") == "published") != bool(entry.get("sources")):
+            yield place, "`sources` must count those of a published digest, and only of one"
 
 
 def _shown(value: Any) -> str:

@@ -8,7 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from kz_build.core.rules import bad_address, bad_id, bad_url, bad_version
 from kz_build.core.validation import Place
@@ -46,11 +55,25 @@ class Installed(Strict):
 
 
 class Published(Strict):
-    """What upstream publishes about one version, checked from the first download on."""
+    """What upstream, or public lock files that do not copy one another, state about one version. The first download is
+    compared with it."""
 
     sha1: Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")] = ""
-    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = ""
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")] = Field(
+        default="", description="the file's; of an image, the digest of its index"
+    )
+    size: int | None = Field(default=None, ge=0, description="bytes")
+    file: str = Field(default="", description="a wheel's file name", pattern=r"^([^/]+\.whl)?$")
+    sources: list[Text] = Field(
+        default=[], description="where the sha256 is stated: one entry for each independent owner"
+    )
     revision: str = Field(default="", description="version as the identity file spells it, if that differs")
+
+    @model_validator(mode="after")
+    def _cites(self) -> Published:
+        if self.sha256 and not self.sources:
+            raise ValueError("a sha256 needs `sources`: where it is stated, one entry for each independent owner")
+        return self
 
 
 class GitSource(Strict):
@@ -80,6 +103,13 @@ class WheelSource(Strict):
     lay: dict[Text, Text] = Field(
         default={}, description="another layout of its files, as links: path -> file or folder in the wheel"
     )
+    published: dict[str, Published] = {}
+
+    @model_validator(mode="after")
+    def _names_files(self) -> WheelSource:
+        if nameless := [version for version, known in self.published.items() if known.sha256 and not known.file]:
+            raise ValueError(f"`published` needs the wheel's `file` beside the sha256 of {nameless[0]}")
+        return self
 
 
 class ArchiveSource(Strict):
@@ -92,6 +122,7 @@ class ArchiveSource(Strict):
 
 class ImageSource(Strict):
     image: Text = Field(description="repository of a container image; its version is a tag")
+    published: dict[str, Published] = {}
 
 
 class FolderSource(Strict):

@@ -13,7 +13,8 @@ from kz_build.pins.project import RECORD, Project
 
 
 def report(project: Project, line: str) -> dict[str, object]:
-    """Return all records of a line. `canonical` is false if anything on this machine differs from the pins."""
+    """Return all records of a line. `canonical` is false if anything on this machine differs from the pins;
+    `single_source` names the sources whose digest in the lock is published in one place alone."""
     records: dict[str, dict[str, dict[str, object]]] = {}
     overrides = {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
     for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
@@ -31,6 +32,7 @@ def report(project: Project, line: str) -> dict[str, object]:
         "pins": project.pins.line(line),
         "canonical": not overrides,
         "overrides": [json.loads(o) for o in sorted(overrides)],
+        "single_source": sorted(n for n, e in project.lock.lines.get(line, {}).items() if e.get("sources") == 1),
         **records,
     }
 

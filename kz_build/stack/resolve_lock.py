@@ -121,8 +121,7 @@ def _resolve(pin: _Pin) -> dict[str, Any]:
     kind = pin.source.kind
     try:
         if kind == "image":
-            known = None if pin.trusted else pin.old.get("digest")
-            return {**pin.entry, "digest": known or _digest(pin.source, pin.version)}
+            return {**pin.entry, **(_stated(pin, "digest") or _from_registry(pin))}
         return _with_stack(pin, _git(pin) if kind == "git" else _file(pin))
     except (CommandError, MissingError) as error:
         if isinstance(error, MissingError) and kind != "image":
@@ -132,10 +131,10 @@ def _resolve(pin: _Pin) -> dict[str, Any]:
         return dict(pin.old) or {**pin.entry, **_UNKNOWN.get(kind, _FILE)}
 
 
-def _digest(source: Source, tag: str) -> str:
+def _from_registry(pin: _Pin) -> dict[str, Any]:
     from kz_build.container import daemon  # docker costs 200 ms
 
-    return daemon.connect().digest(source.location, tag)
+    return {"digest": daemon.connect().digest(pin.source.location, pin.version), "origin": "index"}
 
 
 def _git(pin: _Pin) -> dict[str, Any]:
@@ -212,31 +211,56 @@ def submodules_at(
 
 
 def _file(pin: _Pin) -> dict[str, Any]:
+    facts = _stated(pin, "sha256")
+    if facts is None:
+        facts = _FILE if pin.source.kind == "archive" and not pin.trusted else _from_index(pin)
+    return _with_licence(pin, {**pin.entry, **facts})
+
+
+def _stated(pin: _Pin, key: str) -> dict[str, Any] | None:
+    """Return what the lock or pins.yaml has of a file, with its digest as `key`; None if neither has any. Citations are
+    read again, so that a new one counts."""
+    if pin.trusted:
+        return None
+    published = pin.source.options["published"].get(pin.version) or {}
+    cited = f"sha256:{published['sha256']}" if published.get("sha256") and key == "digest" else published.get("sha256")
+    kept = pin.old if pin.old.get(key) and pin.old["origin"] != "published" else None
+    if kept and cited and kept[key] != cited:
+        raise LockError(
+            f"pins.lock has {pin.name} {pin.version} as {kept[key]}, `published` in pins.yaml as {cited}",
+            hint=f"a release must not change. Correct pins.yaml, or if you trust the file: kz lock --write --trust {pin.name}",
+        )
+    if kept:
+        return {name: kept[name] for name in (key, "size", "file", "origin") if name in kept}
+    sources = published.get("sources") or []
+    if not cited or not sources:
+        return None
+    facts: dict[str, Any] = {key: cited, "origin": "published", "sources": len(sources)}
+    facts |= {} if key == "digest" else {"size": published["size"]}
+    return facts | ({"file": published["file"]} if pin.source.kind == "wheel" else {})
+
+
+def _from_index(pin: _Pin) -> dict[str, Any]:
+    """Return what an index says of a wheel, or what was downloaded where that is trusted or no index states a digest."""
     from kz_build.core import http
 
-    project, source, entry, old = pin.project, pin.source, pin.entry, pin.old
-    if source.kind == "archive":
-        if not pin.trusted:
-            return {**entry, "sha256": old.get("sha256"), "size": old.get("size")}
-        digest = fetch.download(project, pin.line, source, pin.watch)
-        return {**entry, "sha256": digest, "size": store.stored_file(project.store, digest).stat().st_size}
-    if old.get("sha256") and not pin.trusted:
-        return _with_licence(pin, {**entry, "file": old["file"], "sha256": old["sha256"], "size": old["size"]})
-    index = index_url(source.options["index"])
-    wheel = http.find_wheel(index, source.location, pin.version, source.options["tag"])
-    if wrong := bad_file_name(wheel.name):
-        raise LockError(f"{index} has a wheel of {pin.name} named {wheel.name!r}, which {wrong}")
-    if wheel.sha256 and not pin.trusted:
-        size = wheel.size or http.size(wheel.url)
-        return _with_licence(pin, {**entry, "file": wheel.name, "sha256": wheel.sha256, "size": size})
+    project, source, file = pin.project, pin.source, {}
+    if source.kind == "wheel":
+        index = index_url(source.options["index"])
+        wheel = http.find_wheel(index, source.location, pin.version, source.options["tag"])
+        if wrong := bad_file_name(wheel.name):
+            raise LockError(f"{index} has a wheel of {pin.name} named {wheel.name!r}, which {wrong}")
+        file = {"file": wheel.name}
+        if wheel.sha256 and not pin.trusted:
+            return {**file, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url), "origin": "index"}
     digest = fetch.download(project, pin.line, source, pin.watch)
     size = store.stored_file(project.store, digest).stat().st_size
-    return _with_licence(pin, {**entry, "file": wheel.name, "sha256": digest, "size": size})
+    return {**file, "sha256": digest, "size": size, "origin": "computed"}
 
 
 def _with_licence(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
     """Add the digest of the licence that users accept; null if neither the wheel nor an old lock has it."""
-    if not (name := pin.source.options["licence"]):
+    if not (name := pin.source.options.get("licence")):
         return entry
     wheel = store.stored_file(pin.project.store, entry["sha256"])
     known = pin.was.get("licence") if pin.was.get("sha256") == entry["sha256"] else None

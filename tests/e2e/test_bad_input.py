@@ -170,10 +170,10 @@ def test_what_upstream_publishes_is_checked_at_first_use(
 ) -> None:
     url, www, _ = server
     make_zip(www / "sdk-1.zip", ("a/x", b"1", FILE))
-    for published in ("sha1: " + "a" * 40, "sha256: " + "a" * 64):
+    for published in ("sha1: " + "a" * 40, "sha256: " + "a" * 64 + ", sources: [a/b uv.lock]"):
         pins(small, url + "/sdk-{version}.zip", more=f", published: {{'1': {{{published}}}}}")
         done = kz("-C", small, "lock", "--write", "--trust", "sdk", KZ_CACHE=str(tmp_path / "cache"))
-        assert done.returncode == 3 and published.split()[1] in done.stderr, done.stderr
+        assert done.returncode == 3 and published.split()[1].rstrip(",") in done.stderr, done.stderr
         assert not (small / "pins.lock").exists()
 
 
@@ -403,7 +403,14 @@ def test_two_at_once_share_one_store(sample: Path, clean_env: dict[str, str], tm
 
 
 def test_a_digest_of_another_index_is_not_kept(tmp_path: Path, kz: Kz) -> None:
-    entry = {"kind": "wheel", "version": "1", "file": "x-1-py3-none-any.whl", "sha256": "0" * 64, "size": 1}
+    entry = {
+        "kind": "wheel",
+        "version": "1",
+        "file": "x-1-py3-none-any.whl",
+        "sha256": "0" * 64,
+        "size": 1,
+        "origin": "index",
+    }
     (tmp_path / "pins.lock").write_text(json.dumps({"version": 1, "unknown": 0, "lines": {"l": {"x": entry}}}))
     (tmp_path / "pins.yaml").write_text(
         "version: 1\ndefault: l\nsources:\n  x: {wheel: x, index: 'http://127.0.0.1:1'}\nlines: {l: {x: '1'}}\n"

@@ -229,8 +229,23 @@ def files(tmp_path: Path, kz: Kz) -> Place:
     )
     made = Place(root, kz)
     ids = {"commit": "a" * 40, "tree": "b" * 40}
-    wheel = {"kind": "wheel", "version": "1", "file": "main-1-py3-none-any.whl", "sha256": DIGEST, "size": 5, **ids}
-    sdk = {"kind": "archive", "version": "2", "url": f"{UNREACHABLE}/2.zip", "sha256": DIGEST, "size": 7}
+    wheel = {
+        "kind": "wheel",
+        "version": "1",
+        "file": "main-1-py3-none-any.whl",
+        "sha256": DIGEST,
+        "size": 5,
+        "origin": "index",
+        **ids,
+    }
+    sdk = {
+        "kind": "archive",
+        "version": "2",
+        "url": f"{UNREACHABLE}/2.zip",
+        "sha256": DIGEST,
+        "size": 7,
+        "origin": "computed",
+    }
     lines = {"l": {"main": {**wheel, "patched": {"commit": "c" * 40, "tree": "d" * 40}}, "sdk": sdk}}
     (root / "pins.lock").write_text(json.dumps({"version": 1, "unknown": 0, "lines": lines}, indent=1, sort_keys=True) + "\n")  # fmt: skip
     return made

@@ -18,9 +18,9 @@ A, B = "a" * 40, "b" * 64
 SUBMODULE = {"url": "https://h/deep", "commit": A, "tree": None}
 GOOD: dict[str, Any] = {
     "git": {"kind": "git", "version": "v1", "commit": A, "tree": A, "url": "https://h/up", "submodules": {"libs/deep": SUBMODULE}, "patched": {"commit": A, "tree": A}},
-    "wheel": {"kind": "wheel", "version": "1.0+cpu", "file": "x-1.0+cpu-py3-none-any.whl", "sha256": B, "size": 1, "licence": None},
+    "wheel": {"kind": "wheel", "version": "1.0+cpu", "file": "x-1.0+cpu-py3-none-any.whl", "sha256": B, "size": 1, "licence": None, "origin": "published", "sources": 2},
     "archive": {"kind": "archive", "version": "r28c", "url": "https://h/r28c.zip", "sha256": None, "size": None},
-    "image": {"kind": "image", "version": "bookworm", "digest": f"sha256:{B}"},
+    "image": {"kind": "image", "version": "bookworm", "digest": f"sha256:{B}", "origin": "index"},
 }  # fmt: skip
 
 
@@ -199,7 +199,14 @@ def test_a_source_that_became_another_kind(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("KZ_CACHE", str(tmp_path / "cache"))
     (tmp_path / "pins.yaml").write_text((SAMPLE / "pins.yaml").read_text())
     lock = json.loads((SAMPLE / "pins.lock").read_text())
-    lock["lines"]["sample-0.1"]["minirt"] = {"kind": "archive", "version": "v0.1.0", "url": "x", "sha256": B, "size": 1}
+    lock["lines"]["sample-0.1"]["minirt"] = {
+        "kind": "archive",
+        "version": "v0.1.0",
+        "url": "x",
+        "sha256": B,
+        "size": 1,
+        "origin": "computed",
+    }
     (tmp_path / "pins.lock").write_text(json.dumps(lock))
     with pytest.raises(LockError, match="has minirt as archive, pins.yaml as git"):
         load_project(tmp_path).locked("sample-0.1", "minirt")

@@ -33,9 +33,9 @@ def sha(data: bytes) -> str:
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "up": {"git": "https://h/up", "submodules": ["third/a", "third/b"], "exclude": ["third/a/docs/"]},
-    "tool": {"wheel": "Tool", "tag": "py3-*", "index": "", "licence": ""},
+    "tool": {"wheel": "Tool", "tag": "py3-*", "index": "", "licence": "", "published": {}},
     "sdk": {"archive": "https://h/sdk-{version}.zip", "published": {}},
-    "base": {"image": "debian"},
+    "base": {"image": "debian", "published": {}},
 }
 VERSIONS = {"up": "v1", "tool": "2.0", "sdk": "r28", "base": "bookworm"}
 GIT: dict[str, dict[str, str]] = {
@@ -163,8 +163,8 @@ def reachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-FILE = {"sha256": sha(b"file"), "size": 4}
-OLD: dict[str, Any] = {"sha256": sha(b"old"), "size": 3}
+FILE = {"sha256": sha(b"file"), "size": 4, "origin": "computed"}
+OLD: dict[str, Any] = {"sha256": sha(b"old"), "size": 3, "origin": "index"}
 WHEEL: dict[str, Any] = {"kind": "wheel", "version": "2.0", "index": "https://i", "file": "tool-2.0-py3-none-any.whl"}
 
 

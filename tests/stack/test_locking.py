@@ -169,13 +169,13 @@ DIGEST = f"sha256:{sha(b'debian:bookworm')}"
 
 
 def test_an_image(world: World) -> None:
-    new = {"kind": "image", "version": "bookworm", "digest": DIGEST}
+    new = {"kind": "image", "version": "bookworm", "digest": DIGEST, "origin": "index"}
     assert world.entry("base") == new
     old = {**new, "digest": f"sha256:{sha(b'old')}"}
     world.old = {"base": old}
     assert world.entry("base") == old
     assert world.entry("base", trust=("base",)) == new
-    world.old = {"base": {**old, "digest": None}}
+    world.old = {"base": {"kind": "image", "version": "bookworm", "digest": None}}
     assert world.entry("base") == new
     world.old = {"base": {**old, "version": "trixie"}}
     assert world.entry("base") == new
@@ -190,7 +190,7 @@ def test_without_docker_an_image_is_left_unknown_or_as_it_was(world: World, monk
     unknown = {"kind": "image", "version": "bookworm", "digest": None}
     why = "base bookworm: missing on this machine: 1: -> apt install docker"
     assert world.with_note("base") == (unknown, f"{why}; left unknown")
-    world.old = {"base": {**unknown, "digest": DIGEST}}
+    world.old = {"base": {**unknown, "digest": DIGEST, "origin": "index"}}
     resolved = world.lock("base", trust=("base",))
     assert resolved == Resolved(Lock({"l": world.old}), (f"{why}; {KEPT}",))
 
@@ -256,6 +256,48 @@ def test_a_wheel_that_the_lock_knows_is_not_asked_for_again(world: World) -> Non
         assert world.entry("tool") == {**WHEEL, **FILE}, other
 
 
+CITED = {"sha256": OLD["sha256"], "size": None, "sources": ["a/one uv.lock", "b/two uv.lock"]}
+KNOWN = {"sha256": OLD["sha256"], "size": None, "origin": "published", "sources": 2}
+
+
+def test_a_published_digest_needs_no_network(world: World) -> None:
+    world.options["sdk"]["published"] = {"r28": CITED, "r27": {**CITED, "sha256": sha(b"r27")}}
+    world.options["tool"] |= {"published": {"2.0": {**CITED, "file": WHEEL["file"]}}, "index": "https://i"}
+    world.options["base"]["published"] = {"bookworm": CITED}
+    assert world.entry("sdk") == {**ARCHIVE, **KNOWN}
+    assert world.entry("tool") == {**WHEEL, **KNOWN}
+    image = {"kind": "image", "version": "bookworm", "digest": f"sha256:{OLD['sha256']}", "origin": "published"}
+    assert world.entry("base") == {**image, "sources": 2}
+    assert world.asked == []
+    # A citation more or less counts; what was downloaded counts more.
+    world.old = {"sdk": {**ARCHIVE, **KNOWN, "sources": 7}}
+    assert world.entry("sdk") == {**ARCHIVE, **KNOWN}
+    world.old = {"sdk": {**ARCHIVE, **OLD, "origin": "computed"}}
+    assert world.entry("sdk") == {**ARCHIVE, **OLD, "origin": "computed"}
+    assert world.asked == []
+    assert world.entry("sdk", trust=("sdk",)) == {**ARCHIVE, **FILE}
+
+
+@pytest.mark.parametrize("name", ["sdk", "base"])
+def test_a_published_digest_that_is_not_the_known_one(world: World, name: str) -> None:
+    version = {"sdk": "r28", "base": "bookworm"}[name]
+    world.options[name]["published"] = {version: CITED}
+    old = {
+        "sdk": {**ARCHIVE, **FILE},
+        "base": {"kind": "image", "version": version, "digest": DIGEST, "origin": "index"},
+    }
+    world.old = {name: old[name]}
+    said = f"pins.lock has {name} {version} as .*, `published` in pins.yaml as .*{OLD['sha256']}"
+    with pytest.raises(LockError, match=said) as caught:
+        world.lock(name)
+    assert caught.value.hint.endswith(f"kz lock --write --trust {name}")
+
+
+def test_a_published_sha1_is_no_digest(world: World) -> None:
+    world.options["sdk"]["published"] = {"r28": {"sha256": "", "sha1": "1" * 40, "size": 3, "sources": []}}
+    assert world.entry("sdk") == {**ARCHIVE, "sha256": None, "size": None}
+
+
 def test_a_wheel_of_an_index_that_does_not_answer(world: World) -> None:
     world.gone = {("wheel", "https://index/simple")}
     unknown = {"kind": "wheel", "version": "2.0", "sha256": None, "size": None}
@@ -305,10 +347,10 @@ def test_the_licence_that_users_accept_is_noted(world: World) -> None:
 
 
 def test_only_the_lines_asked_for_are_resolved_and_lines_that_are_gone_go(world: World) -> None:
-    kept = {"base": {"kind": "image", "version": "old", "digest": f"sha256:{sha(b'kept')}"}}
+    kept = {"base": {"kind": "image", "version": "old", "digest": f"sha256:{sha(b'kept')}", "origin": "computed"}}
     project = world.project("base", lines=("l", "m", "n"))._replace(lock=Lock({"m": kept, "gone": kept}))
     resolved = lock(project, ("l", "n"), (), quiet)
-    fresh = {"base": {"kind": "image", "version": "bookworm", "digest": DIGEST}}
+    fresh = {"base": {"kind": "image", "version": "bookworm", "digest": DIGEST, "origin": "index"}}
     assert resolved.lock.lines == {"m": kept, "l": fresh, "n": fresh}
 
 
