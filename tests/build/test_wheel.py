@@ -22,6 +22,7 @@ from kz_build.build.wheel_types import local_version, repack, zip_bytes
 from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
 from tests.conftest import ROOT, Kz
+from tests.kz import kz_in_process
 from tests.stack.test_git_tools import TOOLS, checks_can_fail, committed, take
 
 META = {
@@ -151,7 +152,7 @@ WHEELS = sorted(
 
 @dataclass(frozen=True)
 class Stacked:
-    """A wheel's stack: what the index's wheel holds, unpacked, and the wheel that kz made of it."""
+    """A wheel's stack: the files of the index's wheel that it names, unpacked, and the wheel that kz made of it."""
 
     line: str
     source: str
@@ -177,20 +178,22 @@ def stacked(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Stacked:
     line, source = request.param
-    argv = [sys.executable, "-m", "kz_build", "-C", str(project), "wheel", source, "--line", line, "--json"]
-    done = subprocess.run(argv, env=clean_env, capture_output=True, text=True)
+    done = kz_in_process(clean_env)("-C", project, "wheel", source, "--line", line, "--json")
     assert done.returncode == 0, done.stderr
     lock = json.loads((ROOT / "pins.lock").read_text())["lines"][line][source]
-    tree = tmp_path_factory.mktemp("tree")
+    result = Stacked(line, source, tmp_path_factory.mktemp("tree"), Path(json.loads(done.stdout)["path"]))
+    text = "".join(path.read_text() for path in result.folder.iterdir())
     with zipfile.ZipFile(store / "sha256" / lock["sha256"]) as zipped:
-        zipped.extractall(tree)
-    return Stacked(line, source, tree, Path(json.loads(done.stdout)["path"]))
+        zipped.extractall(result.tree, [name for name in zipped.namelist() if name in text])
+    return result
 
 
+@pytest.mark.xdist_group("wheels")  # one worker makes each of them
 def test_every_shipped_check_fails_without_its_patch(stacked: Stacked) -> None:
     checks_can_fail(ROOT, stacked.line, stacked.source, stacked.tree)
 
 
+@pytest.mark.xdist_group("wheels")
 @pytest.mark.parametrize("tool", TOOLS)
 def test_other_tools_take_the_stack_of_a_wheel(stacked: Stacked, tool: str, tmp_path: Path) -> None:
     tree = tmp_path / "t"
