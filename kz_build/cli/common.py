@@ -257,7 +257,7 @@ def device_options(parser: argparse.ArgumentParser) -> None:
 
 def for_each_device(
     arguments: argparse.Namespace, ask: Callable[[Device], Result], text: Callable[[Result], str]
-) -> int:
+) -> None:
     """Call `ask` with every chosen device and show the reports; the first failure sets the exit code."""
     from kz_build.core.env import variable
     from kz_build.device.adb import running
@@ -276,4 +276,3 @@ def for_each_device(
     failures = {serial: getattr(one, "failed", ()) for serial, one in zip(serials, reports, strict=True)}
     if bad := [f"{serial}: {', '.join(names)}" for serial, names in failures.items() if names]:
         raise DeviceError("; ".join(bad))
-    return 0

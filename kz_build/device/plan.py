@@ -74,7 +74,7 @@ def _target(project: Project, line: str, name: str) -> dict[str, Any]:
     pins = project.pins.line(line)
     target = project.pins.target(name, line)
     if missing := [source for source in target["sources"] if source not in pins]:
-        able = [other for other in project.pins.lines if set(target["sources"]) <= set(project.pins.line(other))]
+        able = [other for other in project.pins.lines if project.pins.can_build(other, name)]
         raise ConfigError(
             f"line {line} builds no {name}: it has no {', '.join(missing)}", hint=f"--line {' or '.join(able)}"
         )

@@ -83,6 +83,10 @@ class Pins(NamedTuple):
         merged: dict[str, Any] = merge(target, target.get("when", {}).get(line, {}))
         return merged
 
+    def can_build(self, line: str, target: str) -> bool:
+        """Return whether a line has all sources of a target."""
+        return set(self.target(target, line)["sources"]) <= set(self.line(line))
+
     def submodule_overrides(self, source: str) -> Mapping[str, Mapping[str, str]]:
         """Return path -> {folder | git, commit} from pins.local.yaml."""
         overrides: Mapping[str, Mapping[str, str]] = self.data.get("submodules", {}).get(source, {})

@@ -77,8 +77,7 @@ def _line(project: Project, request: AllRequest) -> str:
 
     pins = project.pins
     line = named(project.root, pins, request.recipe).line
-    sources = pins.target(request.build.target or pins.targets[0], line or pins.default)["sources"]
-    return line if line and set(sources) <= set(pins.line(line)) else pins.default
+    return line if line and pins.can_build(line, request.build.target or pins.targets[0]) else pins.default
 
 
 def _as_locked(own: int) -> str:

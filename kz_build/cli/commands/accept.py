@@ -22,7 +22,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.terminal import Live
     from kz_build.sources import accept as stage
     from kz_build.sources import text_licence as view
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     rows, place = stage.pinned_licences(project)
     if not arguments.source:
         show(arguments, {"record": place, "licences": rows}, view.listing(rows, place))
-        return 0
+        return
     with Live() as live:
         licence = stage.licence(project, arguments.line or "", arguments.source, live.event)
     if not arguments.json:
@@ -44,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
             _ask(view.body(stage.text(licence)), licence.source, licence.place)
         licence = stage.accept(licence, "--yes" if arguments.yes else "asked")
     show(arguments, licence, view.accepted_text(licence, place))
-    return 0
 
 
 def _ask(text: str, name: str, wheel: Path) -> None:

@@ -25,7 +25,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.terminal import Live
     from kz_build.pipeline.run_all import AllRequest, run_all
     from kz_build.pipeline.text import table
@@ -45,4 +45,3 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, value, "\n\n".join([*result.notes, table(title, result.rows)]))
     if result.failure:
         raise result.failure
-    return 0

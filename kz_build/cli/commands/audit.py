@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     target_options(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core import terminal
     from kz_build.pipeline.target import audit_again
     from kz_build.sources.request import resolve_target
@@ -26,4 +26,3 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, checks, terminal.checks(checks))
     if any(c.failed for c in checks):
         raise AuditError(f"{sum(c.failed for c in checks)} of {len(checks)} checks failed")
-    return 0

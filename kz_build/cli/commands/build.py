@@ -22,7 +22,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print the plan as a script")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core import terminal
     from kz_build.pipeline import report
     from kz_build.pipeline.target import TargetBuild
@@ -30,7 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
     project = open_project(arguments)
     request = target_request(arguments)
     if arguments.dry_run:
-        return _dry_run(arguments, project, replace(request, engine="host"))
+        _dry_run(arguments, project, replace(request, engine="host"))
+        return
     with terminal.Live() as live:
         build = TargetBuild(project, request, live.event, live.note)
         build.run()
@@ -57,10 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
             f"{len(build.failed)} of {len(build.checks)} checks failed",
             hint=f"the files are in {folder}; do not ship them",
         )
-    return 0
 
 
-def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetRequest) -> int:
+def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetRequest) -> None:
     from kz_build.build.text_script import script
     from kz_build.core.terminal import Live
     from kz_build.pipeline.target import TargetBuild
@@ -70,7 +70,6 @@ def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetReq
         for stage in (build.require, build.fetch, build.apply, build.plan):
             stage()
         show(arguments, build.planned, script(build.planned))
-    return 0
 
 
 def _canonical(record: Mapping[str, Any]) -> str:

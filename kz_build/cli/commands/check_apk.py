@@ -21,7 +21,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.checks.apk import check_apk
     from kz_build.core import terminal
 
@@ -31,4 +31,3 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, checks, terminal.checks(checks))
     if failed := [c for c in checks if c.failed]:
         raise AuditError(f"{len(failed)} of {len(checks)} checks failed: do not ship these files")
-    return 0

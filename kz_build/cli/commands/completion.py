@@ -15,7 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "tcsh"), help="bash, zsh or tcsh")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     import shtab
 
     from kz_build.cli.parser import parser
@@ -23,7 +23,6 @@ def run(arguments: argparse.Namespace) -> int:
     whole = parser()
     _load_all(whole)
     print(shtab.complete(whole, arguments.shell))
-    return 0
 
 
 def _load_all(parser: VerbParser) -> None:

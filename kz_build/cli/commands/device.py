@@ -36,8 +36,8 @@ def options(parser: VerbParser) -> None:
         verb.set_defaults(do=do)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    return int(arguments.do(arguments))
+def run(arguments: argparse.Namespace) -> None:
+    arguments.do(arguments)
 
 
 def _push(parser: argparse.ArgumentParser) -> None:
@@ -63,23 +63,22 @@ def _emulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cut-after", metavar="MB", type=int, help="break the connection after receiving this much")
 
 
-def _do_list(arguments: argparse.Namespace) -> int:
+def _do_list(arguments: argparse.Namespace) -> None:
     from kz_build.device.adb import running
     from kz_build.device.text import attached
 
     devices = running().attached()
     show(arguments, devices, attached(devices))
-    return 0
 
 
-def _do_info(arguments: argparse.Namespace) -> int:
+def _do_info(arguments: argparse.Namespace) -> None:
     from kz_build.device.info import info
     from kz_build.device.text import info as text
 
-    return for_each_device(arguments, info, text)
+    for_each_device(arguments, info, text)
 
 
-def _do_push(arguments: argparse.Namespace) -> int:
+def _do_push(arguments: argparse.Namespace) -> None:
     from kz_build.core.env import cache_root
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
@@ -99,14 +98,14 @@ def _do_push(arguments: argparse.Namespace) -> int:
     with Live() as live:
         alone = len(arguments.serial) < 2 and not arguments.every
         watch = live.event if alone else quiet
-        return for_each_device(
+        for_each_device(
             arguments,
             lambda device: push(cache_root(), device, files, folder, clean=arguments.clean, watch=watch),
             pushed,
         )
 
 
-def _do_emulate(arguments: argparse.Namespace) -> int:
+def _do_emulate(arguments: argparse.Namespace) -> None:
     from kz_build.emulator.device import EmulatedDevice
 
     socs: Sequence[str] = arguments.soc or ["SM8750"]
@@ -139,7 +138,6 @@ def _do_emulate(arguments: argparse.Namespace) -> int:
         rows = [f"EMULATED {d.soc} at {d.serial}, its / is {d.root.folder}\n  adb connect {d.serial}" for d in devices]
         show(arguments, facts, "\n".join([*rows, "Ctrl-C ends it."]))
         _wait_for_signal()
-    return 0
 
 
 def _wait_for_signal() -> None:

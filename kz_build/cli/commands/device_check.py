@@ -66,14 +66,14 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check(arguments: argparse.Namespace) -> int:
+def check(arguments: argparse.Namespace) -> None:
     from kz_build.device.checks import check
     from kz_build.device.trial import RunPolicy
 
-    return _try(arguments, lambda live: check, RunPolicy(required=bool(arguments.require)))
+    _try(arguments, lambda live: check, RunPolicy(required=bool(arguments.require)))
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.device.run import run
     from kz_build.device.trial import RunPolicy
 
@@ -82,10 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tolerance is not None and not 0 <= arguments.tolerance < float("inf"):
         raise ConfigError("kz device run: --tolerance is a percentage, 0 or more")
     policy = RunPolicy(arguments.runs, arguments.warmup, True, arguments.tolerance, bool(arguments.require))
-    return _try(arguments, lambda live: partial(run, policy=policy, note=live.note), policy)
+    _try(arguments, lambda live: partial(run, policy=policy, note=live.note), policy)
 
 
-def _try(arguments: argparse.Namespace, asker: Callable[[Live], Callable[..., Report]], policy: RunPolicy) -> int:
+def _try(arguments: argparse.Namespace, asker: Callable[[Live], Callable[..., Report]], policy: RunPolicy) -> None:
     """Ask the same of every chosen device, and of an app on it if the user wants one."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
@@ -108,7 +108,7 @@ def _try(arguments: argparse.Namespace, asker: Callable[[Live], Callable[..., Re
                 return skipped(result, app)
             return replace(result, in_app=in_app(project, device, plan, app, policy, watch=watch, note=live.note))
 
-        return for_each_device(arguments, everything, report)
+        for_each_device(arguments, everything, report)
 
 
 def _app(arguments: argparse.Namespace, project: Project, trial: TrialPlan, live: Live) -> App | str:

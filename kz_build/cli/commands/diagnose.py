@@ -21,10 +21,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.diagnose.diagnose import diagnose
     from kz_build.diagnose.text import text
 
     result = diagnose(arguments.log, arguments.signatures)
     show(arguments, result, text(result))
-    return 0

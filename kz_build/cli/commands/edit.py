@@ -16,7 +16,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.stack.edit import edit
     from kz_build.stack.rebase import abort
     from kz_build.stack.text import aborted, edit_result
@@ -26,7 +26,6 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.step:
             dropped = abort(project, "edit", line, arguments.source)
             show(arguments, dropped, aborted(dropped))
-            return 0
+            return
         result = edit(project, line, arguments.source, watch)
     show(arguments, result, edit_result(result))
-    return 0

@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.command_log import Commands, new_log_folder
     from kz_build.core.terminal import Live
     from kz_build.export import text as view
@@ -32,4 +32,3 @@ def run(arguments: argparse.Namespace) -> int:
         print(view.shell(environment))
     else:
         show(arguments, environment, view.environment(recipe.name, environment))
-    return 0

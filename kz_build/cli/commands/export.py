@@ -26,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--again", metavar="STAGE", default="", help="run this stage and those after it once more")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.export import text as view
     from kz_build.export.load import recipes
     from kz_build.export.plan import plan
@@ -45,14 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     if action == "list":
         every = recipes(project.root, project.pins)
         show(arguments, every, view.listing(every))
-        return 0
+        return
     planned = plan(project, arguments.of or arguments.recipe)
     if action == "show":
         show(arguments, planned.recipe, view.shown(planned.recipe))
-        return 0
+        return
     if arguments.dry_run:
         show(arguments, planned, view.plan(planned))
-        return 0
+        return
     from kz_build.core.terminal import Live
     from kz_build.export.preflight import preflight, smoke_checks
     from kz_build.export.run import export_model
@@ -66,10 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
             exported, ready = export_model(project, planned, live.event, live.note, again_from=arguments.again)
     if exported:
         show(arguments, exported, view.exported(exported, str(relative(exported.path))))
-        return 0
+        return
     show(arguments, ready, view.preflight(ready))
     if ready.failed:
         raise NotReadyError(
             f"this machine is not ready for {ready.recipe}: {', '.join(check.name for check in ready.failed)}"
         )
-    return 0

@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     sources_options(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.build.build import require
     from kz_build.core.terminal import Live
     from kz_build.sources.fetch import fetch
@@ -27,4 +27,3 @@ def run(arguments: argparse.Namespace) -> int:
     with Live() as live:
         result = fetch(project, replace(request, watch=live.event))
     show(arguments, result, sources(result))
-    return 0

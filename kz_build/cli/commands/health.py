@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     fetch_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     import datetime
 
     from kz_build.core.files import write_atomic
@@ -26,4 +26,3 @@ def run(arguments: argparse.Namespace) -> int:
         page = markdown(result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
         write_atomic(project.root / FILE, page.encode())
     show(arguments, result, f"{sum(len(h.verified.patches) for h in result)} patches of {len(result)} stacks: {FILE}")
-    return 0

@@ -20,7 +20,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     fetch_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.upstream.history import history, why
     from kz_build.upstream.text_history import plain, text
 
@@ -31,4 +31,3 @@ def run(arguments: argparse.Namespace) -> int:
         diffs = [why(project, one, watch) if arguments.why else {} for one in result]
     histories = list(zip(result, diffs, strict=True))
     show(arguments, [plain(*one) for one in histories], "\n".join(text(*one) for one in histories))
-    return 0

@@ -19,18 +19,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.stack.import_pr import import_pr
     from kz_build.stack.text import written_stack
 
     with locked_project(arguments) as project, watching() as watch:
         if arguments.number in DROPS:
             take_step(arguments, project, "import-pr", arguments.number)
-            return 0
+            return
         line = arguments.line or project.pins.default
         done = import_pr(project, line, arguments.source, arguments.number, arguments.path, watch)
     show(arguments, done, written_stack(done))
-    return 0
 
 
 def number_or_step(text: str) -> int | str:

@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.files import write_atomic
     from kz_build.core.locks import share
     from kz_build.core.terminal import Live
@@ -40,4 +40,3 @@ def run(arguments: argparse.Namespace) -> int:
         f"{len(changed)} changes in {LOCK}" + (f", {state}" if changed else ""),
     ]
     show(arguments, {"changes": changed, "notes": resolved.notes, "written": arguments.write}, "\n".join(rows))
-    return 0

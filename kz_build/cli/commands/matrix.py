@@ -14,15 +14,20 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("github", "json"), default="github", help="default: github, on one line")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
+    import json
+
     from kz_build.core.plain_json import text
-    from kz_build.pins.matrix import matrix
 
-    rows = matrix(open_project(arguments), arguments.line)
+    pins = open_project(arguments).pins
+    lines = (arguments.line,) if arguments.line else pins.lines
+    able = [(line, target) for line in lines for target in pins.targets if pins.can_build(line, target)]
     if arguments.format == "github" and not arguments.json:
-        import json
-
-        print(json.dumps({"include": [{"line": r.line, "target": r.target} for r in rows]}, separators=(",", ":")))
+        rows = [{"line": line, "target": target} for line, target in able]
+        print(json.dumps({"include": rows}, separators=(",", ":")))
     else:
+        rows = []
+        for line, name in able:
+            target = pins.target(name, line)
+            rows.append({"line": line, "target": name, "platform": target["platform"], "abi": target["abi"]})
         print(text(rows))
-    return 0

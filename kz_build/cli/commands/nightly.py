@@ -13,7 +13,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.upstream.nightly import nightly
     from kz_build.upstream.text_history import text
 
@@ -21,4 +21,3 @@ def run(arguments: argparse.Namespace) -> int:
         result = nightly(open_project(arguments), watch)
     issue_line = f"issue: {result.did}" + (f" {result.url}" if result.url else "")
     show(arguments, result, f"{text(result.history, {})}\n{issue_line}")
-    return 0

@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core import terminal
     from kz_build.release.aar import package
     from kz_build.release.gradle import snippet
@@ -39,4 +39,3 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, artifact, "\n".join(rows))
     if failed := [c for c in artifact.checks if c.failed]:
         raise AuditError(f"{len(failed)} of {len(artifact.checks)} checks failed", hint="no AAR was written")
-    return 0

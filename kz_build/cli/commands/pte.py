@@ -19,14 +19,14 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--soc", metavar="S", default="", help="SoC of the device, e.g. SM8750")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.checks import text_pte as view
     from kz_build.formats.pte import read_pte
 
     file = read_pte(arguments.file)
     if not (arguments.contract or arguments.lib or arguments.soc):
         show(arguments, {"file": file, "summary": view.plain(file)}, view.text(file))
-        return 0
+        return
     from kz_build.checks.contract_files import read_contract
     from kz_build.checks.pte import check_contract
     from kz_build.formats.library import read_library
@@ -39,4 +39,3 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, value, f"{view.text(file)}\n\n{view.checks(checks)}")
     if failed := [c for c in checks if c.failed]:
         raise DeviceError(f"{file.name} will not load there: {', '.join(c.name for c in failed)}")
-    return 0

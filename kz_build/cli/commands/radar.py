@@ -23,7 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     fetch_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.upstream.radar import PullSelection, radar
     from kz_build.upstream.text_radar import plain, text
 
@@ -32,4 +32,3 @@ def run(arguments: argparse.Namespace) -> int:
     with watching() as watch:
         result = radar(project, arguments.line or project.pins.default, wanted, arguments.onto, watch)
     show(arguments, [plain(one) for one in result], "\n".join(text(one) for one in result))
-    return 0

@@ -14,11 +14,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.stack.edit import refresh
     from kz_build.stack.text import written_stack
 
     with locked_project(arguments) as project:
         done = refresh(project, arguments.line or project.pins.default, arguments.source)
     show(arguments, done, written_stack(done))
-    return 0

@@ -13,11 +13,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.terminal import report as table
     from kz_build.pipeline.report import report
 
     project = open_project(arguments)
     result = report(project, arguments.line or project.pins.default)
     show(arguments, result, table(result))
-    return 0

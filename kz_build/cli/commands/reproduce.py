@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=jobs, default=0, metavar="N", help="parallel compilations (default: one a core)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.build.reproduce import ReproduceTarget, reproduce
     from kz_build.build.text_reproduce import reproduced
     from kz_build.core.terminal import Live
@@ -43,4 +43,3 @@ def run(arguments: argparse.Namespace) -> int:
             f"{build.target} of {build.line} does not reproduce",
             hint=f"{count} files differ; both builds are in {relative(subject.folder)}",
         )
-    return 0

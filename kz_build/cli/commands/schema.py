@@ -16,11 +16,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.plain_json import text
     from kz_build.core.validation import json_schema
     from kz_build.export.recipe import RecipeFile
     from kz_build.pins.schema import Pins
 
     print(text(json_schema(Pins) if arguments.of == "pins" else json_schema(RecipeFile)))
-    return 0

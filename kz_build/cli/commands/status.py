@@ -14,7 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     fetch_option(parser)
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.stack.session_folder import open_sessions
     from kz_build.stack.text import session_list
     from kz_build.upstream.status import status
@@ -27,4 +27,3 @@ def run(arguments: argparse.Namespace) -> int:
         result = status(project, lines, fetch=arguments.fetch, watch=watch)
     rows = [session_list(sessions)] if sessions else []
     show(arguments, {"sessions": sessions, "stacks": result}, "\n".join([*rows, *(text(one) for one in result)]))
-    return 0

@@ -26,7 +26,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delete", action="store_true", help="gc: remove it (default: only list it)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.locks import share
     from kz_build.pins.load import load_project
     from kz_build.sources import store_admin as stage
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "gc" and arguments.delete:
         removed = stage.collect(projects, arguments.older)
         show(arguments, removed, view.collected(removed, deleted=True))
-        return 0
+        return
     share(projects[0].store)
     if arguments.action == "gc":
         unneeded = stage.unneeded(projects, arguments.older)
@@ -46,7 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
         show(arguments, listed, view.listing(listed))
     else:
         _verified(arguments, stage.verify(projects))
-    return 0
 
 
 def _verified(arguments: argparse.Namespace, checks: tuple[Check, ...]) -> None:

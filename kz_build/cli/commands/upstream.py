@@ -17,7 +17,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--onto", metavar="REV", action=Once, default="main", help="its new base (default: main)")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.stack.submit import resume, submit_patch
     from kz_build.stack.text import ready
 
@@ -27,9 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
             done = resume(project, line, arguments.source)
         elif arguments.patch in STEPS:
             take_step(arguments, project, "upstream", arguments.patch)
-            return 0
+            return
         else:
             own = line or project.pins.default
             done = submit_patch(project, own, arguments.source, arguments.patch, arguments.onto, watch)
     show(arguments, done, ready(done))
-    return 0

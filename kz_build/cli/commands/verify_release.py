@@ -19,7 +19,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.terminal import checks
     from kz_build.release.verify import verify
 
@@ -29,4 +29,3 @@ def run(arguments: argparse.Namespace) -> int:
     if failed:
         named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "its SHA256SUMS"
         raise AuditError(f"{arguments.folder} does not match its release files: {named}", hint="do not ship it")
-    return 0

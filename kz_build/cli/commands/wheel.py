@@ -14,10 +14,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.build.wheel import wheel
 
     project = open_project(arguments)
     repacked = wheel(project, arguments.line or project.pins.default, arguments.source)
     show(arguments, repacked, f"{relative(repacked.path)}\n  sha256 {repacked.sha256}\n  tree   {repacked.tree}")
-    return 0
