@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from kz_build.checks.contract import Contract
 from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.validation import validate
+from kz_build.core.yaml_lines import parse
+
+
+class _Recipe(BaseModel):
+    contract: Contract
 
 
 def read_contract(path: Path, root: Path) -> Contract:
@@ -14,11 +22,6 @@ def read_contract(path: Path, root: Path) -> Contract:
 
     Raises ConfigError with every problem and its line.
     """
-    from pydantic import TypeAdapter, ValidationError
-
-    from kz_build.core.validation import sentence
-    from kz_build.core.yaml_lines import parse
-
     try:
         data, lines = parse(path.read_bytes(), path.name)
     except OSError as error:
@@ -26,17 +29,13 @@ def read_contract(path: Path, root: Path) -> Contract:
     if not isinstance(data, dict) or not isinstance(data.get("contract"), dict):
         line = lines.get(("contract",), 0)
         raise ConfigError(f"{path.name} is not a recipe", (Problem(path.name, line, "`contract` is not a mapping"),))
-    try:
-        contract = TypeAdapter(Contract).validate_python(data["contract"])
-    except ValidationError as error:
-        problems = []
-        for item in error.errors(include_url=False):
-            place = ("contract", *item["loc"])
-            name = ".".join(map(str, place))
-            problems.append(Problem(path.name, lines.get(place, 0), f"{name}: {sentence(item)}"))
+    recipe, wrong = validate(_Recipe, data)
+    if recipe is None:
+        problems = (Problem(path.name, lines.get(at, 0), f"{'.'.join(map(str, at))}: {text}") for at, text, _ in wrong)
         raise ConfigError(
             f"the contract of {path.name} is wrong:", tuple(problems), hint="docs/pte.md describes every key"
-        ) from None
+        )
+    contract = recipe.contract
     if contract.executorch != "pinned":
         return contract
     from kz_build.pins.load import load_project

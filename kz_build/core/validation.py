@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
 
+Model = TypeVar("Model", bound=BaseModel)
 Place = tuple[str | int, ...]
 UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, of a dataclass
 
 
-def validate(model: type[BaseModel], data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
-    """Return data as plain values with all defaults, or its problems as (place, text, unknown key or '')."""
+def validate(model: type[Model], data: object) -> tuple[Model | None, list[tuple[Place, str, str]]]:
+    """Return data as an instance of a model, or its problems as (place, text, unknown key or '')."""
     try:
-        return model.model_validate(data).model_dump(mode="json"), []
+        return model.model_validate(data), []
     except ValidationError as error:
         return None, [
             (

@@ -5,19 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.yaml_lines import Place, parse
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from kz_build.core.validation import Model
 
 
-def load(
-    path: Path, model: type[BaseModel], what: str, shown: str = ""
-) -> tuple[dict[str, Any], Callable[[Place], int]]:
-    """Return a file as plain values with all defaults, and a function from a place in it to its line.
+def load(path: Path, model: type[Model], what: str, shown: str = "") -> tuple[Model, Callable[[Place], int]]:
+    """Return a file as an instance of its model, and a function from a place in it to its line.
 
     `what` names the kind of file in messages; the hint is `docs/<what>.md`. Raises ConfigError.
     """
@@ -35,8 +33,8 @@ def load(
             known = known[:-1]
         return lines.get(known, 0)
 
-    plain, errors = validate(model, data if data is not None else {})
-    if plain is None:
+    value, errors = validate(model, data if data is not None else {})
+    if value is None:
         known = sorted(fields(model))
         problems = {Problem(shown, where(place), _problem_text(place, text, bad, known)) for place, text, bad in errors}
         raise ConfigError(
@@ -44,7 +42,7 @@ def load(
             tuple(sorted(problems, key=lambda p: (p.line, p.text))),
             hint=f"docs/{what}.md describes the form",
         )
-    return plain, where
+    return value, where
 
 
 def _problem_text(place: Place, text: str, bad: str, known: list[str]) -> str:

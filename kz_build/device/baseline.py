@@ -1,12 +1,15 @@
-"""The schema of baselines/<device>.yaml: figures of a device that kz compares its runs with."""
+"""Figures of a device that kz compares its runs with: baselines/<device>.yaml (docs/baselines.md)."""
 
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.yaml_schema import load
 from kz_build.pins.schema import Name, Strict, Text
 
 Positive = Annotated[float, Field(gt=0, strict=False)]
@@ -42,3 +45,24 @@ class Baseline(Strict):
         default=15, description="percent that a figure may be worse"
     )
     figures: list[Figures]
+
+
+FOLDER = "baselines"
+
+
+def baseline(root: Path, model: str, soc: str) -> Baseline | None:
+    """Return the baseline of a device by ro.product.model and SoC, None without one.
+
+    Raises ConfigError with every problem of every file.
+    """
+    baselines: list[Baseline] = []
+    problems: list[Problem] = []
+    for path in sorted((root / FOLDER).glob("*.yaml")):
+        try:
+            baselines.append(load(path, Baseline, "baselines", f"{FOLDER}/{path.name}")[0])
+        except ConfigError as error:
+            problems += error.problems or (Problem(path.name, 0, str(error)),)
+    if problems:
+        raise ConfigError("baselines are wrong:", tuple(problems), hint="docs/baselines.md describes every key")
+    matches = [one for one in baselines if model in one.match.models and one.match.soc in ("", soc)]
+    return matches[0] if matches else None

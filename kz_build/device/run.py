@@ -9,7 +9,7 @@ from kz_build.core.check import Check, Status
 from kz_build.core.errors import DeviceError
 from kz_build.core.progress import Watch, quiet
 from kz_build.device.adb import Device
-from kz_build.device.baseline_files import baseline
+from kz_build.device.baseline import baseline
 from kz_build.device.checks import checked, last_run, record
 from kz_build.device.device_under_test import DeviceUnderTest
 from kz_build.device.info import info
@@ -80,13 +80,13 @@ def _compared(
     known = baseline(project.root, dut.info.model.rpartition(" ")[2], known_soc(dut.info.soc))
     if not known:
         return tuple(rows), (*notes, f"no baseline for {dut.info.model}")
-    for one in known["figures"]:
-        if one["recipe"] != dut.trial.recipe:
+    for one in known.figures:
+        if one.recipe != dut.trial.recipe:
             continue
-        if one["process"] != dut.process:
-            notes.append(f"baseline {known['device']}: measured in {one['process']}, this ran in {dut.process}")
+        if one.process != dut.process:
+            notes.append(f"baseline {known.device}: measured in {one.process}, this ran in {dut.process}")
             continue
-        limit = known["tolerance"] if tolerance is None else tolerance
-        before = {metric.name: one[metric.name] for metric in METRICS if one[metric.name]}
-        rows += compare(now, before, f"baseline {known['device']}", limit)
+        limit = known.tolerance if tolerance is None else tolerance
+        before = {metric.name: value for metric in METRICS if (value := getattr(one, metric.name))}
+        rows += compare(now, before, f"baseline {known.device}", limit)
     return tuple(rows), tuple(notes)

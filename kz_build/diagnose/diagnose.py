@@ -58,7 +58,8 @@ def read(path: Path) -> dict[str, Any]:
     """Read and validate one file. Raises ConfigError with all that is wrong in it, each with its line."""
     from kz_build.diagnose.signature_schema import SignatureFile, invalid_examples
 
-    plain, where = load(path, SignatureFile, "signatures")
+    file, where = load(path, SignatureFile, "signatures")
+    plain: dict[str, Any] = file.model_dump()
     problems = tuple(Problem(str(path), where(place), text) for place, text in invalid_examples(plain))
     if problems:
         raise ConfigError("signatures are wrong:", problems, hint="docs/diagnose.md describes the form")

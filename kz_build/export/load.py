@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.yaml_schema import load
@@ -50,52 +50,51 @@ def named(root: Path, pins: Pins, name: str) -> Recipe:
 def one(path: Path, pins: Pins) -> Recipe:
     """Read a recipe's file. Raises ConfigError with every problem and its line."""
     shown = f"{FOLDER}/{path.name}"
-    plain, where = load(path, RecipeFile, "recipes", shown)
+    file, where = load(path, RecipeFile, "recipes", shown)
     problems = tuple(
         Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
-        for place, text in (*_wrong_references(plain, pins), *_requirements(plain, path.parent))
+        for place, text in (*_wrong_references(file, pins), *_requirements(file, path.parent))
     )
     if path.stem in ACTIONS:
         name = f"a recipe cannot be named {path.stem}: `kz export {path.stem}` means something else; rename the file"
         problems = (Problem(shown, 0, name), *problems)
     if problems:
         raise ConfigError("recipes are wrong:", problems, hint="docs/recipes.md describes every key")
-    pinned = pins.line(plain["line"]) if plain["line"] else {}
-    if plain["contract"]["executorch"] == "pinned":
-        version = pinned.get("executorch") or pinned.get("executorch-wheel", "")
-        plain["contract"]["executorch"] = version
-    return Recipe(name=path.stem, **plain)
+    contract, pinned = file.contract, pins.line(file.line) if file.line else {}
+    if contract.executorch == "pinned":
+        contract = replace(contract, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))
+    return Recipe(**{**dict(file), "name": path.stem, "contract": contract})
 
 
-def _requirements(plain: dict[str, Any], folder: Path) -> Iterator[Fault]:
-    name = plain["requirements"]
+def _requirements(file: RecipeFile, folder: Path) -> Iterator[Fault]:
+    name = file.requirements
     if name and not (folder / REQUIREMENTS / f"{name}.in").is_file():
         there = ", ".join(sorted(p.stem for p in (folder / REQUIREMENTS).glob("*.in"))) or "none"
         yield ("requirements",), f"there is no {REQUIREMENTS}/{name}.in; there: {there}"
 
 
-def _wrong_references(plain: dict[str, Any], pins: Pins) -> Iterator[Fault]:
+def _wrong_references(file: RecipeFile, pins: Pins) -> Iterator[Fault]:
     """Find wrong references, which a schema cannot check."""
-    line = plain["line"]
+    line = file.line
     if line and line not in pins.lines:
         yield ("line",), f"there is no line {line!r} in pins.yaml"
         return
     sources = set(pins.line(line)) if line else {"upstream"}
-    for i, stage in enumerate(plain["command"]):
-        if stage["inside"] not in sources:
-            yield ("command", i, "inside"), f"{stage['inside']!r} is not a source of {line or 'this recipe: upstream'}"
-    known = {*sources, *FOLDERS, *plain["needs"]["sdk"]}
-    for place, text in _texts(plain):
+    for i, stage in enumerate(file.command):
+        if stage.inside not in sources:
+            yield ("command", i, "inside"), f"{stage.inside!r} is not a source of {line or 'this recipe: upstream'}"
+    known = {*sources, *FOLDERS, *file.needs.sdk}
+    for place, text in _texts(file):
         for used in PLACEHOLDER.findall(text):
             if used not in known:
                 yield place, f"{{{used}}} is not one of {', '.join(sorted(known))}"
-    for name, version in plain["needs"]["sdk"].items():
+    for name, version in file.needs.sdk.items():
         if version == "pinned" and name not in sources:
             yield ("needs", "sdk", name), "is not pinned: this line has no such source"
-    for name, of in plain["weights"].items():
-        if of["random"] and of["random"]["shape"] not in plain["weights"]:
+    for name, of in file.weights.items():
+        if of.random and of.random.shape not in file.weights:
             yield ("weights", name, "random", "shape"), "is not one of the weights"
-    soc, arch = plain["contract"]["soc"], plain["contract"]["htp_arch"]
+    soc, arch = file.contract.soc, file.contract.htp_arch
     if soc:
         from kz_build.pins.soc import ARCH
 
@@ -105,11 +104,11 @@ def _wrong_references(plain: dict[str, Any], pins: Pins) -> Iterator[Fault]:
             yield ("contract", "htp_arch"), f"{soc} has {ARCH[soc]}"
 
 
-def _texts(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    for i, stage in enumerate(plain["command"]):
-        yield from ((("command", i, "run", j), word) for j, word in enumerate(stage["run"]))
-        yield from ((("command", i, "makes", j), word) for j, word in enumerate(stage["makes"]))
-    yield from ((("decode", j), word) for j, word in enumerate(plain["decode"]))
-    for key in ("environment", "device"):
-        yield from (((key, name), f"{name} {value}") for name, value in plain[key].items())
-    yield from ((("needs", "disk", folder), folder) for folder in plain["needs"]["disk"])
+def _texts(file: RecipeFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for i, stage in enumerate(file.command):
+        yield from ((("command", i, "run", j), word) for j, word in enumerate(stage.run))
+        yield from ((("command", i, "makes", j), word) for j, word in enumerate(stage.makes))
+    yield from ((("decode", j), word) for j, word in enumerate(file.decode))
+    for key, table in (("environment", file.environment), ("device", file.device)):
+        yield from (((key, name), f"{name} {value}") for name, value in table.items())
+    yield from ((("needs", "disk", folder), folder) for folder in file.needs.disk)

@@ -293,9 +293,9 @@ class Pins(Strict):
 
 def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
     """Check parsed YAML. Return the complete plain form, or all problems as (path, text, bad key or '')."""
-    plain, problems = validated(Pins, data)
+    pins, problems = validated(Pins, data)
     # A source's kind is in pydantic's path, and not in the file's.
-    return plain, [
+    return pins.model_dump(mode="json") if pins else None, [
         (tuple(p for i, p in enumerate(path, 1) if p not in KINDS or i == len(path)), text, bad)
         for path, text, bad in problems
     ]

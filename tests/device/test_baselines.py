@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
-from kz_build.device.baseline_files import baseline
+from kz_build.device.baseline import baseline
 from kz_build.device.chat import chat, chats
 from kz_build.export.load import recipes
 from kz_build.export.recipe import RecipeFile
@@ -23,13 +23,13 @@ figures:
 
 def test_the_shipped_baselines_are_right_and_of_recipes_that_exist() -> None:
     found = baseline(ROOT, "OPD2415", "SM8750")
-    assert found and found["device"] == "OnePlus Pad 3"
+    assert found and found.device == "OnePlus Pad 3"
     names = {one.name for one in recipes(ROOT, load_project(ROOT).pins)}
-    figures = {one["recipe"]: one for one in found["figures"]}
+    figures = {one.recipe: one for one in found.figures}
     assert set(figures) <= names
-    assert figures["qwen3-4b-qnn-hybrid"]["ttft_ms"] == 113
-    assert (figures["qwen3-4b-qnn-kv"]["ttft_ms"], figures["qwen3-4b-qnn-kv"]["load_s"]) == (2865, 4.2)
-    assert all(one["source"].startswith("https://") and one["process"] == "app" for one in figures.values())
+    assert figures["qwen3-4b-qnn-hybrid"].ttft_ms == 113
+    assert (figures["qwen3-4b-qnn-kv"].ttft_ms, figures["qwen3-4b-qnn-kv"].load_s) == (2865, 4.2)
+    assert all(one.source.startswith("https://") and one.process == "app" for one in figures.values())
     assert baseline(ROOT, "OPD2415", "SM8650") is None and baseline(ROOT, "other", "SM8750") is None
 
 
