@@ -51,6 +51,7 @@ TIERS = {
     "reproduce": lambda: True,
     "apps": lambda: programs("aapt2", "javac", "npm"),
     "deep": lambda: True,
+    "faults": lambda: programs("strace"),
     "upstream": reaches_github,
 }
 """Tiers of tests beside the default one, and whether this machine can run each: pyproject.toml says what they need."""
@@ -238,6 +239,12 @@ def deep(session: nox.Session) -> None:
     """Test every property on 20,000 examples, 100,000 hostile .pte files, gigabytes to a device."""
     install(session, "dev")
     session.run("pytest", "--hypothesis-profile=deep", "-m", "(deep or hypothesis) and not apps", *session.posargs)
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Inject errors and SIGKILL into every verb that writes; `python -m tests.faults --help` does so for one verb or point."""
+    tier(session)
 
 
 @nox.session

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import kz_build
@@ -16,6 +15,7 @@ from kz_build.build.docker_engine import DockerEngine
 from kz_build.core import transaction
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import ConfigError, Missing, MissingError
+from kz_build.core.locks import scratch_folder
 from kz_build.core.rules import unsafe_path
 from kz_build.git import repository as git
 from kz_build.pins.load import LOCAL, LOCK, PINS
@@ -97,8 +97,7 @@ def _repositories(project: Project, lines: Sequence[str]) -> dict[str, Path]:
 
 def _fetch_changes(project: Project, engine: DockerEngine) -> tuple[str, ...]:
     """Fetch what a verb wrote: pins, lock and patches, all as one change."""
-    with TemporaryDirectory() as folder:
-        root = Path(folder)
+    with scratch_folder() as root:
 
         def place(name: str) -> Path | None:
             return root / name if name.startswith(_WRITES) and not unsafe_path(name) else None

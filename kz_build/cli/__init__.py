@@ -15,6 +15,7 @@ from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, KzError
 from kz_build.core.escape import escaped_streams
+from kz_build.core.files import path_of, storage_error
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -55,10 +56,16 @@ def _run(argv: list[str]) -> int:
         _hush()
         return 0
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:  # of a stream
+        problem = storage_error(error) if isinstance(error, OSError) else None
+        if (
+            isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO) and not path_of(error)
+        ):  # of a stream
             code, name = CommandError.exit_code, CommandError.name
-            _say("kz: the disk that its output goes to is full")
+            _say(f"kz: cannot write its output: {error.strerror}")
             _hush()
+        elif problem:
+            code, name = problem.exit_code, problem.name
+            _say(f"kz: {problem}\n  -> {problem.hint}")
         else:
             _say(traceback.format_exc())
             _say("kz: this is a bug of kz; please report it with the text above")

@@ -68,6 +68,12 @@ def cache_root() -> Path:
     return (Path(named).expanduser() if named else _xdg_folder("XDG_CACHE_HOME", ".cache")).resolve()
 
 
+def temporary_root() -> Path:
+    """Return the folder for temporary files. Python's own search for one leaves a file there if it is killed."""
+    named = Path(variable("TMPDIR", "/tmp"))
+    return named.absolute() if named.is_dir() else Path("/tmp")
+
+
 def config_root() -> Path:
     """Return the folder of the user's decisions: KZ_CONFIG, or a folder in the user's configuration folder."""
     named = variable("KZ_CONFIG")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -12,43 +13,108 @@ from pathlib import Path
 
 from kz_build.core.errors import StorageError
 
+_OURS = (
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENOTEMPTY,
+    errno.EBADF,
+    errno.EINVAL,
+    errno.ECHILD,
+)
+"""Errors of a call that kz should not have made, where nobody else changes its files."""
+
+
+def storage_error(error: OSError, path: Path | None = None) -> StorageError | None:
+    """Return what to say of an error of the machine, such as a full disk; None if the error is a bug of kz.
+
+    `path` is what kz worked on, if the error itself does not name it.
+    """
+    if error.errno is None or error.errno in _OURS:
+        return None
+    where = str(path or "") or path_of(error) or "a file or pipe"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StorageError(
+            f"the disk of {path or where} is full", hint="free space there, or move the store: KZ_CACHE=/other/disk"
+        )
+    hints = {
+        errno.EMFILE: "raise the limit of open files: ulimit -n",
+        errno.ENFILE: "raise the limit of open files: sysctl fs.file-max",
+        errno.EIO: "the disk may be failing: see dmesg",
+        errno.ESTALE: "the file server has lost this file: run the command again",
+    }
+    hint = hints.get(error.errno, "make it writable, or choose another folder")
+    if not path:
+        return StorageError(f"cannot read or write {where}: {error.strerror}", hint=hint)
+    other = f"{error.filename}: " if error.filename and str(error.filename) != where else ""
+    return StorageError(f"cannot write {where}: {other}{error.strerror}", hint=hint)
+
+
+def path_of(error: OSError) -> str:
+    """Return the path that an error is about, '' if it is about none. A failed read or write does not name its file:
+    it is that of the innermost open file or path in a call."""
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes, Path))]
+    traceback = error.__traceback__
+    while traceback and not error.filename:
+        for value in traceback.tb_frame.f_locals.values():
+            if isinstance(value, io.IOBase) and isinstance(name := getattr(value, "name", None), (str, Path)):
+                names = [] if name in ("<stdout>", "<stderr>") else [str(name)]
+            elif isinstance(value, Path) and traceback.tb_frame.f_code.co_filename.endswith("pathlib.py"):
+                names = [str(value)]
+        traceback = traceback.tb_next
+    return " -> ".join(names)
+
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a missing write permission into a StorageError that names the path."""
+    """Turn an error of the machine into a StorageError that names the path."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageError(
-                f"the disk of {path} is full", hint="free space there, or move the store: KZ_CACHE=/other/disk"
-            ) from error
-        # ENOLCK: a file system without locks, such as NFS whose lock service is down.
-        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM, errno.EBUSY, errno.EXDEV, errno.ENOLCK):
-            raise StorageError(
-                f"cannot write {path}: {error.strerror}", hint="make it writable, or choose another folder"
-            ) from error
+        if problem := storage_error(error, path):
+            raise problem from error
         raise
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file so that a reader, or a crash, leaves the old bytes or the new ones, never a mix."""
-    import tempfile  # reading does not need it
+    """Replace a file so that a reader, or a crash, leaves the old bytes or the new ones, never a mix.
 
+    The new bytes wait beside it under a name that is always the same, so that the next write takes over what a killed
+    one left.
+    """
+    part = path.with_name(f".{path.name}.part")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
+        with open(_locked_part(part), "wb") as file:
+            try:
+                file.truncate()
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, path)
+                os.replace(part, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(part)
+                raise
+
+
+def _locked_part(part: Path) -> int:
+    """Open a file that waits to replace another; wait for a process that writes it now."""
+    import fcntl  # reading does not need it
+
+    while True:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            os.fchmod(handle, 0o644)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), os.stat(part)):
+                    return handle
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
+            os.close(handle)
             raise
+        os.close(handle)  # the other process has put it in its place
 
 
 @contextlib.contextmanager

@@ -1,17 +1,19 @@
-"""Locks on a store, and on single things in it."""
+"""Locks on a store, on single things in it, and on temporary folders, so that the next run deletes those of a killed one."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kz_build.core.env import temporary_root
 from kz_build.core.errors import StorageError
-from kz_build.core.files import disk_errors
+from kz_build.core.files import disk_errors, remove
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -81,3 +83,44 @@ def exclusive(store: Path) -> Iterator[None]:
 def _lock_file(store: Path, name: str) -> int:
     (store / "locks").mkdir(parents=True, exist_ok=True)
     return os.open(store / "locks" / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+
+
+_SCRATCH = "kz-scratch-"
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Create a temporary folder for this block. It is locked while its process lives, which tells it from a dead one's."""
+    root = temporary_root()
+    with disk_errors(root):
+        remove_dead_scratch()
+        folder, handle = _locked_folder(root)
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):  # the next one tries again
+            remove(folder)
+        os.close(handle)
+
+
+def remove_dead_scratch() -> None:
+    """Delete the folders of processes that were killed."""
+    for folder in temporary_root().glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError):  # another user's, or one that is in use
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(folder)
+            finally:
+                os.close(handle)
+
+
+def _locked_folder(root: Path) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(dir=root, prefix=_SCRATCH))
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        with contextlib.suppress(BlockingIOError):  # between these lines another process took it for a dead one's
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if folder.exists():
+                return folder, handle
+        os.close(handle)

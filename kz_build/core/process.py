@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -11,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import IO, NamedTuple, TypeVar
 
-from kz_build.core.env import plain
+from kz_build.core.env import plain, temporary_root
 from kz_build.core.errors import CommandError, StoppedError
 
 Argv = Sequence[str]
@@ -58,10 +59,8 @@ def run(
             check=False,
             start_new_session=True,
         )
-    except FileNotFoundError as error:
-        raise CommandError(
-            f"cannot start {argv[0]}: {error.strerror}", hint=f"install {argv[0]} and try again"
-        ) from error
+    except OSError as error:
+        raise _not_started(argv, error) from error
     except subprocess.TimeoutExpired:
         return Output(124, b"", f"no answer within {timeout:g} s".encode())
     return Output(done.returncode, done.stdout, done.stderr)
@@ -91,12 +90,10 @@ def run_following_errors(argv: Argv, line: Callable[[str], None], *, env: Mappin
     """Run a command, pass each line of its standard error to `line`, rewritten ones too; return its exit code."""
     import tempfile
 
-    with tempfile.TemporaryFile() as file:  # a pipe could fill up while its errors are not read
+    with tempfile.TemporaryFile(dir=temporary_root()) as file:  # a pipe could fill up while its errors are not read
         file.write(stdin)
         file.seek(0)
-        process = subprocess.Popen(
-            argv, stdin=file, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(env), start_new_session=True
-        )
+        process = _start(argv, env=env, stdin=file, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr
     try:
         with open(process.stderr.fileno(), encoding="utf-8", errors="replace", closefd=False) as errors:
@@ -142,14 +139,7 @@ def in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> l
 def conversation(argv: Argv, env: Mapping[str, str], terminal: int | None = None) -> Iterator[Process]:
     """Start a process to talk to over its pipes, or over a terminal; it has ended when the block is left."""
     end = subprocess.PIPE if terminal is None else terminal
-    process = subprocess.Popen(
-        argv,
-        stdin=end,
-        stdout=end,
-        stderr=end,
-        env=dict(env),
-        start_new_session=True,
-    )
+    process = _start(argv, env=env, stdin=end, stdout=end, stderr=end)
     try:
         yield process
     finally:
@@ -173,18 +163,7 @@ def streamed(
 
     Raises StoppedError after `limit` seconds, and CommandError if it cannot start.
     """
-    try:
-        process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CommandError(f"cannot start {argv[0]}: {error.strerror}") from error
+    process = _start(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout
     if started:
         started(process.pid)
@@ -218,6 +197,29 @@ def limited(seconds: float, stop: Callable[[], None]) -> Iterator[None]:
             timer.cancel()
         if expired.is_set():
             raise StoppedError(f"stopped: it took longer than {seconds:g} s")
+
+
+def _start(
+    argv: Argv,
+    *,
+    env: Mapping[str, str],
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
+    stdout: int,
+    stderr: int,
+    cwd: Path | None = None,
+) -> Process:
+    """Start a program in a session of its own. Raises CommandError if that fails."""
+    try:
+        return subprocess.Popen(
+            argv, cwd=cwd, env=dict(env), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+        )
+    except OSError as error:
+        raise _not_started(argv, error) from error
+
+
+def _not_started(argv: Argv, error: OSError) -> CommandError:
+    hint = f"install {argv[0]} and try again" if error.errno == errno.ENOENT else ""
+    return CommandError(f"cannot start {argv[0]}: {error.strerror}", hint=hint)
 
 
 def joined(argv: Argv) -> str:

@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kz_build.core import files
 from kz_build.core.errors import CommandError, NotReadyError
 from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.locks import scratch_folder
 from kz_build.core.process import run
 from kz_build.core.stage_record import StageRecord, load
 from kz_build.export import venv
@@ -61,10 +61,10 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
     note = store / KEPT / f"{key[:24]}.json"
     if record := load(note, key):
         return ProbeResult(*(record.get(name, str) for name in ("build", "soc", "library")))
-    with TemporaryDirectory(prefix="kz-probe-") as folder:
-        out = Path(folder, "layer.pte")
+    with scratch_folder() as folder:
+        out = folder / "layer.pte"
         argv = [str(environment.python), str(venv.SCRIPTS / "probe_qnn.py"), soc, str(out)]
-        steps = _run(argv, environment.variables, what, Path(folder), store)
+        steps = _run(argv, environment.variables, what, folder, store)
         if steps > MOST_STEPS:
             raise NotReadyError(
                 f"the emulation of {what} differs from torch for one layer, by {steps:g} steps",

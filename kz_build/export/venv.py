@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TypedDict, cast
 
 from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, LockError, Missing, MissingError
+from kz_build.core.locks import scratch_folder
 from kz_build.core.process import find, run
 from kz_build.export.requirements import Locked
 
@@ -70,17 +70,17 @@ def _by_uv(python: Path, name: str, packages: Sequence[Locked], indexes: Sequenc
     # A file's hash matters, not its index.
     argv += ["--index-strategy=unsafe-best-match", *(f"--extra-index-url={index}" for index in indexes)]
     argv += ["--link-mode=copy"]  # nothing of an environment is shared with uv's cache
-    with TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         file = _written(folder, name, packages)
         try:
-            commands.run("uv", [*argv, "-r", str(file)], cwd=Path(folder), env=environment.uv())
+            commands.run("uv", [*argv, "-r", str(file)], cwd=folder, env=environment.uv())
         except CommandError:
             return False
     return True
 
 
-def _written(folder: str, name: str, packages: Sequence[Locked]) -> Path:
-    file = Path(folder, f"{name}.txt")
+def _written(folder: Path, name: str, packages: Sequence[Locked]) -> Path:
+    file = folder / f"{name}.txt"
     file.write_text("".join(one.text for one in packages))
     return file
 
@@ -105,12 +105,12 @@ def _install(
         if text.startswith("ERROR:") or errors:
             errors.append(text)
 
-    with TemporaryDirectory() as folder:
+    with scratch_folder() as folder:
         file = _written(folder, name, packages)
         argv = [*_pip(python), "--require-hashes", "--no-build-isolation", "--use-pep517", "--retries=2"]
         argv += [word for index in indexes for word in ("--extra-index-url", index)]
         try:
-            commands.run(title, [*argv, "-r", str(file)], cwd=Path(folder), env=environment.pip(), watch=watch)
+            commands.run(title, [*argv, "-r", str(file)], cwd=folder, env=environment.pip(), watch=watch)
         except CommandError as error:
             raise _refused(name, "\n".join(errors), error) from error
 

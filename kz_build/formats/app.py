@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
 from kz_build.core.errors import AuditError
+from kz_build.core.locks import scratch_folder
 from kz_build.formats import zip as zips
 from kz_build.formats.android_manifest import DamagedError, Manifest, manifest_of, read_text
 from kz_build.formats.app_types import App, Library, Model
@@ -118,7 +118,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _read_zip(archive: zips.Archive, kind: str, prefix: str, facts: _AppFacts) -> None:
-    with tempfile.TemporaryDirectory(prefix="kz-check-") as scratch:
+    with scratch_folder() as scratch:
         for entry in archive.entries:
             place = prefix + entry.name
             if entry.name.endswith(".so"):

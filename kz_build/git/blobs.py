@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
+from kz_build.core.locks import scratch_folder
 from kz_build.core.process import run_parallel
 from kz_build.git.repository import Repository, local_environment
 
@@ -40,10 +39,10 @@ def merge_files(triples: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | N
     """Merge each (ours, base, theirs) as `merge_file` does, several at the same time."""
     results: list[bytes | None] = []
     for start in range(0, len(triples), MERGES):
-        with tempfile.TemporaryDirectory(prefix="kz-merge-") as folder:
+        with scratch_folder() as folder:
             argvs = []
             for number, parts in enumerate(triples[start : start + MERGES]):
-                files = [Path(folder, f"{number}-{name}") for name in ("ours", "base", "theirs")]
+                files = [folder / f"{number}-{name}" for name in ("ours", "base", "theirs")]
                 for file, data in zip(files, parts, strict=True):
                     file.write_bytes(data)
                 argvs.append(["git", "merge-file", "-p", "-q", "--end-of-options", *map(str, files)])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
+from kz_build.core.locks import scratch_folder
 from kz_build.git.blobs import changed_blobs
 from kz_build.git.repository import Repository
 
@@ -14,7 +13,7 @@ from kz_build.git.repository import Repository
 def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[str] = ()) -> list[tuple[str, bytes]]:
     """Return (slug, mail) of each commit of base..tip, oldest first; the slug is git's own name for it, without number."""
     repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
-    with tempfile.TemporaryDirectory(prefix="kz-mails-") as folder:
+    with scratch_folder() as folder:
         repository.git(
             "format-patch",
             "--quiet",
@@ -32,7 +31,7 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
             "--",
             *paths,
         )
-        files = sorted(Path(folder).iterdir())
+        files = sorted(folder.iterdir())
         return [(file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files]
 
 

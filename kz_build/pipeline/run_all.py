@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from zlib import crc32
 
 from kz_build.core.check import Status
 from kz_build.core.errors import AuditError, ConfigError, DeviceError, KzError, Missing, MissingError, NotReadyError
+from kz_build.core.locks import scratch_folder
 from kz_build.pipeline import text as view
 from kz_build.pipeline.report import write
 from kz_build.pipeline.stages import Lack, Row, Step, record, walk
@@ -298,7 +298,7 @@ def _emulated(root: Path, soc: str, stack: contextlib.ExitStack) -> Device:
     from kz_build.device import adb
     from kz_build.emulator.device import EmulatedDevice
 
-    place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kz-all-", ignore_cleanup_errors=True)))
+    place = stack.enter_context(scratch_folder())
     home = place / "home"
     try:  # the same port for a project each time, so that its report is the same file
         emulated = EmulatedDevice(soc, place / "device", owner=home, port=20_000 + crc32(bytes(root)) % 10_000)

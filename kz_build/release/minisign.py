@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
+from kz_build.core.locks import scratch_folder
 from kz_build.core.process import find, run
 
 _REMEDY = "apt install minisign, or jedisct1.github.io/minisign"
@@ -22,8 +22,8 @@ def require(key: Path) -> None:
 
 def sign(file: Path, key: Path, comment: str) -> tuple[bytes, bytes]:
     """Return (signature, public key) of a file: the same key, file and comment give the same bytes. Raises CommandError."""
-    with tempfile.TemporaryDirectory() as folder:
-        signature = Path(folder) / "sig"
+    with scratch_folder() as folder:
+        signature = folder / "sig"
         output = run(["minisign", "-S", "-s", str(key), "-m", str(file), "-x", str(signature), "-t", comment])
         if output.code != 0:
             raise _failed(key, output.stderr)
@@ -31,8 +31,8 @@ def sign(file: Path, key: Path, comment: str) -> tuple[bytes, bytes]:
 
 
 def _public_key(key: Path) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        public_key = Path(folder) / "pub"
+    with scratch_folder() as folder:
+        public_key = folder / "pub"
         output = run(["minisign", "-R", "-s", str(key), "-p", str(public_key)])
         if output.code != 0:
             raise _failed(key, output.stderr)

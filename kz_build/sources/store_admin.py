@@ -157,13 +157,29 @@ def _is_address_of_file(root: Path, kind: str, path: Path) -> bool:
     return kind == "addresses" and store.stored_file(root, path.read_text()).is_file()
 
 
+def _left_by_git(root: Path) -> Iterator[Path]:
+    """What a killed git left in repositories. A person's git may work in a worktree, so what is new stays."""
+    for pattern in (
+        "objects/**/tmp_*",
+        "objects/incoming-*",
+        "objects/**/*.lock",
+        "refs/**/*.lock",
+        "*.lock",
+        "worktrees/*/*.lock",
+    ):
+        for path in (root / "git").glob(f"*.git/{pattern}"):
+            if _changed(path) < time.time() - 600:
+                yield path
+
+
 def collect(projects: Sequence[Project], days: float) -> tuple[StoreEntry, ...]:
     """Remove what `unneeded` returns, and join the many packs of clones, while no other kz uses the store. Raises
     StorageError if one does."""
     root = projects[0].store
     with locks.exclusive(root):
-        for leftover in (*root.glob(".gone-*"), *(p for kind in CONTENT for p in (root / kind).glob(".*"))):
+        for leftover in (*root.glob(".*"), *root.glob("*/.*"), *_left_by_git(root)):
             files.remove(leftover)  # of a killed process: none is alive
+        locks.remove_dead_scratch()
         unneeded_entries = unneeded(projects, days)
         for entry in unneeded_entries:
             path = root / entry.kind / entry.name

@@ -157,7 +157,7 @@ def test_another_error_of_the_rename_is_not_taken_for_another_disk(
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(files, "_exchange", exchange)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(StorageError, match="Input/output error"):
         fill(path, "new", tmp_path / "out")
     assert len(tried) == 1 and snapshot(tmp_path) == whole("old")
 

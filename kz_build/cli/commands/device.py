@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from kz_build.cli.commands import device_check
 from kz_build.cli.common import device_options, for_each_device, json_option, show
 from kz_build.core.errors import ConfigError
+from kz_build.core.locks import scratch_folder
 
 if TYPE_CHECKING:
     from kz_build.cli.parser import VerbParser
@@ -116,8 +116,7 @@ def _do_emulate(arguments: argparse.Namespace) -> None:
     if min(arguments.storage or 0, arguments.cut_after or 0) < 0:
         raise ConfigError("kz device emulate: --storage and --cut-after are 0 or more")
     with contextlib.ExitStack() as stack:
-        passing = tempfile.TemporaryDirectory(prefix="kz-emulated-", ignore_cleanup_errors=True)
-        root = arguments.root or Path(stack.enter_context(passing))
+        root = arguments.root or stack.enter_context(scratch_folder())
         devices = []
         for index, soc in enumerate(socs):
             device = EmulatedDevice(

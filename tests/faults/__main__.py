@@ -1,0 +1,78 @@
+"""Disturb verbs: `python -m tests.faults [VERB…] [--points N] [--seed N] [--at POINT]`; without --at a table is printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.faults import cases
+from tests.faults.points import parsed
+from tests.faults.process import prepare
+from tests.faults.trial import Trial, Verdict
+from tests.faults.world import remove
+
+
+def main() -> int:
+    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of system calls depends on it
+        os.execve(
+            sys.executable, [sys.executable, "-m", "tests.faults", *sys.argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"}
+        )
+    parser = argparse.ArgumentParser(prog="python -m tests.faults")
+    parser.add_argument("verbs", nargs="*", metavar="VERB", help=f"all by default: {', '.join(cases.CASES)}")
+    parser.add_argument("--points", type=int, default=120, help="how many points of each verb (default: 120)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at", action="append", default=[], help="only this point, and what kz said")
+    parser.add_argument("--rows", type=Path, help="write the figures to this file, as JSON")
+    arguments = parser.parse_args()
+    prepare()
+    rows = [_verb(name, arguments) for name in arguments.verbs or cases.CASES]
+    if arguments.rows:
+        arguments.rows.write_text(json.dumps(rows, indent=1) + "\n")
+    return int(any(row["wrong"] for row in rows))
+
+
+def _verb(name: str, arguments: argparse.Namespace) -> dict[str, object]:
+    folder = Path(tempfile.mkdtemp(prefix=f"kz-faults-{name}-"))
+    start = time.monotonic()
+    try:
+        with cases.CASES[name](folder) as (world, argv, answers):
+            world.keep()
+            trial = Trial(world, argv, answers)
+            points = [parsed(text) for text in arguments.at] or trial.points(arguments.points, arguments.seed)
+            verdicts = []
+            for point in points:
+                verdict = trial.at(point)
+                verdicts.append(verdict)
+                if verdict.wrong:
+                    print(f"{verdict.wrong}\n    python -m tests.faults {name} --at {point}", flush=True)
+                if arguments.at:
+                    print(
+                        f"{point}: ended with {verdict.code}{'' if verdict.hit else ', and was not hit'}\n{verdict.said}"
+                    )
+    finally:
+        remove(folder)
+    row = _row(name, verdicts, time.monotonic() - start)
+    print(" ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    return row
+
+
+def _row(name: str, verdicts: list[Verdict], seconds: float) -> dict[str, object]:
+    hit = [verdict for verdict in verdicts if verdict.hit]
+    return {
+        "verb": name,
+        "points": len(hit),
+        "killed": sum(verdict.point.what == "SIGKILL" for verdict in hit),
+        "in git": sum(verdict.point.git is not None for verdict in hit),
+        "not hit": len(verdicts) - len(hit),
+        "wrong": sum(bool(verdict.wrong) for verdict in hit),
+        "seconds": round(seconds),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
