@@ -67,7 +67,7 @@ class _Subject:
 
 
 def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again: bool = False) -> tuple[Check, ...]:
-    """Audit the files of a build. Without `again`, return the recorded answers if nothing has changed since."""
+    """Audit the files of a build. Without `again`, return the recorded answers if nothing has changed since, and all was answered."""
     plan = built.plan
     target = project.pins.target(plan.target, plan.line)
     path = project.record("audit", plan.line, plan.target)
@@ -78,8 +78,8 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again
         java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
     )  # fmt: skip
     key = _key(built, rules)
-    if not again and (record := load(path, key)):
-        return _results(record)
+    if not again and (record := load(path, key)) and not any(c.status is Status.ERROR for c in _results(record)):
+        return _results(record)  # what could not be answered is asked again: a disk may have failed
     last = load_any(path)
     previous = last.get("sizes", dict) if last else {}
     subjects = tuple(

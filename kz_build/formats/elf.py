@@ -22,6 +22,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import NoteSegment
 
 from kz_build.core.errors import AuditError
+from kz_build.core.files import storage_error
 from kz_build.formats.elf_types import Elf
 
 MOST_FINDINGS = 20
@@ -67,6 +68,8 @@ def _open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
                 _refuse_truncated(elf, size, path)
                 yield elf, whole
         except _DAMAGE as error:
+            if isinstance(error, OSError) and (problem := storage_error(error)):
+                raise problem from error
             raise AuditError(
                 f"{path.name} is damaged or cut off ({size} bytes): {str(error) or type(error).__name__}"
             ) from error

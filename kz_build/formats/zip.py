@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from kz_build.core.errors import AuditError
+from kz_build.core.files import storage_error
 from kz_build.core.rules import unsafe_path
 
 PIECE = 1 << 20
@@ -65,6 +66,8 @@ class Archive:
                 while piece := stream.read(PIECE):
                     yield piece
         except _BREAKS as error:
+            if isinstance(error, OSError) and (problem := storage_error(error)):
+                raise problem from error
             raise AuditError(f"{self.name}: {entry.name} is damaged: {error}") from error
 
     def read(self, entry: Entry, most: int) -> bytes:

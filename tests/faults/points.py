@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tests.faults.strace import ERRORS, KILL, Call
+from tests.faults.strace import ERRORS, KILL, PIPES, Call
 
 
 class Point(NamedTuple):
@@ -40,8 +40,8 @@ def chosen(calls: Iterable[Call], most: int, seed: int, git: int | None = None) 
     for call in calls:
         kinds.setdefault((call.name, call.kind), []).append(call.number)
     rounds: list[list[Point]] = []
-    for (name, _), numbers in kinds.items():
-        errors = list(ERRORS[name])
+    for (name, kind), numbers in kinds.items():
+        errors = list(PIPES if kind in ("pipe", "socket") and name == "write" else ERRORS[name])
         draw.shuffle(errors)
         for turn, number in enumerate(_spread(numbers, draw)):
             whats = list(dict.fromkeys((KILL, errors[turn % len(errors)], errors[(turn + 1) % len(errors)])))

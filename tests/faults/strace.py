@@ -34,6 +34,8 @@ ERRORS = {
     "read": ("EIO", "ESTALE", "EINTR"),
 }
 """The system calls that are disturbed, and how each may fail on a real machine."""
+PIPES = ("EPIPE", "EINTR")
+"""How a write to another process may fail. (Git ignores other errors of a pipe, for there are none.)"""
 NOT_IN_GIT = ("read", "getdents64", "wait4", "waitid", "vfork", "clone3", "openat")
 """Git's own reading is not what kz is tested for."""
 KILL = "SIGKILL"
@@ -41,7 +43,7 @@ _CALL = re.compile(r"(?:\d+ +)?(\w+)\((.*)")
 _FD = re.compile(r"^(?:AT_FDCWD|\d+)<([^>]*)>(?:, \"((?:[^\"\\]|\\.)*)\")?")
 _PLAIN = re.compile(r'^"((?:[^"\\]|\\.)*)"')
 _RANDOM = (
-    (re.compile(r"(?<=[._/])[a-z0-9_]{8}(?=$|/)"), "*"),
+    (re.compile(r"(kz-scratch-|/\.proof-|tmp/tmp)[a-z0-9_]{8}(?=$|/)"), r"\1*"),
     (re.compile(r"tmp_(\w+)_\w{6}"), r"tmp_\1_*"),
     (re.compile(r"[0-9a-f]{8,}"), "*"),
     (re.compile(r"\d+"), "#"),

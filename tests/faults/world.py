@@ -16,10 +16,11 @@ from tests.kz import ROOT
 from tests.stack.upstreams import URL
 
 COMPARED = ("pins.yaml", "pins.lock", "pins.local.yaml", "patches/", "dist/", "recipes/", "out/")
-_OBJECT = re.compile(
+_CONTENT = re.compile(
     r"store/git/[^/]+/(objects/([0-9a-f]{2}(/[0-9a-f]{38})?|pack/(pack-|multi-pack-)[^/]*)|refs/tags/[^/]*(?<!\.lock))"
+    r"|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*"
 )
-"""Git's objects, and the tags that it may fetch with them: which there are depends on the way a commit came."""
+"""Git's objects, the tags that it may fetch with them, unpacked archives: which there are depends on the way something came."""
 Files = dict[str, "bytes | str"]
 
 
@@ -72,7 +73,7 @@ class World:
     def names(self) -> set[str]:
         """The names of all files and folders, without what differs from run to run."""
         found = (path.relative_to(self.state).as_posix() for path in self.state.rglob("*"))
-        return {normal(name) for name in found if not _OBJECT.fullmatch(name)}
+        return {normal(name) for name in found if not _CONTENT.fullmatch(name)}
 
 
 Prepared = tuple[World, list[str], Callable[[], str]]
