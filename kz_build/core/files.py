@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kz_build.core.errors import StorageError
+from kz_build.core.rules import unsafe_path
 
 _OURS = (
     errno.ENOENT,
@@ -156,8 +157,12 @@ def _publish(staged: Path, path: Path) -> None:
             _exchange(place, path)
             return
         except (OSError, StorageError) as error:
-            elsewhere = place != staged or isinstance(error, OSError) and error.errno == errno.EXDEV
-            if not elsewhere or place == places[-1]:
+            other_disk = isinstance(error, OSError) and error.errno == errno.EXDEV
+            if place == places[-1] and other_disk and path.is_dir() and not os.path.ismount(path):
+                remove(path)  # overlayfs moves no folder of a lower layer
+                os.rename(place, path)
+                return
+            if not (other_disk or place != staged) or place == places[-1]:
                 raise
 
 
@@ -234,6 +239,26 @@ def delete_in_background(folders: Sequence[Path], aside: Path) -> Iterator[None]
         deleted = pool.submit(remove, aside)
         yield
         deleted.result()
+
+
+def remove_at_once(path: Path, aside: Path) -> None:
+    """Delete a file or a folder below the folder of `aside`. A kill leaves the whole or, at `aside`, what `remove_unfinished`
+    deletes."""
+    try:
+        path.rename(aside)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        aside.symlink_to(path.relative_to(aside.parent))  # overlayfs moves no folder of a lower layer
+        remove(path)
+    remove(aside)
+
+
+def remove_unfinished(aside: Path) -> None:
+    """Delete what a killed `remove_at_once` left."""
+    if aside.is_symlink() and not unsafe_path(name := os.readlink(aside)):
+        remove(aside.parent / name)
+    remove(aside)
 
 
 def hardlink_or_copy(at: Path, to: Path) -> None:

@@ -177,16 +177,18 @@ def collect(projects: Sequence[Project], days: float) -> tuple[StoreEntry, ...]:
     StorageError if one does."""
     root = projects[0].store
     with locks.exclusive(root):
-        for leftover in (*root.glob(".*"), *root.glob("*/.*"), *_left_by_git(root)):
+        for gone in root.glob(".gone-*"):
+            files.remove_unfinished(gone)
+        hidden = (path for kind in (*CONTENT, *REMADE, "seals") for path in (root / kind).glob(".*"))
+        for leftover in (*hidden, *_left_by_git(root)):
             files.remove(leftover)  # of a killed process: none is alive
         locks.remove_dead_scratch()
         unneeded_entries = unneeded(projects, days)
         for entry in unneeded_entries:
             path = root / entry.kind / entry.name
-            gone = root / f".gone-{entry.kind}-{entry.name}"
-            path.rename(gone)
             integrity.unseal(root, path)
-            files.remove(gone)
+            with files.disk_errors(path):
+                files.remove_at_once(path, root / f".gone-{entry.kind}-{entry.name}")
         for path in (root / "git").glob("*.git"):
             if (clone := git.Repository(path)).packs() > PACKS:
                 clone.repack()

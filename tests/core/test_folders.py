@@ -136,10 +136,13 @@ def test_a_top_folder_that_is_a_mount_gets_it_beside_the_folder(tmp_path: Path, 
         assert snapshot(tmp_path) == whole(text)
 
 
-def test_where_no_place_will_do_the_error_comes_out(tmp_path: Path, disks: Callable[..., None]) -> None:
+def test_where_no_place_will_do_the_error_comes_out(
+    tmp_path: Path, disks: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, staged = tmp_path / "dist/l/t", tmp_path / "out/build/l/t"
     fill(path, "old", staged)
     disks(tmp_path / "out", path)
+    monkeypatch.setattr(os.path, "ismount", lambda folder: folder == path)
     with pytest.raises(StorageError, match=f"cannot write {path}: "):
         fill(path, "new", staged)
     assert snapshot(tmp_path) == whole("old")
