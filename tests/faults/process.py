@@ -57,12 +57,16 @@ def prepare() -> None:
 def kz(world: World, argv: Sequence[str], tracer: Sequence[str] = (), env: dict[str, str] | None = None) -> Ended:
     """Run a command, traced or not, and wait until all that it started has ended."""
     theirs, ours = os.pipe()
+    ready, told = os.pipe()
     before = _children()
     pid = os.fork()
     if not pid:
         os.close(ours)
-        _child(world, argv, theirs, env or {})
+        _child(world, argv, (theirs, told), env or {})
     os.close(theirs)
+    os.read(ready, 1)  # what comes before is none of kz's system calls
+    os.close(ready)
+    os.close(told)
     traced = strace.attached(pid, list(tracer)) if tracer else None
     os.write(ours, b"x")
     os.close(ours)
@@ -73,7 +77,7 @@ def kz(world: World, argv: Sequence[str], tracer: Sequence[str] = (), env: dict[
     return Ended(code, *((world.root / name).read_text(errors="replace") for name in ("stdout", "stderr")))
 
 
-def _child(world: World, argv: Sequence[str], go: int, env: dict[str, str]) -> None:
+def _child(world: World, argv: Sequence[str], pipes: tuple[int, int], env: dict[str, str]) -> None:
     code = 99
     try:
         os.setsid()
@@ -87,7 +91,9 @@ def _child(world: World, argv: Sequence[str], go: int, env: dict[str, str]) -> N
             os.dup2(handle, number)
             os.close(handle)
         sys.stdin, sys.stdout, sys.stderr = (os.fdopen(number, mode) for number, mode in enumerate("rww"))
-        select.select([go], [], [])  # not by a call that strace counts
+        os.write(pipes[1], b"x")
+        os.close(pipes[1])
+        select.select([pipes[0]], [], [])  # not by a call that strace counts
         try:
             code = cli.run(list(argv))
         except SystemExit as ended:

@@ -71,9 +71,9 @@ class World:
             os.utime(path, (then, then), follow_symlinks=False)
 
     def names(self) -> set[str]:
-        """The names of all files and folders, without what differs from run to run."""
+        """The names of all files and folders, but for other programs' caches, without what differs from run to run."""
         found = (path.relative_to(self.state).as_posix() for path in self.state.rglob("*"))
-        return {normal(name) for name in found if not _CONTENT.fullmatch(name)}
+        return {normal(name) for name in found if not _CONTENT.fullmatch(name) and not name.startswith("home/")}
 
 
 Prepared = tuple[World, list[str], Callable[[], str]]
