@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-import tempfile
 import zipfile
 from functools import lru_cache
 
+from kz_build.core.locks import scratch_folder
 from kz_build.git import repository as git
 from kz_build.release.statement import is_notice, is_own_notice, notice_name
 from kz_build.sources.fetched import Fetched, TreeAt
@@ -62,10 +62,10 @@ def licence(text: bytes) -> str:
     """
     from identify.identify import license_id
 
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(text)
-        file.flush()
+    with scratch_folder() as folder:
+        file = folder / "text"
+        file.write_bytes(text)
         try:
-            return license_id(file.name) or ""
+            return license_id(str(file)) or ""
         except UnicodeDecodeError:
             return ""
