@@ -158,7 +158,12 @@ def test_nightly_and_its_issue(hostile: Project, make_api: Callable[[], Api]) ->
 
 def test_devices(hostile: Project, device: EmulatedDevice, server: adapter.Server) -> None:
     name = HOSTILE.replace("\r", "")
-    props = {**emulated_properties("SM8750", 4096), "ro.serialno": name, "ro.product.model": f"EMULATED {name}", "ro.soc.model": name}
+    props = {
+        **emulated_properties("SM8750", 4096),
+        "ro.serialno": name,
+        "ro.product.model": f"EMULATED {name}",
+        "ro.soc.model": name,
+    }
     device.root.furnish(props)
     env = {"ANDROID_ADB_SERVER_PORT": str(server.port)}
     for words in (("list",), ("info",), ("push", str(hostile.root)), ("check",), ("list", "--serial", HOSTILE)):
