@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from kz_build import __version__
 from kz_build.core.errors import EXIT_CODES, ConfigError
@@ -41,17 +41,19 @@ class VerbParser(argparse.ArgumentParser):
             return getattr(self, name)
         raise AttributeError(name)
 
-    def error(self, message: str) -> Any:
+    def error(self, message: str) -> NoReturn:
         raise ConfigError(message if self.prog == "kz" else f"{self.prog}: {message}", hint=f"{self.prog} --help")
 
-    def parse_known_args(self, *words: Any, **named: Any) -> Any:
+    def parse_known_args(  # type: ignore[override]
+        self, words: Sequence[str], namespace: argparse.Namespace
+    ) -> tuple[argparse.Namespace, list[str]]:
         if not self.fill:
-            return super().parse_known_args(*words, **named)
+            return super().parse_known_args(words, namespace)
         self.load()
         # Words may stand behind options: `kz edit abort --line L SOURCE`. That knows no subverbs, and loses a `--`.
-        plain = self._subparsers or "--" in words[0]
+        plain = self._subparsers or "--" in words
         parse = super().parse_known_args if plain else self.parse_known_intermixed_args
-        result, unknown = parse(*words, **named)
+        result, unknown = parse(words, namespace)
         if unknown:  # what this verb does not know, no other parser does
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return result, unknown

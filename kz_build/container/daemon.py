@@ -125,7 +125,7 @@ class Daemon:
             return
         arguments = {"BASE": image.base, "APT_MIRROR": image.apt}
 
-        def build(argv: Any, cwd: Path, env: Any, line: Callable[[bytes], None]) -> int:
+        def build(argv: object, cwd: Path, env: object, line: Callable[[bytes], None]) -> int:
             with self.kz_errors(f"to build {image.tag}"):
                 for message in self.api.build(
                     fileobj=image.context(),

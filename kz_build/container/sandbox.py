@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kz_build.container import tar_stream
 from kz_build.container.daemon import OWN, Daemon, Image
@@ -14,6 +14,10 @@ from kz_build.container.mount import Mount
 from kz_build.core.command_log import Program
 from kz_build.core.errors import CommandError, ConfigError
 from kz_build.core.process import Argv, limited
+
+if TYPE_CHECKING:
+    from docker.types import HostConfig, Ulimit
+    from docker.types import Mount as VolumeMount
 
 ROOT = PurePosixPath("/kz")
 PIDS = 4096
@@ -126,7 +130,9 @@ class Sandbox:
                     stdin.close()
 
     @contextlib.contextmanager
-    def _running(self, argv: Argv, host: Any, *, stdin_open: bool = False) -> Iterator[tuple[str, Callable[[], None]]]:
+    def _running(
+        self, argv: Argv, host: HostConfig, *, stdin_open: bool = False
+    ) -> Iterator[tuple[str, Callable[[], None]]]:
         """Create a container; yield its id and a function that starts it. At the end it is killed; the daemon then removes it
         and its volume, which takes seconds after a build, without anybody waiting."""
         api = self.daemon.api
@@ -259,13 +265,13 @@ class Sandbox:
         return count > before
 
 
-def _ulimits() -> list[Any]:
+def _ulimits() -> list[Ulimit]:
     from docker.types import Ulimit
 
     return [Ulimit(name=name, soft=most, hard=most) for name, most in ULIMITS]
 
 
-def _mount(target: str, volume: str | None, *, read_only: bool = False) -> Any:
+def _mount(target: str, volume: str | None, *, read_only: bool = False) -> VolumeMount:
     from docker.types import Mount
 
     return Mount(target, volume, type="volume", read_only=read_only, labels={OWN: ""})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kz_build.cli.common import build_options, open_project, relative, show, target_request
 from kz_build.core.errors import AuditError
 
 if TYPE_CHECKING:
+    from kz_build.core.stage_record import StageRecord
     from kz_build.pins.project import Project
     from kz_build.pipeline.target import TargetRequest
 
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     rows = [
         terminal.artifacts(record["files"], folder),
         terminal.checks(build.checks),
-        _canonical(record),
+        _canonical(built.record),
         released and terminal.release_files(released.unlicensed, signed=released.signed),
         f"built in {record['seconds']:g} s; logs in {relative(build.commands.folder)}"
         if built.fresh
@@ -72,9 +72,8 @@ def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetReq
         show(arguments, build.planned, script(build.planned))
 
 
-def _canonical(record: Mapping[str, Any]) -> str:
-    if record["canonical"]:
+def _canonical(record: StageRecord) -> str:
+    if record.get("canonical", bool):
         return ""
-    return "\n".join(
-        ["canonical: false. This machine's own:", *(f"  {o['where']}: {o['value']}" for o in record["overrides"])]
-    )
+    own = [f"  {o['where']}: {o['value']}" for o in record.get("overrides", list)]
+    return "\n".join(["canonical: false. This machine's own:", *own])
