@@ -45,7 +45,7 @@ def run_in_image(
 
     Raises MissingError if no daemon answers or the image lacks git or Python.
     """
-    engine = choose(project, lines[0], project.pins.targets[0], "docker").engine
+    engine = choose(project, lines[0], project.pins.first_target, "docker").engine
     if not isinstance(engine, DockerEngine):
         raise ConfigError(f"engine {engine.name} has no image to run a verb in")
     verify(project, lines, onto)  # fetches what is missing of upstream: there is no network inside

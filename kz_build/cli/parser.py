@@ -110,6 +110,7 @@ def words_without(argv: Sequence[str], *options: str) -> list[str]:
 
 GROUPS = {
     "start here": {
+        "init": "begin a project for one git repository and its patches",
         "all": "build, check, package, export and try a target in one go",
         "status": "show what is under way, and what upstream did with the patches",
         "report": "show what was fetched, built and checked, in one table",

@@ -33,7 +33,7 @@ def trial(project: Project, request: TrialRequest) -> TrialPlan:
         raise ConfigError("--recipe and --pte name two models", hint="a recipe names its own file")
     recipe = recipes.named(project.root, project.pins, request.recipe) if request.recipe else None
     line = request.line or (recipe.line if recipe and recipe.line else project.pins.default)
-    name = request.target or project.pins.targets[0]
+    name = request.target or project.pins.first_target
     target = _target(project, line, name)
     use = target["device"]
     model = _model(project, request, recipe, use)

@@ -30,6 +30,19 @@ def resolve(url: str, version: str) -> str:
     )
 
 
+def newest(url: str) -> str:
+    """Return upstream's newest release tag: no folder in it, no suffix like -rc1; if there is none, its newest tag, else HEAD's commit."""
+    words = ("-c", "versionsort.suffix=-", "ls-remote", "--tags", "--refs", "--sort=version:refname")
+    rows = output_lines(checked(("git", *words, "--end-of-options", url), env=networked()))
+    tags = [row.split("\t")[1].removeprefix("refs/tags/") for row in rows]
+    if tags:
+        return next((tag for tag in reversed(tags) if "/" not in tag and "-" not in tag), tags[-1])
+    head = checked(("git", "ls-remote", "--end-of-options", url, "HEAD"), env=networked()).decode()
+    if not head:
+        raise ConfigError(f"{url} has neither a tag nor a commit", hint="is it empty?")
+    return head.split()[0]
+
+
 def reachable(url: str, seconds: float) -> str:
     """Return '' if a git server answers, else its error."""
     argv = ("git", "ls-remote", "--quiet", "--exit-code", "--end-of-options", url, "HEAD")

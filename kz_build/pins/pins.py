@@ -68,6 +68,15 @@ class Pins(NamedTuple):
         """The names of all targets, in the order of the file; the first is the default."""
         return tuple(self.data["targets"])
 
+    @property
+    def first_target(self) -> str:
+        """The name of the default target. Raises ConfigError if there are no targets."""
+        if not self.targets:
+            raise ConfigError(
+                "pins.yaml has no targets, so there is nothing to build", hint="docs/pins.md describes `targets`"
+            )
+        return self.targets[0]
+
     def line(self, name: str) -> dict[str, str]:
         """Return source -> version of a line. Raises ConfigError for an unknown one."""
         return dict(pick(self.data["lines"], name, "line"))

@@ -287,7 +287,7 @@ class Pins(Strict):
     default: Name
     sources: dict[Name, Source]
     lines: dict[Name, dict[Name, Version]]
-    targets: dict[Name, Target]
+    targets: dict[Name, Target] = Field(default={}, description="what to build; none for a project of patches alone")
     submodules: dict[Name, dict[str, SubmoduleOverride]] = Field(default={}, description="pins.local.yaml only")
 
 

@@ -77,7 +77,7 @@ def _line(project: Project, request: AllRequest) -> str:
 
     pins = project.pins
     line = named(project.root, pins, request.recipe).line
-    return line if line and pins.can_build(line, request.build.target or pins.targets[0]) else pins.default
+    return line if line and pins.can_build(line, request.build.target or pins.first_target) else pins.default
 
 
 def _as_locked(own: int) -> str:

@@ -30,7 +30,7 @@ def resolve_target(
 ) -> tuple[str, str, Request]:
     """Return (line, target, request for all its sources); without a name, the one that pins.yaml takes."""
     line = line or project.pins.default
-    target = target or project.pins.targets[0]
+    target = target or project.pins.first_target
     project.pins.line(line)
     wanted = project.pins.target(target, line)
     return line, target, Request(line, tuple(wanted["sources"]), tuple(allow_unpinned), tuple(wanted["omit"]))

@@ -124,5 +124,10 @@ def _series(folder: Path, shown: str) -> list[str]:
             )
         )
     if problems:
-        raise ConfigError(f"the series of {shown} is wrong:", tuple(problems))
+        raise ConfigError(f"the series of {shown} is wrong:", tuple(problems), hint=foreign_hint(folder.name))
     return names
+
+
+def foreign_hint(source: str) -> str:
+    """Say where a stack belongs that is not made of git's mails, such as a Debian package's."""
+    return f"a quilt stack of others, such as debian/patches, stays in its own folder: name it as `patches:` of {source} in pins.yaml"

@@ -16,9 +16,10 @@ from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.files import write_atomic
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Patch
+from kz_build.patch.diff import DiffReader
 from kz_build.patch.intent_checks import KINDS, IntentCheck
 from kz_build.patch.mail import parse_patch
-from kz_build.stack.files import StackFiles, read_files
+from kz_build.stack.files import StackFiles, foreign_hint, read_files
 
 CACHE_EPOCH = 1
 """Raise it if a checks.yaml is read in another way."""
@@ -44,7 +45,7 @@ def parse_stack(files: StackFiles) -> Stack:
         raise ConfigError(
             f"the stack {files.folder} cannot be read:",
             tuple(problems),
-            hint="" if files.foreign else "make patch files with `git format-patch --full-index --binary`",
+            hint="" if files.foreign else f"{DiffReader.hint}; {foreign_hint(files.source)}",
         )
     checks: tuple[IntentCheck, ...] = ()
     if "checks.yaml" in files.files:

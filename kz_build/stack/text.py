@@ -110,6 +110,6 @@ def trees(line: str, trees: Sequence[Tree]) -> str:
         rows.append(
             f"{line} {tree.source}: tree {tree.tree}  " + ("(overridden)" if tree.locked is None else "= pins.lock")
         )
-        width = max(len(name) for name, _ in tree.patches)
+        width = max((len(name) for name, _ in tree.patches), default=0)
         rows += [f"  {name:{width}}  {state}" for name, state in tree.patches]
     return "\n".join(rows)

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     from kz_build.release.write import signing_key
 
     project = open_project(arguments)
-    line, target = arguments.line or project.pins.default, arguments.target or project.pins.targets[0]
+    line, target = arguments.line or project.pins.default, arguments.target or project.pins.first_target
     with terminal.Live() as live:
         artifact = package(project, line, target, live.event, signing_key(arguments.sign))
     rows = [

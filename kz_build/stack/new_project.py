@@ -1,0 +1,86 @@
+"""A new project: the smallest pins.yaml for one git source with patches."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from kz_build.core.errors import ConfigError
+from kz_build.core.files import write_atomic
+from kz_build.core.rules import bad_address
+from kz_build.git import remote
+from kz_build.pins.load import PINS
+
+DEBIAN = "debian/patches"
+IGNORED = ("out/", "dist/", "pins.local.yaml")
+_PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)$)[A-Za-z.][A-Za-z0-9._/:@+-]*[A-Za-z0-9]", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class NewProject:
+    """What was written: paths in the project. `stack` is the folder of the patches, `ignore` what a .gitignore of the user's lacks."""
+
+    line: str
+    source: str
+    version: str
+    stack: str
+    written: tuple[str, ...]
+    ignore: tuple[str, ...]
+
+
+def begin(root: Path, address: str, version: str) -> NewProject:
+    """Write the first files of a project; none that exists is changed. Raises ConfigError if it has a pins.yaml.
+
+    Without an address, debian/upstream/metadata says where upstream is; without a version, it is upstream's newest tag.
+    A quilt stack in debian/patches stays where it is.
+    """
+    root = root.resolve()
+    if (root / PINS).exists():
+        raise ConfigError(
+            f"{root / PINS} is there already: kz init changes no file", hint="docs/pins.md says how to add a source"
+        )
+    address = address or _debian_upstream(root)
+    if wrong := bad_address(address):
+        raise ConfigError(f"the address {address!r} {wrong}")
+    place = Path(address)
+    url = str(place.resolve()) if place.exists() else address
+    version = version or remote.newest(url)
+    remote.resolve(url, version)
+    source = _name(re.split(r"[/:]", address.rstrip("/").removesuffix(".git"))[-1] or place.resolve().name, "upstream")
+    line = _name(version[:12] if re.fullmatch("[0-9a-f]{40}", version) else version, "main")
+    debian = (root / DEBIAN / "series").is_file()
+    stack = DEBIAN if debian else f"patches/{line}/{source}"
+    pinned = os.path.relpath(place.resolve(), root) if place.exists() else address
+    rows = [f"    git: {_scalar(pinned)}", *([f"    patches: {DEBIAN}"] if debian else [])]
+    pins = ["version: 1", f"default: {_scalar(line)}", "sources:", f"  {_scalar(source)}:", *rows]
+    pins += ["lines:", f"  {_scalar(line)}:", f"    {_scalar(source)}: {_scalar(version)}"]
+    files = {f"{stack}/series": "", ".gitignore": "".join(f"{row}\n" for row in IGNORED), PINS: "\n".join(pins) + "\n"}
+    written = [name for name in files if not (root / name).exists()]
+    for name in written:
+        write_atomic(root / name, files[name].encode())
+    ignored = (root / ".gitignore").read_text(errors="replace").split()
+    return NewProject(
+        line, source, version, stack, tuple(written), tuple(row for row in IGNORED[:2] if row not in ignored)
+    )
+
+
+def _debian_upstream(root: Path) -> str:
+    """Return the address of upstream's repository that a Debian package names (DEP-12)."""
+    metadata = root / "debian" / "upstream" / "metadata"
+    text = metadata.read_text(errors="replace") if metadata.is_file() else ""
+    if match := re.search(r"^Repository:\s*(\S+)", text, re.MULTILINE):
+        return match[1]
+    raise ConfigError("which repository? debian/upstream/metadata names none", hint="kz init ADDRESS [VERSION]")
+
+
+def _name(text: str, otherwise: str) -> str:
+    """Return a valid name of a line or a source."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or otherwise
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML, quoted where it could be read as something else."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text)

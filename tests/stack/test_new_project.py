@@ -1,0 +1,144 @@
+"""kz init: from an address, or a Debian package, to a project that the other verbs work on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kz_build.stack.new_project import _scalar
+from tests.conftest import Kz
+from tests.stack.test_edit import git
+from tests.stack.test_quilt import diff
+from tests.stack.upstreams import URL, Project, before, put, started, text
+
+
+@pytest.fixture
+def empty(tmp_path: Path, kz: Kz) -> Project:
+    upstream = started(tmp_path)
+    for tag in ("v1.9", "v1.10", "v1.11-rc1", "ciflow/v3"):
+        upstream.git("tag", tag)
+    (tmp_path / "project").mkdir()
+    return Project(tmp_path / "project", upstream, kz)
+
+
+def test_ten_patches_become_a_stack_by_the_three_commands_that_it_names(empty: Project, tmp_path: Path) -> None:
+    up = empty.upstream
+    up.git("checkout", "-q", "--detach", "v1")
+    for number in range(1, 11):
+        up.commit(f"Change {number}", {"a.txt": put((up.folder / "a.txt").read_text(), number, f"ours {number}")})
+    up.git("format-patch", "-q", "-o", str(tmp_path / "mails"), "v1..HEAD")
+    up.git("checkout", "-q", "main")
+    done = empty.kz("init", URL)
+    assert done.returncode == 0, done.stderr
+    assert (empty.root / "pins.yaml").read_text() == (
+        f"version: 1\ndefault: v1.10\nsources:\n  stream:\n    git: {URL}\nlines:\n  v1.10:\n    stream: v1.10\n"
+    )
+    assert (empty.root / ".gitignore").read_text() == "out/\ndist/\npins.local.yaml\n"
+    words = [line.split("(")[0].split()[1:] for line in done.stdout.splitlines() if line.startswith("  kz ")]
+    assert words == [["lock", "--write"], ["edit", "stream"], ["refresh", "stream"]]
+    for one in words:
+        step = empty.kz(*one)
+        assert step.returncode == 0, step.stderr
+        if one[0] == "edit":
+            git(
+                empty.root / "out/edit/v1.10/stream/tree", "am", "-q", *map(str, sorted((tmp_path / "mails").iterdir()))
+            )
+    assert len((empty.root / "patches/v1.10/stream/series").read_text().splitlines()) == 10
+    (judged,) = empty.json("verify")
+    assert {j["verdict"] for j in judged["rows"][0]} == {"clean"}
+    assert empty.json("matrix") == {"include": []}
+    build = empty.kz("build")
+    assert build.returncode == 2 and "pins.yaml has no targets, so there is nothing to build" in build.stderr
+
+
+def test_a_stack_without_patches_applies_to_what_upstream_is(empty: Project) -> None:
+    for words in (("init", URL, "v1"), ("lock", "--write"), ("apply",), ("verify",), ("verify", "--onto", "v1.9")):
+        done = empty.kz(*words)
+        assert done.returncode == 0, done.stderr
+    (tree,) = empty.json("apply")["v1"]
+    assert tree["tree"] == empty.upstream.git("rev-parse", "v1^{tree}") and tree["patches"] == []
+
+
+def test_a_debian_package_keeps_its_stack(empty: Project, tmp_path: Path) -> None:
+    folder = empty.root / "debian"
+    (folder / "patches").mkdir(parents=True)
+    (folder / "upstream").mkdir()
+    bare = empty.kz("init")
+    assert bare.returncode == 2 and "-> kz init ADDRESS [VERSION]" in bare.stderr
+    assert [p.name for p in empty.root.iterdir()] == ["debian"]
+    (folder / "patches" / "series").write_text("fix\n")
+    (folder / "patches" / "fix").write_bytes(
+        diff(tmp_path, text().encode(), before(text(), 3, "x").encode(), "a/a.txt")
+    )
+    (folder / "upstream" / "metadata").write_text(f"Bug-Database: x\nRepository: {URL}\n")
+    (empty.root / ".gitignore").write_text("*.o\nout/\n")
+    done = empty.kz("init")
+    assert done.returncode == 0 and "your .gitignore is as it was; it should have dist/" in done.stdout, done.stderr
+    assert "    patches: debian/patches\n" in (empty.root / "pins.yaml").read_text()
+    assert (empty.root / ".gitignore").read_text() == "*.o\nout/\n" and not (empty.root / "patches").exists()
+    assert [line for line in done.stdout.splitlines() if line.startswith("  kz ")][1:] == [
+        "  kz apply",
+        "  kz verify --onto HEAD",
+    ]
+    for words in (("lock", "--write"), ("apply",), ("verify", "--onto", "HEAD")):
+        assert empty.kz(*words).returncode == 0
+
+
+def test_nothing_that_is_there_is_changed(empty: Project) -> None:
+    series = empty.root / "patches/v1/stream/series"
+    series.parent.mkdir(parents=True)
+    series.write_text("# mine\n")
+    made = empty.json("init", URL, "v1")
+    assert made["written"] == [".gitignore", "pins.yaml"] and series.read_text() == "# mine\n"
+    was = (empty.root / "pins.yaml").read_text()
+    again = empty.kz("init", URL)
+    assert again.returncode == 2 and "pins.yaml is there already: kz init changes no file" in again.stderr
+    assert (empty.root / "pins.yaml").read_text() == was
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((URL, "v9"), 2, "has no tag or branch 'v9'"),
+        (("ext::sh -c x",), 2, "the address 'ext::sh -c x' must be a URL or a path"),
+        (("./nothing",), 5, "nothing"),
+    ],
+)
+def test_a_project_that_cannot_begin_gets_no_file(empty: Project, words: tuple[str, ...], code: int, said: str) -> None:
+    done = empty.kz("init", *words)
+    assert done.returncode == code and said in done.stderr
+    assert list(empty.root.iterdir()) == []
+
+
+def test_a_path_without_tags_is_pinned_at_its_commit(empty: Project, tmp_path: Path) -> None:
+    place = tmp_path / "other.git"
+    subprocess.run(["git", "clone", "-q", "--bare", "--no-tags", str(empty.upstream.folder), str(place)], check=True)
+    subprocess.run("git tag | xargs git tag -d", cwd=place, shell=True, check=True, capture_output=True)
+    head = empty.upstream.commits[-1]
+    made = empty.json("init", str(place))
+    assert (made["line"], made["source"], made["version"]) == (head[:12], "other", head)
+    assert "git: ../other.git\n" in (empty.root / "pins.yaml").read_text()
+    assert empty.kz("lock", "--write").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "yaml"),
+    [("v1.2", "v1.2"), ("1.10", '"1.10"'), ("no", '"no"'), ("Null", '"Null"'), ("a b", '"a b"'), ("x:", '"x:"'), ("../up", "../up"), ("h://x/y", "h://x/y")],
+)  # fmt: skip
+def test_what_yaml_reads_as_something_else_is_quoted(text: str, yaml: str) -> None:
+    assert _scalar(text) == yaml
+
+
+def test_a_debian_stack_among_git_mails_is_told_where_it_belongs(empty: Project, tmp_path: Path) -> None:
+    assert empty.kz("init", URL, "v1").returncode == 0
+    stack = empty.root / "patches/v1/stream"
+    (stack / "fix.patch").write_bytes(
+        b"Description: x\n\n" + diff(tmp_path, text().encode(), b"x\n", "a/a.txt", "b/a.txt")
+    )
+    hint = "name it as `patches:` of stream in pins.yaml"
+    for series, code in (("fix.patch\n", 2), ("fix.patch -p1\n", 2), ("sub/fix.patch # why\n", 2)):
+        (stack / "series").write_text(series)
+        done = empty.kz("lock", "--write")
+        assert done.returncode == code and done.stderr.count("-> ") == 1 and hint in done.stderr, done.stderr
