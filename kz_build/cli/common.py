@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kz_build.device.adb import Device
     from kz_build.pins.project import Project
     from kz_build.pipeline.target import TargetRequest
+    from kz_build.stack.pinned import AbsentRevision
 
 Result = TypeVar("Result")
 
@@ -131,6 +132,17 @@ class Once(argparse.Action):
             raise argparse.ArgumentError(self, "may be given once")
         self.given = True
         setattr(namespace, self.dest, value)
+
+
+def source_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--source", metavar="S", action="append", default=[], help="only the stack on this source (repeatable)"
+    )
+
+
+def absent_text(absent: Sequence[AbsentRevision]) -> list[str]:
+    """Say which stacks were not judged, and why."""
+    return [f"{one.line} {one.source}: {one.absent}; the other stacks were judged" for one in absent]
 
 
 def fetch_option(parser: argparse.ArgumentParser) -> None:

@@ -13,6 +13,10 @@ from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository, local_environment
 
 
+class UnknownRevisionError(ConfigError):
+    """Upstream has no such tag, branch, commit or pull request."""
+
+
 def fetch_names(repository: Repository) -> None:
     """Fetch upstream's branch of the same name as its HEAD, the branches that were fetched by name, and all tags."""
     own = refs(repository, "refs/heads")
@@ -177,7 +181,7 @@ def resolve_revision(repository: Repository, name: str) -> str:
 
         names = [ref.split("/", 2)[2] for ref in refs(repository, "refs/tags", "refs/heads")]
         near = difflib.get_close_matches(name, names, 3)
-        raise ConfigError(
+        raise UnknownRevisionError(
             f"upstream has no tag, branch or commit {name!r}",
             hint=f"near ones: {', '.join(near)}" if near else "a commit that no branch has must be given in full",
         ) from None

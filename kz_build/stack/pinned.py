@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -73,10 +73,49 @@ def pinned_stack(
     return PinnedStack(files, source, project.pins.line(line)[name], git.Repository(path, watch, url), base, locked)
 
 
-def pinned_stacks(project: Project, line: str, watch: Watch | None = None) -> list[PinnedStack]:
-    """Return every stack of a line. Raises ConfigError for an unknown line, and as `pinned_stack` does."""
+def pinned_stacks(
+    project: Project, line: str, watch: Watch | None = None, sources: Collection[str] = ()
+) -> list[PinnedStack]:
+    """Return every stack of a line, or those on `sources`. Raises ConfigError for an unknown line, and as `pinned_stack` does."""
     project.pins.line(line)
-    return [pinned_stack(project, line, name, watch=watch) for name in stack_sources(project, line)]
+    names = [name for name in stack_sources(project, line) if not sources or name in sources]
+    return [pinned_stack(project, line, name, watch=watch) for name in names]
+
+
+def require_stacks(project: Project, lines: Sequence[str], sources: Collection[str]) -> None:
+    """Raise ConfigError unless each source has a stack on one of the lines."""
+    names = {name for line in lines if project.pins.line(line) for name in stack_sources(project, line)}
+    if unknown := [source for source in sources if source not in names]:
+        raise ConfigError(
+            f"{', '.join(unknown)}: no stack on {'line' if len(lines) == 1 else 'lines'} {', '.join(lines)}",
+            hint=f"there are stacks on: {', '.join(sorted(names)) or 'nothing'}",
+        )
+
+
+class AbsentRevision(NamedTuple):
+    """A stack whose upstream lacks the revision that the other stacks were judged on, and what upstream said."""
+
+    line: str
+    source: str
+    absent: str
+
+
+def judge_each(
+    project: Project, stacks: Sequence[PinnedStack], judge: Callable[[PinnedStack], T]
+) -> tuple[tuple[T, ...], tuple[AbsentRevision, ...]]:
+    """Judge stacks, and return those whose upstream lacks the revision. Raises UnknownRevisionError if all of them do."""
+    from kz_build.git.refs import UnknownRevisionError
+
+    results: list[T] = []
+    absent: list[AbsentRevision] = []
+    for number, pinned in enumerate(stacks, 1):
+        try:
+            results.append(with_files_fetched(project, pinned, judge))
+        except UnknownRevisionError as error:
+            if number == len(stacks) and not results:
+                raise
+            absent.append(AbsentRevision(pinned.files.line, pinned.files.source, str(error)))
+    return tuple(results), tuple(absent)
 
 
 def patch_number(pinned: PinnedStack, name: str) -> int:

@@ -33,7 +33,11 @@ class StackHistory:
 
 
 def judge_history(project: Project, pinned: PinnedStack, to: str) -> StackHistory:
-    """Judge the stack at its pin, where the pin's branch left upstream's, and after each commit from there to `to`."""
+    """Judge the stack at its pin, where the pin's branch left upstream's, and after each commit from there to `to`.
+
+    '' is upstream's own branch.
+    """
+    to = to or refs.trunk(pinned.repository)
     tip = refs.resolve_revision(pinned.repository, to)
     parted = upstream.merge_base(pinned.repository, pinned.base, tip)
     if not parted:

@@ -58,6 +58,7 @@ def submit_patch(project: Project, line: str, source: str, patch: str, onto: str
 def _start(project: Project, pinned: PinnedStack, number: int, onto: str) -> Ready:
     repo = pinned.repository
     line, name = pinned.stack.line, pinned.stack.source
+    onto = onto or refs.trunk(repo)
     base = refs.resolve_revision(repo, onto)
     tip = apply_source(project, line, name, pinned.repository.watch)[0].commit
     words = ("--reverse", "--end-of-options", f"{pinned.base}..{tip}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError
@@ -10,7 +10,15 @@ from kz_build.git import refs
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
 from kz_build.stack.patch_history import PatchHistory
-from kz_build.stack.pinned import PinnedStack, pinned_stack, pinned_stacks, with_files_fetched
+from kz_build.stack.pinned import (
+    AbsentRevision,
+    PinnedStack,
+    judge_each,
+    pinned_stack,
+    pinned_stacks,
+    require_stacks,
+    with_files_fetched,
+)
 from kz_build.stack.stack_history import StackHistory, judge_history
 
 if TYPE_CHECKING:
@@ -18,18 +26,29 @@ if TYPE_CHECKING:
 
 
 def history(
-    project: Project, line: str, to: str = "main", *, fetch: bool = False, watch: Watch | None = None
-) -> tuple[StackHistory, ...]:
-    """Return the history of every stack of a line on a git source, from its pin to `to`. Raises ConfigError if there is none."""
-    histories = []
-    for pinned in pinned_stacks(project, line, watch):
-        if pinned.source.kind == "git":
-            if fetch and pinned.repository.exists():
-                refs.fetch_names(pinned.repository)
-            histories.append(with_files_fetched(project, pinned, lambda c: judge_history(project, c, to)))
-    if not histories:
+    project: Project,
+    line: str,
+    to: str = "",
+    *,
+    sources: Collection[str] = (),
+    fetch: bool = False,
+    watch: Watch | None = None,
+) -> tuple[tuple[StackHistory, ...], tuple[AbsentRevision, ...]]:
+    """Return the history of every stack of a line on a git source, from its pin to `to`, and the stacks whose upstream lacks `to`.
+
+    '' is upstream's own branch. `sources` names the stacks, () all. Raises ConfigError if there is none.
+    """
+    require_stacks(project, [line], sources)
+    stacks = [pinned for pinned in pinned_stacks(project, line, watch, sources) if pinned.source.kind == "git"]
+    if not stacks:
         raise ConfigError(f"line {line} has no stack on a git source", hint="a wheel has versions, but no commits")
-    return tuple(histories)
+
+    def judge(pinned: PinnedStack) -> StackHistory:
+        if fetch:
+            refs.fetch_names(pinned.repository)
+        return judge_history(project, pinned, to)
+
+    return judge_each(project, stacks, judge)
 
 
 def why(project: Project, history: StackHistory, watch: Watch | None = None) -> dict[tuple[str, str], str]:

@@ -54,7 +54,7 @@ def nightly(project: Project, watch: Watch | None = None) -> Nightly:
 
     def walk(pinned: PinnedStack) -> StackHistory:
         refs.fetch_names(pinned.repository)
-        return judge_history(project, pinned, refs.trunk(pinned.repository))
+        return judge_history(project, pinned, "")
 
     history = with_files_fetched(project, pinned, walk)
     marker = f"kz-nightly {line} {name}"

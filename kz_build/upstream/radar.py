@@ -23,7 +23,7 @@ from kz_build.git.object_types import Commit, State
 from kz_build.patch.verdict import Judgement
 from kz_build.pins.project import Project
 from kz_build.stack.patch_history import PatchHistory
-from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
+from kz_build.stack.pinned import AbsentRevision, PinnedStack, judge_each, pinned_stacks, require_stacks
 from kz_build.stack.stack_history import judge_history
 from kz_build.stack.verdict_cache import judge_states
 from kz_build.upstream.merge_cache import MergeCache
@@ -80,31 +80,35 @@ class Radar:
 
 @dataclass(frozen=True)
 class PullSelection:
-    """The pull requests to look at: these numbers, all open ones, those that moved since a date (YYYY-MM-DD), or all."""
+    """The pull requests to look at: these numbers, all open ones, those that moved since a date (YYYY-MM-DD), or all.
+
+    `sources` are those whose stacks are judged, () all.
+    """
 
     pulls: tuple[int, ...] = ()
     open: bool = False
     since: str | None = None
     fetch: bool = False
+    sources: tuple[str, ...] = ()
 
 
 def radar(
-    project: Project, line: str, wanted: PullSelection, to: str = "main", watch: Watch | None = None
-) -> tuple[Radar, ...]:
-    """Judge pull requests against every stack of a line on a git source. Raises ConfigError for an unknown one."""
-    project.pins.line(line)
+    project: Project, line: str, wanted: PullSelection, to: str = "", watch: Watch | None = None
+) -> tuple[tuple[Radar, ...], tuple[AbsentRevision, ...]]:
+    """Judge pull requests against every stack of a line on a git source; return also the stacks whose upstream lacks them, or `to`.
+
+    '' is upstream's own branch. Raises ConfigError for what no upstream has.
+    """
+    require_stacks(project, [line], wanted.sources)
     if wanted.since is not None:
         try:
             wanted = replace(wanted, since=datetime.date.fromisoformat(wanted.since).isoformat())
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
-    radars = []
-    for pinned in pinned_stacks(project, line, watch):
-        if pinned.source.kind == "git":
-            radars.append(with_files_fetched(project, pinned, lambda c: _radar(project, c, wanted, to)))
-    if not radars:
+    stacks = [pinned for pinned in pinned_stacks(project, line, watch, wanted.sources) if pinned.source.kind == "git"]
+    if not stacks:
         raise ConfigError(f"line {line} has no stack on a git source", hint="pull requests change git sources")
-    return tuple(radars)
+    return judge_each(project, stacks, lambda pinned: _radar(project, pinned, wanted, to))
 
 
 def _radar(project: Project, pinned: PinnedStack, wanted: PullSelection, to: str) -> Radar:
@@ -133,7 +137,9 @@ def _radar(project: Project, pinned: PinnedStack, wanted: PullSelection, to: str
     broken = tuple(
         BrokenPatch(s.patch, s.now, s.since.commit if s.since else None) for s in histories if not s.now.holds
     )
-    return Radar(pinned.stack.line, pinned.stack.source, to, tip, walk.date, len(heads), len(touching), shown, broken)
+    return Radar(
+        pinned.stack.line, pinned.stack.source, walk.to, tip, walk.date, len(heads), len(touching), shown, broken
+    )
 
 
 def _heads(project: Project, pinned: PinnedStack, wanted: PullSelection) -> tuple[dict[int, str], dict[int, str]]:
@@ -149,7 +155,7 @@ def _heads(project: Project, pinned: PinnedStack, wanted: PullSelection) -> tupl
     if wanted.pulls:
         unknown = {n for n in wanted.pulls if wanted.fetch or n not in have}
         if gone := refs.fetch_pulls(pinned.repository, unknown):
-            raise ConfigError(f"upstream has no pull request {', '.join(f'#{n}' for n in gone)}")
+            raise refs.UnknownRevisionError(f"upstream has no pull request {', '.join(f'#{n}' for n in gone)}")
         have = refs.pulls(pinned.repository)
         return {}, {n: have[n] for n in wanted.pulls}
     if wanted.fetch or not have:

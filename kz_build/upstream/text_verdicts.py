@@ -21,7 +21,7 @@ def table(result: VerifyResult) -> str:
     room = max(30, WIDTH - 2 - sum(widths))  # few revisions leave more room for the names
     label = max((len(_label(name, room)) for name in result.patches), default=0)
     blocks = []
-    for part in _parts(widths, WIDTH - label - 2):
+    for part in _parts(widths, WIDTH - label - 2) if widths else ():
         heads = [
             " " * (label + 3) + "".join(f"{fact(result.targets[i]):{widths[i]}}" for i in part)
             for fact in (_name, lambda t: t.commit[:10], lambda t: t.date)
@@ -33,7 +33,13 @@ def table(result: VerifyResult) -> str:
         blocks.append("\n".join(row.rstrip() for row in [*heads, *rows] if row.strip()))
     if any(j.without for row in result.rows for j in row):
         blocks.append(f"  {FOOTNOTE}")
-    return "\n".join([f"{result.line} {result.source}", *blocks, *_notes(result)])
+    return "\n".join([f"{result.line} {result.source}", *blocks, *_notes(result), *(wrap(_absent(result), "  "))])
+
+
+def _absent(result: VerifyResult) -> str:
+    """Say which revisions only other stacks were judged on."""
+    names = ", ".join(result.absent)
+    return f"upstream of {result.source} has no {names}: only the other stacks were judged there" if names else ""
 
 
 FOOTNOTE = "* judged without earlier patches on the same files, which do not hold there"
@@ -117,6 +123,7 @@ def markdown(result: VerifyResult) -> str:
         listed += [f"  - {code(text)}" for text in explanation(judgement)]
         if judgement.merged:
             listed += ["", *(f"  {line}" for line in code_block(judgement.merged, "diff"))]
+    listed += [f"- {code(absent)}"] if (absent := _absent(result)) else []
     return "\n".join([*rows, "", *listed]) + "\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.errors import ConfigError
@@ -12,7 +12,7 @@ from kz_build.git import repository as git
 from kz_build.git.cat_file import Objects, ObjectsMissing
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
-from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stacks, require_stacks, with_files_fetched
 from kz_build.stack.verdict_cache import Row, judge_commits
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Target(NamedTuple):
 
 
 class VerifyResult(NamedTuple):
-    """One stack against its targets: `rows[i][k]` is patch k on target i."""
+    """One stack against its targets: `rows[i][k]` is patch k on target i. `absent` are names that its upstream lacks."""
 
     line: str
     source: str
@@ -36,6 +36,7 @@ class VerifyResult(NamedTuple):
     patches: tuple[str, ...]
     targets: tuple[Target, ...]
     rows: tuple[tuple[Judgement, ...], ...]
+    absent: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -49,43 +50,71 @@ def verify(
     onto: Sequence[str] = (),
     tags: str | None = None,
     *,
+    sources: Collection[str] = (),
     fetch: bool = False,
     watch: Watch | None = None,
 ) -> tuple[VerifyResult, ...]:
     """Judge the stacks of these lines on each revision of `onto` and each tag that matches `tags`; without any, on their own pins.
 
     Revisions are those of upstream git sources: stacks on wheels are judged on their own pin, and left out if only
-    revisions are named. Raises ConfigError for a name that upstream does not have, or if nothing is left to judge.
+    revisions are named. `sources` names the stacks, () all. Raises ConfigError for a name that no upstream has, or if
+    nothing is left to judge.
     """
+    require_stacks(project, lines, sources)
     results: list[VerifyResult] = []
+    errors: dict[str, refs.UnknownRevisionError] = {}
     for line in lines:
-        for pinned in pinned_stacks(project, line, watch):
+        for pinned in pinned_stacks(project, line, watch, sources):
             if pinned.source.kind != "git" and (onto or tags is not None):
                 continue
             if fetch and pinned.source.kind == "git" and pinned.repository.exists():
                 refs.fetch_names(pinned.repository)
-            results.append(with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags)))
+            results.append(with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors)))
     if not results and (onto or tags is not None):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
+    if absent := set.intersection(*(set(result.absent) for result in results)) if results else set():
+        raise next(error for name, error in errors.items() if name in absent)
     return tuple(results)
 
 
-def verify_stack(project: Project, pinned: PinnedStack, onto: Sequence[str], tags: str | None = None) -> VerifyResult:
-    """Judge one stack on each tag that matches and each revision of `onto`; without any, on its pin."""
+def verify_stack(
+    project: Project,
+    pinned: PinnedStack,
+    onto: Sequence[str],
+    tags: str | None = None,
+    errors: dict[str, refs.UnknownRevisionError] | None = None,
+) -> VerifyResult:
+    """Judge one stack on each tag that matches and each revision of `onto`; without any, on its pin.
+
+    What upstream lacks is left out, and added to `errors`; without them it raises UnknownRevisionError.
+    """
     on_pin = not onto and tags is None
-    names = [pinned.version] if on_pin else [*(() if tags is None else _tags(pinned.repository, tags)), *onto]
-    names = list(dict.fromkeys(names))
+    absent: dict[str, refs.UnknownRevisionError] = {}
+    names = [pinned.version] if on_pin else []
+    if tags is not None:
+        try:
+            names += _tags(pinned.repository, tags)
+        except refs.UnknownRevisionError as error:
+            absent[tags] = error
+    names = list(dict.fromkeys([*names, *onto]))
     with pinned.repository.objects() as objects:
         targets = _targets(pinned, objects, names, on_pin=on_pin)
-        if None not in targets:
+        if None not in targets and not absent:
             return _judge(project, pinned, objects, [t for t in targets if t])
 
     for name, target in zip(names, targets, strict=True):
         if target is None:
-            refs.resolve_revision(pinned.repository, name)
+            try:
+                refs.resolve_revision(pinned.repository, name)
+            except refs.UnknownRevisionError as error:
+                absent[name] = error
+    if absent and errors is None:
+        raise next(iter(absent.values()))
+    if errors is not None:
+        errors.update(absent)
     with pinned.repository.objects() as objects:
         resolved = [t for t in _targets(pinned, objects, names, on_pin=False) if t]
-        return _judge(project, pinned, objects, resolved)
+        return _judge(project, pinned, objects, resolved)._replace(absent=tuple(absent))
 
 
 def _tags(repository: git.Repository, pattern: str) -> list[str]:
@@ -97,7 +126,7 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
         if matches := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:
             return matches
     hint = f"its newest: {', '.join(names[-3:])}" if names else "it has no tags"
-    raise ConfigError(f"no tag of upstream matches {pattern!r}", hint=hint)
+    raise refs.UnknownRevisionError(f"no tag of upstream matches {pattern!r}", hint=hint)
 
 
 def _targets(pinned: PinnedStack, objects: Objects, names: Sequence[str], *, on_pin: bool) -> list[Target | None]:

@@ -48,7 +48,7 @@ def test_ten_patches_become_a_stack_by_the_three_commands_that_it_names(empty: P
     assert len((empty.root / "patches/v1.10/stream/series").read_text().splitlines()) == 10
     (judged,) = empty.json("verify")
     assert {j["verdict"] for j in judged["rows"][0]} == {"clean"}
-    assert empty.json("matrix") == {"include": []}
+    assert empty.json("matrix") == []
     build = empty.kz("build")
     assert build.returncode == 2 and "pins.yaml has no targets, so there is nothing to build" in build.stderr
 

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import Once, fetch_option, line_option, open_project, show, watching
+from kz_build.cli.common import (
+    Once,
+    absent_text,
+    fetch_option,
+    line_option,
+    open_project,
+    show,
+    source_option,
+    watching,
+)
 
 EXAMPLE = "--onto main --why"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
+    source_option(parser)
     parser.add_argument(
-        "--onto", metavar="REV", action=Once, default="main", help="where upstream's history ends (default: main)"
+        "--onto",
+        metavar="REV",
+        action=Once,
+        default="",
+        help="where upstream's history ends (default: upstream's own branch)",
     )
     parser.add_argument(
         "--why", action="store_true", help="show what those commits did to the lines that a patch needs"
@@ -27,7 +41,10 @@ def run(arguments: argparse.Namespace) -> None:
     project = open_project(arguments)
     line = arguments.line or project.pins.default
     with watching() as watch:
-        result = history(project, line, arguments.onto, fetch=arguments.fetch, watch=watch)
+        result, absent = history(
+            project, line, arguments.onto, sources=arguments.source, fetch=arguments.fetch, watch=watch
+        )
         diffs = [why(project, one, watch) if arguments.why else {} for one in result]
     histories = list(zip(result, diffs, strict=True))
-    show(arguments, [plain(*one) for one in histories], "\n".join(text(*one) for one in histories))
+    rows = [*(text(*one) for one in histories), *absent_text(absent)]
+    show(arguments, [*(plain(*one) for one in histories), *absent], "\n".join(rows))

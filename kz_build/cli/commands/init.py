@@ -19,7 +19,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> None:
     from kz_build.stack.new_project import DEBIAN, begin
 
     new = begin(arguments.root, arguments.address, arguments.version)
@@ -33,4 +33,3 @@ def run(arguments: argparse.Namespace) -> int:
         rows.append(f"  kz edit {new.source}      (makes a worktree: git am your patches there, or commit)")
         rows.append(f"  kz refresh {new.source}   (writes them to {new.stack})")
     show(arguments, new, "\n".join(rows))
-    return 0

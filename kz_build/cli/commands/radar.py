@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import Once, fetch_option, line_option, open_project, show, watching
+from kz_build.cli.common import (
+    Once,
+    absent_text,
+    fetch_option,
+    line_option,
+    open_project,
+    show,
+    source_option,
+    watching,
+)
 
 EXAMPLE = "--open"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
+    source_option(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--pr", metavar="N", type=int, action="extend", nargs="+", default=[], help="these pull requests"
@@ -18,7 +28,11 @@ def options(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--open", action="store_true", help="all that are open on GitHub")
     which.add_argument("--since", metavar="DATE", help="those that moved since YYYY-MM-DD")
     parser.add_argument(
-        "--onto", metavar="REV", action=Once, default="main", help="what they are merged into (default: main)"
+        "--onto",
+        metavar="REV",
+        action=Once,
+        default="",
+        help="what they are merged into (default: upstream's own branch)",
     )
     fetch_option(parser)
 
@@ -28,7 +42,10 @@ def run(arguments: argparse.Namespace) -> None:
     from kz_build.upstream.text_radar import plain, text
 
     project = open_project(arguments)
-    wanted = PullSelection(tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch)
+    wanted = PullSelection(
+        tuple(arguments.pr), arguments.open, arguments.since, arguments.fetch, tuple(arguments.source)
+    )
     with watching() as watch:
-        result = radar(project, arguments.line or project.pins.default, wanted, arguments.onto, watch)
-    show(arguments, [plain(one) for one in result], "\n".join(text(one) for one in result))
+        result, absent = radar(project, arguments.line or project.pins.default, wanted, arguments.onto, watch)
+    rows = [*(text(one) for one in result), *absent_text(absent)]
+    show(arguments, [*(plain(one) for one in result), *absent], "\n".join(rows))

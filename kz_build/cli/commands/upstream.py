@@ -14,7 +14,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     what = f"its file name, number or subject; or a step of one that stopped: {listed(STEPS)}"
     parser.add_argument("patch", metavar="PATCH|STEP", help=what)
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
-    parser.add_argument("--onto", metavar="REV", action=Once, default="main", help="its new base (default: main)")
+    parser.add_argument(
+        "--onto", metavar="REV", action=Once, default="", help="its new base (default: upstream's own branch)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from kz_build.cli.common import (
     open_project,
     run_in_build_image,
     show,
+    source_option,
     watching,
 )
 from kz_build.core.errors import ConflictError
@@ -22,6 +23,7 @@ EXAMPLE = "--tags 'v1.[34].?' --onto main"
 
 def options(parser: argparse.ArgumentParser) -> None:
     lines_options(parser)
+    source_option(parser)
     parser.add_argument(
         "--onto",
         metavar="REV",
@@ -47,11 +49,21 @@ def run(arguments: argparse.Namespace) -> int:
         tags = (
             []
             if arguments.tags is None
-            else [t.name for f in verify(project, lines, (), arguments.tags) for t in f.targets]
+            else [
+                t.name for f in verify(project, lines, (), arguments.tags, sources=arguments.source) for t in f.targets
+            ]
         )
         return run_in_build_image(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
     with watching() as watch:
-        result = verify(project, lines, arguments.onto, arguments.tags, fetch=arguments.fetch, watch=watch)
+        result = verify(
+            project,
+            lines,
+            arguments.onto,
+            arguments.tags,
+            sources=arguments.source,
+            fetch=arguments.fetch,
+            watch=watch,
+        )
     show(arguments, result, "\n".join(text_verdicts.table(f) for f in result) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
