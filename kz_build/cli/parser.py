@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kz_build import __version__
 from kz_build.core.errors import EXIT_CODES, ConfigError
