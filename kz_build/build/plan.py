@@ -191,11 +191,12 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
     defines = {
         **_flags(context),
-        **_assembler_cache(context),
         "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
         "CMAKE_INSTALL_PREFIX": str(build) + "-install",
         **{key: context.fill(value) for key, value in cmake["defines"].items()},
     }
+    if context.ccache:  # CMake has launchers only for other languages than assembler
+        defines.setdefault("CMAKE_ASM_COMPILE_OBJECT", f"{context.ccache.program} {ASSEMBLE}")
     yield Command(
         f"{name}-configure",
         (
@@ -229,11 +230,6 @@ def _flags(context: _Context) -> dict[str, str]:
     folders = {folder: to for folder, to in folders.items() if folder != to}
     maps = " ".join(f'"-ffile-prefix-map={folder}={to}"' for folder, to in folders.items())
     return {f"CMAKE_{language}_FLAGS": maps for language in ("C", "CXX", "ASM")}
-
-
-def _assembler_cache(context: _Context) -> dict[str, str]:
-    """Return the option for assembler through the compile cache: CMake has launchers only for other languages."""
-    return {"CMAKE_ASM_COMPILE_OBJECT": f"{context.ccache.program} {ASSEMBLE}"} if context.ccache else {}
 
 
 def environment(context: _Context) -> dict[str, str]:

@@ -57,13 +57,13 @@ class ReproduceTarget:
     def plan(self, names: Iterable[str], cpus: int) -> Plan:
         """Return the plan with these variations; if the path is one of them, tools and SDKs move too."""
         at = self.at(names)
-        sources = tuple(_moved(s, at / "store" / s.name) for s in self.sources) if "path" in names else self.sources
+        sources = self.sources
+        if "path" in names:
+            sources = tuple(
+                replace(s, folder=at / "store" / s.name) if s.folder and not s.trees else s for s in sources
+            )
         jobs = min(self.jobs, cpus) if "cpus" in names else self.jobs
         return plan(self.project, self.line, self.target, sources, soc=self.soc, jobs=jobs, at=at)
-
-
-def _moved(source: Fetched, to: Path) -> Fetched:
-    return replace(source, folder=to) if source.folder and not source.trees else source
 
 
 def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> ReproduceResult:
@@ -212,11 +212,8 @@ def _add_causes(
                 if parts.get(place) == wanted.get(place):
                     open_places.discard(place)
         files.remove(alone)
-    return tuple(_with_cause(d, causes.get((d.file, d.where))) for d in differences)
-
-
-def _with_cause(difference: Difference, causes: list[str] | None) -> Difference:
-    return replace(difference, causes=() if causes is None else tuple(dict.fromkeys(causes)) or (TOGETHER,))
+    named = {place: tuple(dict.fromkeys(known)) or (TOGETHER,) for place, known in causes.items()}
+    return tuple(replace(d, causes=named.get((d.file, d.where), ())) for d in differences)
 
 
 def _part_hashes(kept: Path) -> Mapping[Place, int]:

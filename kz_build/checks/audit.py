@@ -245,14 +245,6 @@ def _natives(s: _Subject) -> Check | None:
     )
 
 
-def _textrel(s: _Subject) -> Check:
-    return pass_if(not s.elf.textrel, "text relocations" if s.elf.textrel else "none")
-
-
-def _build_id(s: _Subject) -> Check:
-    return pass_if(bool(s.elf.build_id), s.elf.build_id or "none: crashes cannot be symbolised")
-
-
 def _paths(s: _Subject) -> Check:
     matches = reader.strings_with(s.file.path, s.rules.build_paths)
     if not matches:
@@ -269,5 +261,7 @@ def _size(s: _Subject) -> Check:
 
 _CHECKS: Mapping[str, Callable[[_Subject], Check | None]] = {
     "elf": _elf, "pages-16k": _pages, "android-note": _android_note, "soname": _soname, "needed": _needed, "jni": _jni,
-    "natives": _natives, "textrel": _textrel, "build-id": _build_id, "paths": _paths, "size": _size,
+    "natives": _natives, "paths": _paths, "size": _size,
+    "textrel": lambda s: pass_if(not s.elf.textrel, "text relocations" if s.elf.textrel else "none"),
+    "build-id": lambda s: pass_if(bool(s.elf.build_id), s.elf.build_id or "none: crashes cannot be symbolised"),
 }  # fmt: skip
