@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -46,6 +48,30 @@ def test_a_command_sets_up_the_parser_of_its_verb_alone(monkeypatch: pytest.Monk
     monkeypatch.setattr(argparse.ArgumentParser, "__init__", noted)
     assert parser().parse_args(["schema", "pins"]).run
     assert made == ["kz", "kz schema"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.ESTALE, errno.EACCES])
+def test_an_error_of_the_machine_is_no_bug_of_kz(kz: Kz, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Wherever it is met: here in a file of the project, outside of all that expects one."""
+
+    def broken(path: Path) -> bytes:
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    done = kz("-C", SAMPLE, "report")
+    assert done.returncode == 6 and "Traceback" not in done.stderr and "bug" not in done.stderr, done.stderr
+    said, hint, last = done.stderr.splitlines()
+    assert said.endswith(f": {os.strerror(code)}") and str(SAMPLE) in said and hint.startswith("  -> ")
+    assert last == "kz: exit 6 (missing)"
+
+
+def test_a_program_that_cannot_be_started_is_named(kz: Kz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refused)
+    done = kz("-C", SAMPLE, "apply", KZ_CACHE=str(tmp_path))
+    assert done.returncode == 5 and "cannot start git: Resource temporarily unavailable" in done.stderr, done.stderr
 
 
 def completed(script: Path, *words: str) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import tempfile
 import tracemalloc
@@ -68,6 +69,64 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
     with pytest.raises(KeyboardInterrupt):
         files.write_atomic(path, b"new")
     assert snapshot(tmp_path) == {"f": b"old"}
+
+
+def test_what_a_killed_write_left_is_taken_over_by_the_next(tmp_path: Path) -> None:
+    def killed(*_: object) -> None:
+        os._exit(9)
+
+    path = tmp_path / "f"
+    if not (child := os.fork()):
+        os.replace = killed
+        files.write_atomic(path, b"of the dead, and longer")
+    assert os.waitpid(child, 0)[1] == 9 << 8
+    (left,) = tmp_path.iterdir()
+    assert left.name.startswith(".f.")
+    files.write_atomic(path, b"new")
+    assert snapshot(tmp_path) == {"f": b"new"}
+
+
+def test_of_many_that_write_one_file_at_once_each_writes_it_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    children = []
+    for letter in b"abcd":
+        if child := os.fork():
+            children.append(child)
+            continue
+        code = 1
+        try:
+            for _ in range(50):
+                files.write_atomic(path, bytes([letter]) * 10_000)
+                data = path.read_bytes()
+                if len(data) != 10_000 or len(set(data)) != 1:
+                    break
+            else:
+                code = 0
+        finally:
+            os._exit(code)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_of_the_machine_names_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of a read names no file; that of an open does."""
+    path = tmp_path / "f"
+    path.touch()
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="stale") as caught:
+        patch.setattr(Path, "open", lambda *_: Stale(path))
+        files.sha256_file(path)
+    assert files.path_of(caught.value) == str(path)
+    problem = files.storage_error(caught.value)
+    assert problem and str(problem) == f"cannot read or write {path}: stale" and problem.exit_code == 6
+    for error in (FileNotFoundError(errno.ENOENT, "x", "f"), OSError("no number")):
+        assert files.storage_error(error) is None, "a bug, or none of the machine's"
+
+
+class Stale(io.FileIO):
+    """A file whose server has forgotten it."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise OSError(errno.ESTALE, "stale")
 
 
 def test_the_bytes_are_on_the_disk_before_the_name_is_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,22 @@ def test_gc_takes_what_nobody_needs_or_used(fetched: Path, cache: Path, kz: Kz) 
     assert kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache)).returncode == 0
 
 
+def test_gc_takes_what_killed_runs_left(fetched: Path, cache: Path, kz: Kz) -> None:
+    """Also what git left in a clone; what is new may be another git's."""
+    clone = repository(cache)
+    left = [
+        aged(cache / "seals" / ".x.json.part", 1),
+        aged(cache / "verdicts" / ".x.json.part", 1),
+        aged(cache / "unpacked" / ".proof-x", 1),
+        aged(clone / "objects" / "pack" / "tmp_pack_x", 1),
+        aged(clone / "config.lock", 1),
+    ]
+    young = aged(clone / "HEAD.lock", 0)
+    before = snapshot(clone).keys() - {p.relative_to(clone).as_posix() for p in left if p.is_relative_to(clone)}
+    assert kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache)).returncode == 0
+    assert not [p for p in left if p.exists()] and young.exists() and snapshot(clone).keys() == before
+
+
 def test_gc_heeds_the_other_projects_named(fetched: Path, cache: Path, kz: Kz, tmp_path: Path) -> None:
     """This checkout pins another cmake than the sample does."""
     alone = json.loads(kz("store", "gc", "--older", "0", "--json", KZ_CACHE=str(cache)).stdout)
