@@ -72,13 +72,11 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
 
 
 def test_what_a_killed_write_left_is_taken_over_by_the_next(tmp_path: Path) -> None:
-    def killed(*_: object) -> None:
-        os._exit(9)
-
     path = tmp_path / "f"
     if not (child := os.fork()):
-        os.replace = killed
-        files.write_atomic(path, b"of the dead, and longer")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", lambda *_: os._exit(9))
+            files.write_atomic(path, b"of the dead, and longer")
     assert os.waitpid(child, 0)[1] == 9 << 8
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".f.")
