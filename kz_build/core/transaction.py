@@ -41,7 +41,7 @@ def roll_forward(root: Path) -> None:
     try:
         plain = json.loads(data).items()
         changes = {path: (_decoded(before), _decoded(after)) for path, (before, after) in plain}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{NAME} was not written by kz: {error}", hint=f"remove {root / NAME}") from error
     _refuse_outside(root, changes)
     edited = [path for path, versions in changes.items() if _read(root / path) not in versions]

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError, Problem
-from kz_build.core.yaml_lines import Place, parse
 
 if TYPE_CHECKING:
     from kz_build.core.validation import Model
+
+    from kz_build.core.yaml_lines import Place
 
 
 def load(path: Path, model: type[Model], what: str, shown: str = "") -> tuple[Model, Callable[[Place], int]]:
@@ -20,6 +21,7 @@ def load(path: Path, model: type[Model], what: str, shown: str = "") -> tuple[Mo
     `what` names the kind of file in messages; the hint is `docs/<what>.md`. Raises ConfigError.
     """
     from kz_build.core.validation import fields, validate
+    from kz_build.core.yaml_lines import parse
 
     shown = shown or str(path)
     try:

@@ -110,7 +110,8 @@ def _local_only(data: dict[str, Any], where: dict[Place, tuple[str, int]]) -> li
 def _override(data: Any, over: Any) -> Any:
     """Merge local values over the pins; a source that names another kind of place is replaced as a whole."""
     merged = merge(data, over)
-    for name, source in (over.get("sources") or {}).items():
+    sources = over.get("sources")
+    for name, source in sources.items() if isinstance(sources, dict) else ():
         if isinstance(source, dict) and "folder" in source:
             merged["sources"][name] = source
         elif isinstance(source, dict) and any(kind in source for kind in SOURCE_KINDS):
@@ -122,7 +123,7 @@ def _override(data: Any, over: Any) -> Any:
 def _leaves(data: Any, path: str = "") -> list[tuple[str, str]]:
     if isinstance(data, dict):
         return [leaf for key, value in data.items() for leaf in _leaves(value, f"{path}.{key}" if path else str(key))]
-    return [(path, data if isinstance(data, str) else json.dumps(data))]
+    return [(path, data if isinstance(data, str) else json.dumps(data, default=str))]
 
 
 def _problem(

@@ -132,7 +132,7 @@ class FolderSource(Strict):
 
 
 def _kind(value: Any) -> str | None:
-    keys = value if isinstance(value, dict) else vars(value)
+    keys = value if isinstance(value, dict) else getattr(value, "__dict__", ())
     return next((kind for kind in KINDS if kind in keys), None)
 
 

@@ -72,7 +72,7 @@ def parse_session(data: bytes, name: str) -> Session:
         dropped = tuple(Dropped(patch, tuple(there), *rest) for patch, there, *rest in rows)
         session = Session(**fields, dropped=dropped)
         wrong = _wrong(session)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         wrong = str(error)
     if wrong:
         raise ConfigError(f"{name} was not written by kz: {wrong}", hint="remove its folder, and start again")
