@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.patch.change import Patch, split_lines
 from kz_build.patch.gnu_diff import GnuReader
-from kz_build.patch.mail import decoded
+from kz_build.patch.mail import DATE, decoded
 
 NOBODY, NO_DATE = "unknown <unknown>", "Thu, 01 Jan 1970 00:00:00 +0000"
 """Author and date of a patch that names neither."""
@@ -19,7 +19,6 @@ _FIELD = re.compile(
     r"|acked-by|signed-off-by|upstream-status|upstream-pr)\s*:\s*(.*)",
     re.IGNORECASE,
 )
-_RFC_DATE = re.compile(r"\w{3}, \d{1,2} \w{3} \d{4} \d\d:\d\d:\d\d [-+]\d{4}")
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _ADDRESS = re.compile(r"\s*([^<>]*?)\s*<([^<>]*)>")
 _HEADER = ("description", "subject", "from", "author", "date", "last-update")
@@ -91,7 +90,7 @@ def _header(lines: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _author(fields: dict[str, str]) -> str:
-    text = decoded(fields.get("from", fields.get("author", "")).split("\n")[0])
+    text = _decoded(fields.get("from", fields.get("author", "")).split("\n")[0])
     if match := _ADDRESS.match(text):
         name = match[1].strip(' "') or match[2]
         return f"{name} <{match[2]}>"
@@ -99,15 +98,24 @@ def _author(fields: dict[str, str]) -> str:
     return (f"{text} <{text}>" if "@" in text else f"{text} <unknown>") if text else NOBODY
 
 
+def _decoded(value: str) -> str:
+    """Return a header's value without its encoding; as it is where that is unknown, for quilt reads no headers."""
+    try:
+        return "\n".join(map(decoded, value.split("\n")))
+    except ValueError:
+        return value
+
+
 def _date(fields: dict[str, str]) -> str:
     text = fields.get("date", "")
-    if _RFC_DATE.fullmatch(text):
+    if DATE.fullmatch(text):
         return text
     if match := _ISO_DATE.match(text or fields.get("last-update", "")):
         from datetime import date  # few patches need it
 
         try:
-            return date.fromisoformat(match[0]).strftime("%a, %d %b %Y 00:00:00 +0000")
+            written = date.fromisoformat(match[0]).strftime("%a, %d %b %Y 00:00:00 +0000")
+            return written if DATE.fullmatch(written) else NO_DATE
         except ValueError:
             pass
     return NO_DATE
@@ -116,7 +124,7 @@ def _date(fields: dict[str, str]) -> str:
 def _message(entry: SeriesEntry, fields: dict[str, str], free: list[str]) -> str:
     """Join title, text and the other fields as trailers."""
     text = "\n".join(free).strip("\n")
-    heading = decoded(fields.get("description") or fields.get("subject") or "").strip()
+    heading = _decoded(fields.get("description") or fields.get("subject") or "").strip()
     if not heading:
         heading, text = text, ""
     title, _, rest = heading.partition("\n")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from kz_build.core.errors import ConfigError
@@ -93,6 +97,15 @@ def test_a_line_of_three_dashes_does_not_hide_what_follows_a_bare_diff() -> None
         (FROM + SUBJECT + BODY, 1, "is not a mail of git format-patch: it has no `Date:` header"),
         (TOP + FROM + DATE + BODY, 1, "is not a mail of git format-patch: it has no `Subject:` header"),
         (FROM + DATE + SUBJECT + b"\nText\n---\n", 1, "there is no `diff --git` in it"),
+        (DATE + SUBJECT + b"From: me\n" + BODY, 1, "its `From:` is not what git writes: 'me'"),
+        (DATE + SUBJECT + b"From: a <b> <c>\n" + BODY, 1, "its `From:` is not what git writes: 'a <b> <c>'"),
+        (FROM + SUBJECT + b"Date: tomorrow\n" + BODY, 1, "its `Date:` is not what git writes: 'tomorrow'"),
+        (
+            FROM + SUBJECT + DATE.replace(b"15", b"32") + BODY,
+            1,
+            "its `Date:` is not what git writes: 'Thu, 32 Jan 2026 12:00:00 +0000'",
+        ),
+        (FROM + DATE + b"Subject: =?x-y?q?a?=\n" + BODY, 1, "its `Subject:` cannot be decoded: unknown encoding: x-y"),
         (
             FROM + b"Content-Transfer-Encoding: Base64\n" + DATE + SUBJECT + BODY,
             1,
@@ -119,6 +132,10 @@ def test_a_fault_in_the_diff_has_its_line_in_the_mail() -> None:
         ("plain = ?text", "plain = ?text"),
         ("=?iso-8859-1?q?=FC?= <u@x>", "\u00fc <u@x>"),
         ("=?utf-8?q?J=C3=B6rg_M?=", "J\u00f6rg M"),
+        ("=?UTF-8?q?J=C3=B6rg?= <j@ex\u00e4mple.org>", "J\u00f6rg <j@ex\u00e4mple.org>"),
+        ("=?utf-8?q?J=C3?= =?utf-8?q?=B6?=  =?iso-8859-1?q?=FC?= x", "J\u00f6\u00fc x"),
+        ("=?utf-8?b?w7w?= =?utf-8?q?a=0Ab=00c?=", "\u00fca b c"),
+        ("=?utf-8?q?a?= =?no word?= b", "a =?no word?= b"),
     ],
 )
 def test_encoded_headers(value: str, wanted: str) -> None:
@@ -128,3 +145,16 @@ def test_encoded_headers(value: str, wanted: str) -> None:
 def test_only_ascii_white_space_goes_from_the_end_of_a_message() -> None:
     wide = BODY.replace(b"Pending\n", "Pending\u3000 \n\n".encode())
     assert parse(FROM + DATE + SUBJECT + wide).message.endswith(" Pending\u3000\n")
+
+
+def test_what_git_writes_for_an_address_that_is_not_ascii(tmp_path: Path) -> None:
+    """An encoded name beside a raw address: git does not encode the latter. The author's name must not add a line to what git reads."""
+    environment = {**os.environ, "GIT_AUTHOR_NAME": "Jörg Ünique", "GIT_AUTHOR_EMAIL": "j@exämple.org"}
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Füge ä hinzu"]):
+        (tmp_path / "f").write_text("x\n")
+        subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True)
+    mail = subprocess.run(
+        ["git", "format-patch", "--root", "--stdout", "HEAD"], cwd=tmp_path, stdout=subprocess.PIPE, check=True
+    )
+    patch = parse(mail.stdout)
+    assert (patch.author, patch.subject) == ("Jörg Ünique <j@exämple.org>", "Füge ä hinzu")
