@@ -39,12 +39,20 @@ def _read(data: bytes) -> tuple[list[NativeMethod], set[str]]:
     pool, at = _constants(data, count)
     _, this, _, interfaces = struct.unpack_from(">HHHH", data, at)
     at += 8 + 2 * interfaces
-    name = pool[pool[this]]
+    name = _text(pool, pool[this])
     _, at = _members(data, at)
     methods, at = _members(data, at)
-    native = [NativeMethod(name, pool[m]) for flags, m, _ in methods if flags & _NATIVE]
+    native = [NativeMethod(name, _text(pool, m)) for flags, m, _ in methods if flags & _NATIVE]
     code = [data[a:b] for _, _, attributes in methods for n, a, b in attributes if pool[n] == "Code"]
     return native, {text for body in code for text in _loaded(body, pool)}
+
+
+def _text(pool: dict[int, Any], index: Any) -> str:
+    """Return a constant that must be text: a hostile pool has another kind there."""
+    text = pool[index]
+    if not isinstance(text, str):
+        raise DamagedError(f"constant {index} of a class file is no text")
+    return text
 
 
 def _constants(data: bytes, count: int) -> tuple[dict[int, Any], int]:
@@ -101,5 +109,5 @@ def _loaded(code: bytes, pool: dict[int, Any]) -> list[str]:
         method = pool.get(int.from_bytes(match["method"], "big"))
         text = pool.get(int.from_bytes(match["short"] or match["long"], "big"))
         if isinstance(method, int) and isinstance(text, int) and pool.get(pool.get(method, -1)) == "loadLibrary":
-            names.append(str(pool.get(text)))
+            names.append(_text(pool, text))
     return names

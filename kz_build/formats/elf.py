@@ -12,11 +12,13 @@ import posixpath
 import re
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from elftools.common.exceptions import ELFError
+from elftools.construct import ConstructError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import NoteSegment
@@ -26,7 +28,9 @@ from kz_build.core.files import storage_error
 from kz_build.formats.elf_types import Elf
 
 MOST_FINDINGS = 20
-_MOST_PARTS = 100_000  # sections, segments, dynamic entries: a library has dozens
+_MOST_PARTS = 2_000  # sections, segments, dynamic entries: a library has dozens
+_SMALL = 64 << 20
+_MOST_RATIO = 20  # of compressed sections above _SMALL: zlib reaches 1,032, debug information 5
 _ANDROID_IDENT = 1  # type of the note that names API level and NDK; type 4 of the same owner is memory tagging
 _DF_TEXTREL = 4
 _PT_DYNAMIC = 2
@@ -36,6 +40,7 @@ _IDENTIFIER = re.compile(rb"[\w$/]")
 # pyelftools fails on a damaged file in many ways; users see one.
 _DAMAGE = (
     ELFError,
+    ConstructError,
     struct.error,
     zlib.error,
     ValueError,
@@ -83,8 +88,9 @@ def read_elf(path: Path, *, exports: bool = True) -> Elf:
 
 def _refuse_endless(elf: Any, whole: mmap.mmap) -> None:
     """Refuse tables that no library has before pyelftools walks them: it reads dynamic entries until one says it is the last."""
-    if elf.num_sections() > _MOST_PARTS:
-        raise ValueError(f"it claims {elf.num_sections():,} sections")
+    for count, what in ((elf.num_sections(), "sections"), (elf.num_segments(), "segments")):
+        if count > _MOST_PARTS:
+            raise ValueError(f"it claims {count:,} {what}")
     order, wide = "<" if elf.little_endian else ">", elf.elfclass == 64
     entries = 0
     for number in range(elf.num_segments()):
@@ -101,9 +107,15 @@ def _refuse_endless(elf: Any, whole: mmap.mmap) -> None:
 
 def _refuse_truncated(elf: Any, size: int, path: Path) -> None:
     ends = [s["p_offset"] + s["p_filesz"] for s in elf.iter_segments()]
-    ends += [s["sh_offset"] + s["sh_size"] for s in elf.iter_sections() if s["sh_type"] != "SHT_NOBITS"]
+    sections = [s for s in elf.iter_sections() if s["sh_type"] != "SHT_NOBITS"]
+    ends += [s["sh_offset"] + s["sh_size"] for s in sections]
     if max(ends, default=0) > size:
         raise AuditError(f"{path.name} is cut off: {size} of {max(ends)} bytes are there")
+    if sum(s["sh_size"] for s in sections) > 2 * size:
+        raise ValueError("its sections overlap")
+    unpacked = sum(s.data_size for s in sections if s.compressed)
+    if unpacked > max(_SMALL, _MOST_RATIO * size):
+        raise ValueError(f"its compressed sections would unpack to {unpacked:,} bytes: a bomb")
 
 
 def _facts(elf: Any, size: int, symbols: bool) -> Elf:
@@ -190,10 +202,11 @@ def sections(path: Path) -> dict[str, bytes]:
     `headers` is the ELF header with the program headers, the map of the file. Raises AuditError like `read_elf`.
     """
     contents: dict[str, bytes] = {}
+    same: Counter[str] = Counter()
     with _open_elf(path) as (elf, whole):
         for name, data, start, end in _contents(elf, whole):
-            same = sum(1 for known in contents if known.split(" #")[0] == name)
-            contents[f"{name} #{same + 1}" if same else name] = bytes(data[start:end])
+            same[name] += 1
+            contents[f"{name} #{same[name]}" if same[name] > 1 else name] = bytes(data[start:end])
         header = elf.header
         programs = header["e_phoff"], header["e_phoff"] + header["e_phnum"] * header["e_phentsize"]
         contents["headers"] = whole[: header["e_ehsize"]] + whole[programs[0] : programs[1]]

@@ -311,3 +311,19 @@ def test_sections_of_one_name_with_a_blank_in_it(library: Path) -> None:
     made(library, elf(sections=[Section(".a b", b"one"), Section(".a b", b"two"), Section(".a", b"three")]))
     found = reader.sections(library)
     assert (found[".a b"], found[".a b #2"], found[".a"]) == (b"one", b"two", b"three")
+
+
+def test_tables_that_no_library_has(library: Path) -> None:
+    """What pyelftools' own parser raises is damage too; tables, sections and compression are bounded."""
+    whole = elf(functions=("go",), sections=[Section(".rodata", b"text\0" * 20, ALLOC)])
+    hashes = whole.index(struct.pack("<IIIII", 1, 2, 0, 0, 0))
+    assert "damaged or cut off" in error(made(library, patched(whole, hashes, "<I", 0x7FFFFFFF)))
+    many = elf(sections=[Section(".x", b"")] * 2001)
+    assert "it claims 2,003 sections" in error(made(library, many))
+    data = elf(sections=[Section(".x", b"x" * 2000)] * 3)
+    table = int.from_bytes(data[40:48], "little")
+    for number in (1, 2, 3):  # each of them is most of the file
+        data = patched(data, table + 64 * number + 24, "<QQ", 0, len(data) - 1)
+    assert "its sections overlap" in error(made(library, data))
+    bomb = struct.pack("<IIQQ", 1, 0, 1 << 30, 1) + zlib.compress(bytes(1 << 20))
+    assert "1,073,741,824 bytes: a bomb" in error(made(library, elf(sections=[Section(".debug_x", bomb, COMPRESSED)])))
