@@ -7,6 +7,7 @@ import re
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
+_LONGEST_NAME, _LONGEST_PATH = 255, 2048  # Linux allows 255 bytes, and 4,096 with the folder around it
 _NOT_IN_VERSIONS = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{")
 
 
@@ -52,12 +53,14 @@ def bad_folder(text: str) -> str:
 
 
 def unsafe_path(path: str) -> str:
-    """Return why a path must not be written, or '': it leaves its folder or reaches into `.git`."""
+    """Return why a path must not be written, or '': it leaves its folder, is too long, or reaches into `.git`."""
     parts = path.split("/")
     if not path or path.startswith("/") or "\0" in path or "\\" in path:
         return "is not a relative path"
     if any(part in ("", ".", "..") for part in parts):
         return "climbs out of its folder"
+    if len(path) > _LONGEST_PATH or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in parts):
+        return "is longer than a disk allows"
     if any(part.lower().rstrip(" .") in (".git", "git~1") for part in parts):
         return "reaches into .git"
     return ""
