@@ -20,7 +20,7 @@ from kz_build.core.errors import LockError, StorageError
 from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
 from kz_build.core.process import run
 from kz_build.git.repository import local_environment
-from kz_build.sources.store import stored_file, unpack, unpack_once, unpacked_folder
+from kz_build.sources.store import stored_file, unpack_once, unpacked_folder
 
 Stamp = list[int]
 """Size in bytes, time of change of the content and of the file itself in ns, inode, mode."""
@@ -39,6 +39,8 @@ def prove_file(store: Path, sha256: str, *, again: bool = False) -> None:
 
 def prove_unpacked(store: Path, folder: Path, root: str, only: Sequence[str], *, again: bool = False) -> None:
     """Raise LockError unless an unpacked folder is the content of its archive; the archive is proved with it."""
+    from kz_build.sources.archive import unpack
+
     sha256 = folder.name[:64]
     prove_file(store, sha256, again=again)
     now = _stamps(folder)

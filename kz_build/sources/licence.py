@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import zipfile
 from dataclasses import asdict
 from pathlib import Path
 
 from kz_build.core.env import config_root
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import write_atomic
+from kz_build.sources.archive import wheel_file
 from kz_build.sources.licence_types import Acceptance
 
 VERSION = 1
@@ -23,14 +23,13 @@ VERSION = 1
 
 def member(wheel: Path, name: str) -> bytes:
     """Return a file of a wheel. Raises ConfigError if there is none of that name."""
-    with zipfile.ZipFile(wheel) as zipped:
-        try:
-            return zipped.read(name)
-        except KeyError:
-            near = [n for n in zipped.namelist() if "licen" in n.lower()]
-            raise ConfigError(
-                f"there is no {name} in that wheel", hint=f"fix `licence` in pins.yaml; it has: {', '.join(near)}"
-            ) from None
+    data, names = wheel_file(wheel, name)
+    if data is None:
+        near = [n for n in names if "licen" in n.lower()]
+        raise ConfigError(
+            f"there is no {name} in that wheel", hint=f"fix `licence` in pins.yaml; it has: {', '.join(near)}"
+        )
+    return data
 
 
 def digest(wheel: Path, name: str) -> str:

@@ -5,19 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import stat
-import tarfile
-import zipfile
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.core.locks import lock
-from kz_build.core.paths import excluded
-from kz_build.core.rules import unsafe_path
 from kz_build.git.object_types import Blob
 
 
@@ -68,6 +61,8 @@ def unpacked_folder(store: Path, sha256: str, root: str, only: Sequence[str]) ->
 
 def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> None:
     """Unpack a stored archive into its folder. Raises LockError for a member that leaves the folder."""
+    from kz_build.sources.archive import unpack
+
     target = unpacked_folder(store, sha256, root, only)
     archive = stored_file(store, sha256)
     with lock(store, f"unpack-{sha256[:16]}"):
@@ -92,120 +87,6 @@ def linked_layout(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
                 (target_folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (target_folder / path).symlink_to(to)
     return target
-
-
-def _wanted(name: str, root: str, only: Sequence[str]) -> str:
-    """Return a member's path below root, '' if it is not wanted."""
-    path = name.removeprefix("./").rstrip("/")
-    if root:
-        if not path.startswith(root + "/"):
-            return ""
-        path = path[len(root) + 1 :]
-    return path if not only or excluded(path, only) else ""
-
-
-def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()) -> None:
-    """Unpack a zip or tar. Every member is checked before the first is written."""
-    if zipfile.is_zipfile(archive):
-        _unpack_zip(archive, folder, root, only)
-        return
-    try:
-        with tarfile.open(archive) as tar:
-            members = []
-            links = {m.name for m in tar.getmembers() if m.issym()}
-            for member in tar.getmembers():
-                _refuse_through(member.name, links, archive)
-                _refuse_unsafe(member.name, archive)
-                if member.issym():
-                    _refuse_link(member.name, member.linkname, archive)
-                elif member.islnk():
-                    _refuse_unsafe(member.linkname, archive)
-                elif not (member.isfile() or member.isdir()):
-                    raise LockError(
-                        f"{archive.name}: member {member.name!r} is a device or pipe",
-                        hint="the archive is not unpacked; do not trust it",
-                    )
-                if path := _wanted(member.name, root, only):
-                    member.name = path
-                    members.append(member)
-            # Also Python's own guard, if this Python (3.10.12, 3.11.4 and newer) has one.
-            guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-            with disk_errors(folder):
-                tar.extractall(folder, members, **guard)
-    except tarfile.ReadError as error:
-        raise LockError(
-            f"{archive.name} is neither zip nor tar: {error}", hint="is the address right? it may be an error page"
-        ) from error
-
-
-def _refuse_unsafe(name: str, archive: Path) -> None:
-    path = name.removeprefix("./").rstrip("/")
-    if path in ("", ".") and not name.startswith("/"):
-        return
-    if name.startswith("/") or unsafe_path(path).startswith(("is not", "climbs")):
-        raise LockError(
-            f"{archive.name}: member {name!r} leaves the folder", hint="the archive is not unpacked; do not trust it"
-        )
-
-
-def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:
-    with zipfile.ZipFile(archive) as zipped, disk_errors(folder):
-        links = []
-        for info in zipped.infolist():
-            _refuse_unsafe(info.filename, archive)
-            if stat.S_ISLNK(info.external_attr >> 16):
-                target = zipped.read(info).decode("utf-8", "replace")
-                _refuse_link(info.filename, target, archive)
-                links.append((info.filename, target))
-        for info in zipped.infolist():
-            _refuse_through(info.filename, {name for name, _ in links}, archive)
-            path = _wanted(info.filename, root, only)
-            if not path or stat.S_ISLNK(info.external_attr >> 16):
-                continue
-            place = folder / path
-            if info.is_dir():
-                place.mkdir(parents=True, exist_ok=True)
-                continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with zipped.open(info) as source, place.open("wb") as file:
-                while piece := source.read(1 << 20):
-                    file.write(piece)
-            place.chmod(0o755 if (info.external_attr >> 16) & 0o111 else 0o644)
-        for name, target in links:
-            if path := _wanted(name, root, only):
-                (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                (folder / path).symlink_to(target)
-
-
-def _refuse_through(name: str, links: Collection[str], archive: Path) -> None:
-    """Refuse a member below a link: its name does not say where it would be written."""
-    if any(name.startswith(f"{link}/") for link in links):
-        raise LockError(
-            f"{archive.name}: member {name!r} goes through a link", hint="the archive is not unpacked; do not trust it"
-        )
-
-
-def _refuse_link(name: str, target: str, archive: Path) -> None:
-    """Refuse a link that leaves the folder. `..` may only lead: after another link it could mean any place."""
-    parts = PurePosixPath(target).parts
-    up = sum(part == ".." for part in parts)
-    if target.startswith("/") or ".." in parts[up:] or up > len(PurePosixPath(name).parent.parts):
-        raise LockError(
-            f"{archive.name}: link {name!r} -> {target!r} leaves the folder",
-            hint="the archive is not unpacked; do not trust it",
-        )
-
-
-def wheel_files(path: Path) -> dict[str, Blob]:
-    """Return the content of a wheel without its RECORD. Raises LockError for members that leave the folder."""
-    files = {}
-    with zipfile.ZipFile(path) as zipped:
-        for info in zipped.infolist():
-            _refuse_unsafe(info.filename, path)
-            if not info.is_dir() and not re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename):
-                mode = "100755" if (info.external_attr >> 16) & 0o111 else "100644"
-                files[info.filename] = Blob(mode, zipped.read(info))
-    return files
 
 
 def folder_files(folder: Path) -> dict[str, Blob]:

@@ -141,7 +141,8 @@ def with_files_fetched(project: Project, pinned: PinnedStack, do: Callable[[Pinn
 
 def _fetch(project: Project, pinned: PinnedStack) -> PinnedStack:
     from kz_build.core.progress import quiet
-    from kz_build.sources import clones, fetch, store
+    from kz_build.sources import clones, fetch
+    from kz_build.sources.archive import wheel_files
     from kz_build.sources.request import Request
 
     name = pinned.source.name
@@ -154,7 +155,7 @@ def _fetch(project: Project, pinned: PinnedStack) -> PinnedStack:
     else:
         if fetched.file is None:
             raise LockError(f"{name} is a {fetched.kind}, and no file of it was fetched")
-        content = store.wheel_files(fetched.file)
+        content = wheel_files(fetched.file)
         at = clones.import_files(project.store, "", content, fetched.identity, pinned.repository.watch)
     url = pinned.repository.url if at.repository == pinned.repository.path else ""
     return pinned._replace(

@@ -299,10 +299,12 @@ def _base_of_git(pin: _Pin, entry: Mapping[str, Any], stack: Stack) -> TreeAt:
 
 
 def _base_of_wheel(pin: _Pin, entry: Mapping[str, Any]) -> TreeAt:
+    from kz_build.sources.archive import wheel_files
+
     root, sha256 = pin.project.store, entry["sha256"]
     if not store.stored_file(root, sha256).exists():
         fetch.download(pin.project, pin.line, pin.source, pin.watch, sha256)
-    return clones.import_files(root, "", store.wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
+    return clones.import_files(root, "", wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
 
 
 def _kept_facts(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: CommandError) -> dict[str, Any]:
