@@ -73,7 +73,7 @@ def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
     if not objects.is_dir():
         raise _tampered(store, path, "has no folder objects")
     now = _stamps(objects)
-    before = {} if again else _sealed(store, path)
+    before = {} if again else _sealed(store, path) or {}
     changed = [name for name in now if before.get(name) != now[name]]
     for name in changed:
         if len(name) == 41 and name[2] == "/":
@@ -159,11 +159,14 @@ def seal_file(store: Path, path: Path) -> Path:
     return store / "seals" / f"{path.parent.name}-{path.name}.json"
 
 
-def _sealed(store: Path, path: Path) -> dict[str, Stamp]:
+def _sealed(store: Path, path: Path) -> dict[str, Stamp] | None:
+    """Return the stamps of a seal; None without one, which proves nothing, not even an empty folder."""
     try:
-        stamps: dict[str, Stamp] = json.loads(seal_file(store, path).read_bytes())
-    except (OSError, ValueError):
-        return {}
+        stamps = json.loads(seal_file(store, path).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(stamps, dict):
+        return None
     with contextlib.suppress(OSError):  # a read-only store
         os.utime(seal_file(store, path))
     return stamps

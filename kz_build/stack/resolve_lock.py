@@ -122,13 +122,15 @@ def _resolve(pin: _Pin) -> dict[str, Any]:
     try:
         if kind == "image":
             return {**pin.entry, **(_stated(pin, "digest") or _from_registry(pin))}
-        return _with_stack(pin, _git(pin) if kind == "git" else _file(pin))
+        entry = _git(pin) if kind == "git" else _file(pin)
     except (CommandError, MissingError) as error:
-        if isinstance(error, MissingError) and kind != "image":
+        # Who trusts a source wants its new digest: the old one is no answer.
+        if pin.trusted or (isinstance(error, MissingError) and kind != "image"):
             raise
         known = any(pin.old.get(key) for key in ("commit", "sha256", "digest"))
         pin.note(f"{pin.name} {pin.version}", error, _KEPT if known else "left unknown")
         return dict(pin.old) or {**pin.entry, **_UNKNOWN.get(kind, _FILE)}
+    return _with_stack(pin, entry)  # a stack that git refuses is a failure, and no fact that could not be reached
 
 
 def _from_registry(pin: _Pin) -> dict[str, Any]:

@@ -253,18 +253,24 @@ def files(tmp_path: Path, kz: Kz) -> Place:
 
 def test_a_wheel_and_an_archive_out_of_reach_are_kept(files: Place) -> None:
     was = files.text
-    done = files.lock("--trust", "sdk", PIP_INDEX_URL=UNREACHABLE)
+    done = files.lock(PIP_INDEX_URL=UNREACHABLE)
     assert files.text == was, done.stdout
     assert f"note: the stack of main: the package index {UNREACHABLE}/main/ does not answer" in done.stdout
-    assert f"note: sdk 2: {UNREACHABLE}/2.zip" in done.stdout
-    assert done.stdout.count("kept") == 2
+    assert done.stdout.count("kept") == 1
+
+
+def test_a_trusted_archive_out_of_reach_ends_the_command(files: Place) -> None:
+    was = files.text
+    done = files.run("-C", files.root, "lock", "--write", "--trust", "sdk", PIP_INDEX_URL=UNREACHABLE)
+    assert done.returncode == 5 and f"{UNREACHABLE}/2.zip" in done.stderr
+    assert files.text == was
 
 
 def test_another_wheel_or_address_keeps_nothing(files: Place) -> None:
     files.edit("pins.yaml", "'*-none-any'", "'*-linux_x86_64'")
     files.edit("pins.yaml", "/{version}.zip", "/v{version}.zip")
-    done = files.lock("--trust", "sdk", PIP_INDEX_URL=UNREACHABLE)
+    done = files.lock(PIP_INDEX_URL=UNREACHABLE)
     lock = json.loads(files.text)
     assert lock["lines"]["l"]["main"] == {"kind": "wheel", "version": "1", "sha256": None, "size": None}
     assert lock["lines"]["l"]["sdk"] == {"kind": "archive", "version": "2", "url": f"{UNREACHABLE}/v2.zip", "sha256": None, "size": None}  # fmt: skip
-    assert done.stdout.count("left unknown") == 2
+    assert done.stdout.count("left unknown") == 1

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kz_build.core.errors import LockError
 from kz_build.sources import integrity
 from kz_build.sources import store_admin as stage
 from tests.conftest import ROOT, Kz, snapshot
@@ -155,6 +156,16 @@ def test_damage_that_changes_no_time_is_found_by_verify(fetched: Path, cache: Pa
     integrity.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
     done = kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache))
     assert done.returncode == 3 and f"unpacked/{NINJA}" in done.stderr and "METADATA" in done.stdout
+
+
+def test_an_emptied_folder_without_a_seal_is_not_proved(cache: Path) -> None:
+    small(cache)
+    folder = cache / "unpacked" / NINJA
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (cache / f"seals/unpacked-{NINJA}.json").unlink(missing_ok=True)
+    with pytest.raises(LockError, match="is not as in its archive"):
+        integrity.prove_unpacked(cache, folder, "", ())
 
 
 def test_a_list_says_who_needs_what(fetched: Path, cache: Path, kz: Kz) -> None:

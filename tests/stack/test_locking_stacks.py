@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kz_build.core.errors import ConflictError, Problem
+from kz_build.core.errors import CommandError, ConflictError, Problem
 from kz_build.git import repository as git
 from kz_build.sources import clones, store
 from kz_build.sources.fetched import Tree, TreeAt
@@ -173,3 +173,17 @@ def test_what_another_stack_gave_is_not_kept(
         assert ("patched" in world.with_note(source)[0]) is kept, found
         question = (place, "for-each-ref", "--format=%(refname)", f"--points-at={PATCHED['commit']}", "refs/kz/stack")
         assert asked[-1] == (question if found else ("exists", place))
+
+
+def test_a_stack_that_git_refuses_ends_the_command(
+    world: World, stacks: list[Problem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no fact of upstream's that could not be reached, which would leave the commit unknown."""
+
+    def refuse(*_: object) -> None:
+        raise CommandError("git fast-import failed: fatal: invalid author")
+
+    stack(world, "up", ONE)
+    monkeypatch.setattr(stage, "apply_to", refuse)
+    with pytest.raises(CommandError, match="invalid author"):
+        world.lock("up")
