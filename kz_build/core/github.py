@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -34,6 +33,7 @@ PATIENCE = 60
 
 _TIMEOUT = (10, 30)
 _ATTEMPTS = 3
+_LONGEST_WAIT = 3e9  # seconds until a rate limit ends: what dates can say
 _LONGEST_BODY = 65_536  # characters; GitHub refuses more
 _Item = TypeVar("_Item")
 
@@ -117,7 +117,7 @@ def _labels(data: Any) -> list[str]:
 def _parse(make: Callable[[Any], _Item], data: Any, path: str) -> _Item:
     try:
         return make(data)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError) as error:
         raise _unexpected(_api() + path, f"{type(error).__name__}: {error}") from error
 
 
@@ -128,9 +128,13 @@ def _unexpected(url: str, what: str) -> CommandError:
 def _items(store: Path, path: str, make: Callable[[Any], _Item]) -> Iterator[_Item]:
     """Yield the items of a list, over all its pages."""
     following = _api() + path
+    seen = set()
     with _session() as web:
         while following:
             url = following
+            if url in seen:
+                raise _unexpected(url, "its pages go round in a circle")
+            seen.add(url)
             data, following = _read(web, store, url)
             if not isinstance(data, list):
                 raise _unexpected(url, f"{type(data).__name__}, not a list")
@@ -148,7 +152,7 @@ def _read(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
         return cached["data"], cached["next"]
     data = _json(response)
     following = response.links.get("next", {}).get("url", "")
-    if following and urlsplit(following)[:2] != urlsplit(url)[:2]:
+    if following and not following.startswith(f"{_api()}/"):
         raise _unexpected(url, f"the next page is on another host: {following}")  # which must not get the token
     if tag := response.headers.get("ETag"):
         write_atomic(file, json.dumps({"url": url, "etag": tag, "next": following, "data": data}).encode())
@@ -177,7 +181,7 @@ def _write(method: str, path: str, content: dict[str, Any]) -> Any:
 def _json(response: requests.Response) -> Any:
     try:
         return response.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _unexpected(response.url, "no JSON") from error
 
 
@@ -233,7 +237,8 @@ def _request(
     """Return a response of 200, 201 or 304; wait for a rate limit that ends soon."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            response = web.request(method, url, headers=headers, json=content, timeout=_TIMEOUT)
+            with http.request_errors():
+                response = web.request(method, url, headers=headers, json=content, timeout=_TIMEOUT)
         except requests.RequestException as error:
             remedy = "a network that reaches it, or another address in GITHUB_API_URL"
             raise MissingError((Missing(_api(), http.cause(error), remedy),)) from error
@@ -254,10 +259,10 @@ def _rate_limit_seconds(response: requests.Response) -> float | None:
         return None
     after = response.headers.get("Retry-After", "")
     if after.isdecimal():
-        return float(after)
+        return min(float(after), _LONGEST_WAIT)
     reset = response.headers.get("X-RateLimit-Reset", "")
     if response.headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
-        return max(1.0, int(reset) - time.time())
+        return min(max(1.0, float(reset) - time.time()), _LONGEST_WAIT)
     # GitHub's advice if it names no time: "wait for at least one minute".
     return PATIENCE + 1.0 if response.status_code == 429 or "rate limit" in response.text.lower() else None
 
@@ -280,7 +285,7 @@ _HINTS = {
 def _http_error(method: str, response: requests.Response) -> CommandError:
     try:
         message = str(response.json()["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message = response.reason or ""
     status = response.status_code
     hint = _HINTS.get(status, "try again later" if status >= 500 else "")

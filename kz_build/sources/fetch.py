@@ -175,7 +175,7 @@ def download(
         known = expected or ("" if again else store.last_digest(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known
-        http.download(url, part, watch)
+        http.download(url, part, watch, proved=bool(expected or any(published.get(key) for key in ("sha1", "sha256"))))
         if sha1 := published.get("sha1"):
             _check_sha1(part, sha1, source.name)
         if published.get("sha256") and expected and published["sha256"] != expected:

@@ -1,0 +1,173 @@
+"""Answers of web servers that lie, break off or never end: nothing but whole files is kept."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from requests.adapters import BaseAdapter
+from urllib3 import HTTPResponse
+
+from kz_build.core import github, http
+from kz_build.core.errors import CommandError, KzError
+from tests.fuzz.web import Server
+
+WHOLE = b"whole content"
+
+
+def answer(status: str, body: bytes, *headers: str, length: str | None = None) -> bytes:
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body) if length is None else length}", *headers, "", ""]
+    return "\r\n".join(line for line in lines if line != "Content-Length: ").encode() + body
+
+
+GOOD = answer("200 OK", WHOLE, 'ETag: "x"')
+CUT = GOOD[:-8]  # "whole" arrives
+
+
+def part(span: str, body: bytes, tag: str = '"x"') -> bytes:
+    return answer("206 Partial Content", body, f"Content-Range: bytes {span}", f"ETag: {tag}")
+
+
+@pytest.fixture(scope="module")
+def server() -> Server:
+    return Server()
+
+
+def got(server: Server, folder: Path, *answers: bytes, proved: bool = False) -> bytes:
+    """What is downloaded if these are the answers."""
+    server.answers, server.requests = list(answers), 0
+    http.download(f"{server.address}/x.zip", folder / "part", lambda _: None, proved=proved)
+    return (folder / "part").read_bytes()
+
+
+RESUMED: dict[str, tuple[bytes, int]] = {
+    "the rest": (part("5-12/13", b" content"), 2),
+    "a part that begins elsewhere": (part("3-12/13", b"le content"), 3),
+    "a part that ends earlier": (part("5-8/13", b" con"), 3),
+    "the rest of another file": (part("5-12/13", b" CONTENT", '"y"'), 3),
+    "a part without its place": (answer("206 Partial Content", b" content", 'ETag: "x"'), 3),
+    "several parts": (answer("206 Partial Content", b"--x", "Content-Type: multipart/byteranges", 'ETag: "x"'), 3),
+    "no such part": (answer("416 Range Not Satisfiable", b""), 3),
+    "all of it": (GOOD, 2),
+    "nothing": (b"", 3),
+}
+
+
+@pytest.mark.parametrize("name", RESUMED)
+def test_what_is_cut_is_continued_or_begun_from_the_start(tmp_path: Path, server: Server, name: str) -> None:
+    second, requests = RESUMED[name]
+    assert got(server, tmp_path, CUT, second, GOOD) == WHOLE
+    assert server.requests == requests
+
+
+UNKEPT: dict[str, tuple[bytes, str]] = {
+    "a part that was not asked for": (part("0-12/13", WHOLE), "it has no part that begins at byte 0 (HTTP 206)"),
+    "no length": (answer("200 OK", WHOLE, length=""), "is answered without a length"),
+    "a length that is none": (answer("200 OK", WHOLE, length="-5"), "is answered without a length"),
+    "two lengths": (answer("200 OK", WHOLE, "Content-Length: 5"), "broke off"),
+    "a packed file": (answer("200 OK", gzip.compress(WHOLE), "Content-Encoding: gzip"), "is answered as 'gzip'"),
+    "chunks that end early": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nwhole\r\n", "broke off"),
+    "a redirect to a file": (answer("302 Found", b"", "Location: file:///etc/passwd"), "No connection adapters"),
+    "a redirect to no address": (answer("302 Found", b"", "Location: http://["), "Invalid"),
+    "a redirect to itself": (answer("302 Found", b"", "Location: /x.zip"), "Exceeded 30 redirects"),
+    "no status": (b"HTTP/1.1 x\r\n\r\n", "broke off"),
+    "no such file": (answer("404 Not Found", b""), "answered HTTP 404"),
+}
+
+
+@pytest.mark.parametrize("name", UNKEPT)
+def test_what_is_no_whole_file_is_not_kept(
+    tmp_path: Path, server: Server, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    raw, text = UNKEPT[name]
+    with pytest.raises(CommandError) as error:
+        got(server, tmp_path, raw)
+    assert text in str(error.value), str(error.value)
+
+
+def test_a_file_of_known_digest_may_come_without_a_length(tmp_path: Path, server: Server) -> None:
+    assert got(server, tmp_path, answer("200 OK", WHOLE, length=""), proved=True) == WHOLE
+
+
+def test_a_server_that_is_too_slow(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_PERIOD", -1)
+    with pytest.raises(CommandError, match="only 13 bytes arrived"):
+        got(server, tmp_path, GOOD)
+
+
+@pytest.mark.parametrize("after", ["99999999", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "9" * 5000])
+def test_kz_waits_no_longer_than_a_minute(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, after: str
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    assert got(server, tmp_path, answer("503 Busy", b"", f"Retry-After: {after}"), GOOD) == WHOLE
+    assert sum(slept) <= 60
+
+
+class Downgrade(BaseAdapter):
+    """A server that leads from https to http."""
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        secure = str(request.url).startswith("https:")
+        raw = HTTPResponse(
+            io.BytesIO(), {"Location": "http://h/x"} if secure else {}, 302 if secure else 200, preload_content=False
+        )
+        response = requests.Response()
+        response.status_code, response.raw, response.url, response.request = raw.status, raw, str(request.url), request
+        response.headers.update(raw.headers)
+        return response
+
+    def close(self) -> None:
+        pass
+
+
+def test_https_does_not_lead_to_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = requests.Session()
+    web.mount("https://", Downgrade())
+    web.mount("http://", Downgrade())
+    monkeypatch.setattr(http, "session", lambda: web)
+    with pytest.raises(CommandError, match="leads from https to http"):
+        http.download("https://h/x", tmp_path / "part", lambda _: None, proved=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [
+        *(("application/json", page) for page in ("", "{", "[]", "null", "[" * 3000, '{"files": 5}', '{"files": [{}]}')),
+        ("application/json", '{"files": [{"filename": 5, "url": "x", "hashes": {}}]}'),
+        ("application/json", '{"files": [{"filename": "x", "url": "http://[", "hashes": {}}]}'),
+        ("application/json", '{"files": [{"filename": "x", "url": "x", "hashes": []}]}'),
+        ("text/html", "<a href='http://['>"),
+        ("text/html; charset=zz", "<a href=''>\xff<![x"),
+    ],
+)  # fmt: skip
+def test_a_page_that_is_no_index(server: Server, kind: str, page: str) -> None:
+    server.answers = [answer("200 OK", page.encode("latin-1"), f"Content-Type: {kind}")]
+    with pytest.raises(KzError, match=r"did not answer like a package index|has no wheel") as error:
+        http.find_wheel(server.address, "torch", "1", "*")
+    assert error.value.exit_code in (2, 5)
+
+
+def test_a_page_that_unpacks_to_too_much(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_MOST_OF_PAGE", 1 << 20)
+    server.answers = [answer("200 OK", gzip.compress(bytes(2 << 20)), "Content-Encoding: gzip")]
+    with pytest.raises(CommandError, match="the page has more than 1,048,576 bytes"):
+        http.find_wheel(server.address, "torch", "1", "*")
+
+
+def test_a_size_that_is_none(server: Server) -> None:
+    server.answers = [answer("200 OK", b"", length="x")]
+    assert http.size(f"{server.address}/x") is None
+
+
+def test_githubs_pages_that_go_round(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_API_URL", server.address)
+    server.answers = [answer("200 OK", b"[]", f'Link: <{server.address}/again>; rel="next"')]
+    with pytest.raises(CommandError, match="go round in a circle"):
+        github.open_pulls(tmp_path, "owner/name")
