@@ -52,6 +52,7 @@ TIERS = {
     "apps": lambda: programs("aapt2", "javac", "npm"),
     "deep": lambda: True,
     "faults": lambda: programs("strace"),
+    "fuzz": lambda: True,
     "upstream": reaches_github,
 }
 """Tiers of tests beside the default one, and whether this machine can run each: pyproject.toml says what they need."""
@@ -244,6 +245,12 @@ def deep(session: nox.Session) -> None:
 @nox.session
 def faults(session: nox.Session) -> None:
     """Inject errors and SIGKILL into every verb that writes; `python -m tests.faults --help` does so for one verb or point."""
+    tier(session)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Read 100,000 hostile files of each format: YAML, locks, mails, archives, ELF, classes, AXML, .pte, HTTP. `-- -k yaml` for one."""
     tier(session)
 
 
