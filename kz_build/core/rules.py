@@ -6,7 +6,7 @@ import re
 
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
+_HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _LONGEST_NAME, _LONGEST_PATH = 255, 2048  # Linux allows 255 bytes, and 4,096 with the folder around it
 _NOT_IN_VERSIONS = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{")
 
