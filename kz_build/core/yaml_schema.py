@@ -11,7 +11,6 @@ from kz_build.core.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from kz_build.core.validation import Model
-
     from kz_build.core.yaml_lines import Place
 
 

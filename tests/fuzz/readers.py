@@ -14,7 +14,7 @@ from kz_build.core.errors import AuditError
 from kz_build.core.files import remove
 from kz_build.core.yaml_schema import load
 from kz_build.device.baseline import Baseline
-from kz_build.diagnose import load as signatures
+from kz_build.diagnose import diagnose as signatures
 from kz_build.export.load import one as recipe
 from kz_build.formats import elf, pte
 from kz_build.formats.android_manifest import DamagedError, manifest_of, read_text

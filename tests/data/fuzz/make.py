@@ -16,6 +16,7 @@ import zlib
 from pathlib import Path
 
 from kz_build.core.json_text import text
+
 from tests.formats.apps import SAMPLE, good, manifest
 from tests.formats.elves import COMPRESSED, Section, android_note, build_id, elf
 from tests.formats.ptes import Made, Method, Qnn, decoder, program, vulkan
