@@ -1,4 +1,4 @@
-"""Disturb verbs: `python -m tests.faults [VERB…] [--points N] [--seed N] [--at POINT]`; without --at a table is printed."""
+"""Disturb verbs: `python -m tests.faults [VERB…] [--points N] [--seed N] [--at POINT]`; `--table` prints the figures of the last runs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from tests.faults.points import parsed
 from tests.faults.process import prepare
 from tests.faults.trial import Trial, Verdict
 from tests.faults.world import remove
+from tests.kz import ROOT
+
+ROWS = ROOT / "out" / "faults.json"
 
 
 def main() -> int:
@@ -27,13 +30,33 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=120, help="how many points of each verb (default: 120)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at", action="append", default=[], help="only this point, and what kz said")
-    parser.add_argument("--rows", type=Path, help="write the figures to this file, as JSON")
+    parser.add_argument("--table", action="store_true", help="only print the figures of the last run of each verb")
     arguments = parser.parse_args()
+    if arguments.table:
+        print(_table(_last_rows()))
+        return 0
     prepare()
     rows = [_verb(name, arguments) for name in arguments.verbs or cases.CASES]
-    if arguments.rows:
-        arguments.rows.write_text(json.dumps(rows, indent=1) + "\n")
+    if not arguments.at:
+        ROWS.parent.mkdir(exist_ok=True)
+        ROWS.write_text(json.dumps({**_last_rows(), **{str(row["verb"]): row for row in rows}}, indent=1) + "\n")
     return int(any(row["wrong"] for row in rows))
+
+
+def _last_rows() -> dict[str, dict[str, object]]:
+    """Figures of the last run of each verb."""
+    return json.loads(ROWS.read_text()) if ROWS.is_file() else {}
+
+
+def _table(rows: dict[str, dict[str, object]]) -> str:
+    """The table of docs/reliability.md."""
+    known = [rows[name] for name in cases.CASES if name in rows]
+    keys = ("points", "killed", "in git", "wrong")
+    sums = {key: sum(int(str(row[key])) for row in known) for key in keys}
+    lines = ["| verb | points | of them SIGKILL | in git | otherwise than undisturbed |", "|---|---|---|---|---|"]
+    for row in (*known, {"verb": "all", **sums}):
+        lines.append(f"| {row['verb']} | " + " | ".join(str(row[key]) for key in keys) + " |")
+    return "\n".join(lines)
 
 
 def _verb(name: str, arguments: argparse.Namespace) -> dict[str, object]:
