@@ -197,6 +197,11 @@ def _send(stream: Stream, root: DeviceRoot, argument: bytes) -> None:
 def _free_target(root: DeviceRoot, path: bytes) -> Path:
     """Create the folders of a path and remove a file that is there. Raises OSError if the device may not write it."""
     target = root.host(path, follow=False)
+    facts = None
+    with contextlib.suppress(FileNotFoundError):
+        facts = target.lstat()
+    if facts and stat.S_ISDIR(facts.st_mode):  # the root itself, too: nothing above it is looked at
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     there = target.parent
     while not there.exists():
         there = there.parent
@@ -204,10 +209,7 @@ def _free_target(root: DeviceRoot, path: bytes) -> Path:
     root.measure()  # shells write and remove files, too
     if there != target.parent:
         target.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        facts = target.lstat()
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if facts:
         root.give(facts.st_size)
         target.unlink()
     return target

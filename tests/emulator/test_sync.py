@@ -63,6 +63,7 @@ def test_a_request_that_breaks_the_protocol_is_answered_and_is_the_last(
         (asked(b"RECV", b"/pipe"), b"open failed: not a regular file"),
         (asked(b"RECV", b"/" + b"n" * 300), b"open failed: File name too long"),
         (asked(b"SEND", b"/folder,33188") + asked(b"DATA", b"x") + DONE, b"couldn't create file: Is a directory"),
+        (asked(b"SEND", b"/..,33188") + DONE, b"couldn't create file: Is a directory"),
         (asked(b"SEND", b"/file/x,33188") + DONE, b"couldn't create file: Not a directory"),
         (asked(b"SEND", b"/link,41471") + DONE, b"write failed: No such file or directory"),
         (asked(b"SEND", b"/l,41471") + asked(b"DATA", b"t" * 9000) + DONE, b"write failed: File name too long"),
