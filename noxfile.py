@@ -149,7 +149,7 @@ MUTATED = {
     ),
     "lock and records": (
         85,
-        "pins/lock_file pins/lock_form core/rules stack/resolve_lock core/transaction core/files core/stage_record",
+        "pins/lock_file pins/lock_form core/rules stack/resolve_lock stack/lock_submodules core/transaction core/files core/stage_record",
     ),
 }
 """Each group's lowest score in percent, and its files."""

@@ -22,6 +22,7 @@ from kz_build.sources.fetched import TreeAt
 from kz_build.sources.request import archive_url
 from kz_build.stack.apply import apply_to
 from kz_build.stack.files import read_stack
+from kz_build.stack.lock_submodules import known_submodules
 from kz_build.stack.parse import parse_stack
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
             facts["tree"] = repo.tree_id(commit)
             nested = clones.links(store, repo, commit)
         except CommandError as error:
-            known = _known(pin.was, full, commit)
+            known = known_submodules(pin.was, full, commit)
             facts["tree"] = known.pop(full, facts).get("tree")
             consequence = _KEPT if facts["tree"] else "its tree and nested submodules are left unknown"
             pin.note(f"{pin.name}/{full} {commit[:10]}", error, consequence, url)
@@ -188,28 +189,6 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
             continue
         yield full, facts
         yield from _submodules(pin, nested, f"{full}/")
-
-
-def _known(entry: Mapping[str, Any], path: str, commit: str) -> dict[str, dict[str, Any]]:
-    """Return what a lock entry says of the submodule at a path and those nested in it; {} if it is of another commit."""
-    known: Mapping[str, dict[str, Any]] = entry.get("submodules") or {}
-    if known.get(path, {}).get("commit") != commit:
-        return {}
-    return {name: facts for name, facts in known.items() if name == path or name.startswith(f"{path}/")}
-
-
-def submodules_at(
-    project: Project, source: Source, repository: git.Repository, commit: str, old: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the wanted submodules of a commit without a request to their upstreams: facts of the same commits are
-    kept, the rest is null until `kz lock --write`."""
-    submodules: dict[str, Any] = {}
-    wanted = source.list("submodules")
-    for path, url, link in clones.links(project.store, repository, commit, wanted) if wanted else ():
-        if excluded(path, source.list("exclude")):
-            continue
-        submodules |= _known(old, path, link) or {path: {"url": url, "commit": link, "tree": None}}
-    return submodules
 
 
 def _file(pin: _Pin) -> dict[str, Any]:

@@ -281,7 +281,7 @@ def _lock_entry(project: Project, pinned: PinnedStack, session: Session, commit:
     else:
         entry["patched"] = {"commit": commit, "tree": tree}
     if session.base != session.old_base and pinned.source.kind == "git":
-        from kz_build.stack.resolve_lock import submodules_at
+        from kz_build.stack.lock_submodules import submodules_at
 
         entry["commit"], entry["tree"] = session.base, pinned.repository.tree_id(session.base)
         entry["submodules"] = submodules_at(project, pinned.source, pinned.repository, session.base, old)

@@ -17,7 +17,8 @@ from kz_build.core.http import WheelFile
 from kz_build.core.progress import quiet
 from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
-from kz_build.stack.resolve_lock import Resolved, lock, submodules_at
+from kz_build.stack.lock_submodules import submodules_at
+from kz_build.stack.resolve_lock import Resolved, lock
 from tests.stack.made_up import (
     FILE,
     OLD,
