@@ -7,7 +7,6 @@ import os
 import socket
 import stat
 import struct
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +26,6 @@ COMMAND_BYTES = 65_000
 """adb sends a command's length in four hex digits."""
 PIECE = 64 * 1024
 _PIECES = 15
-QUEUE = 256 * 1024
-"""Small files go out together once they are that much."""
 _GONE = "is it plugged in, unlocked and authorised? `kz device list` shows what adb sees"
 
 
@@ -198,23 +195,16 @@ class Device:
                 connection.conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.send_command("sync:")
                 connection.check_okay()
-                files = Files(connection.conn, self.serial)
-                yield files
-                files.settle()
+                yield Files(connection.conn, self.serial)
             finally:
                 connection.conn.close()
 
 
 class Files:
-    """adb's sync protocol on one connection; paths are absolute, and may contain any character.
-
-    What `send` and `put` write goes out many files at a time; `settle` waits until the device has it all.
-    """
+    """adb's sync protocol on one connection; paths are absolute, and may contain any character."""
 
     def __init__(self, sock: socket.socket, serial: str) -> None:
         self.sock, self.serial = sock, serial
-        self.queued = bytearray()
-        self.unanswered: list[str] = []
 
     def listing(self, folder: str) -> dict[str, Remote]:
         """Return the files of a folder, {} if it does not exist."""
@@ -233,30 +223,22 @@ class Files:
     ) -> None:
         """Write a local file to a device's path. `sent` gets the bytes so far. Raises DeviceError with the device's message."""
         with local.open("rb", buffering=0) as file:
-            first = file.read(PIECE)
-            self._queue(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | mode}"))
-            self._queue(b"DATA", first)
-            self.unanswered.append(remote)
-            sent(len(first))
-            if len(first) == PIECE:
-                self._flush()
-                self._send_data(file.fileno(), lambda done: sent(PIECE + done))
-        self.queued += b"DONE" + struct.pack("<I", mtime)
-        if len(self.queued) >= QUEUE:
-            self._flush()
+            self._ask(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | mode}"))
+            try:
+                self._send_data(file.fileno(), sent)
+                self.sock.sendall(b"DONE" + struct.pack("<I", mtime))
+            except ConnectionError:
+                self._answer(remote)  # the device may have said why before it closed
+                raise
+        self._answer(remote)
 
-    def put(self, data: bytes, remote: str) -> None:
+    def put(self, data: bytes, remote: str, *, mtime: int = 0) -> None:
         """Write some bytes to a device's path."""
-        self._queue(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | 0o644}"))
+        self._ask(b"SEND", os.fsencode(f"{remote},{stat.S_IFREG | 0o644}"))
         for at in range(0, len(data), PIECE):
-            self._queue(b"DATA", data[at : at + PIECE])
-        self.queued += b"DONE" + struct.pack("<I", int(time.time()))
-        self.unanswered.append(remote)
-
-    def settle(self) -> None:
-        """Send what is left, and wait until the device has written it all. Raises DeviceError with the device's first message."""
-        self._flush()
-        self._answers()
+            self.sock.sendall(b"DATA" + struct.pack("<I", len(data[at : at + PIECE])) + data[at : at + PIECE])
+        self.sock.sendall(b"DONE" + struct.pack("<I", mtime))
+        self._answer(remote)
 
     def _send_data(self, file: int, sent: Callable[[int], object]) -> None:
         """Send a file's content as DATA messages: read right behind their headers, so that nothing is copied."""
@@ -268,36 +250,18 @@ class Files:
             whole, rest = divmod(count, PIECE)
             for index in range(whole + bool(rest)):
                 struct.pack_into("<4sI", message, index * step, b"DATA", PIECE if index < whole else rest)
-            self._send_all(message[: whole * step + (8 + rest if rest else 0)])
+            self.sock.sendall(message[: whole * step + (8 + rest if rest else 0)])
             done += count
             sent(done)
 
-    def _answers(self) -> None:
-        remotes, self.unanswered = self.unanswered, []
-        for remote in remotes:
-            kind, size = struct.unpack("<4sI", self._exactly(8))
-            if kind != b"OKAY":
-                message = self._exactly(size).decode("utf-8", "replace") if kind == b"FAIL" else repr(kind)
-                raise DeviceError(f"{self.serial}: {remote}: {message}")
-
-    def _queue(self, kind: bytes, argument: bytes) -> None:
-        self.queued += kind + struct.pack("<I", len(argument)) + argument
-
-    def _flush(self) -> None:
-        queued, self.queued = self.queued, bytearray()
-        self._send_all(memoryview(queued))
-
-    def _send_all(self, data: memoryview) -> None:
-        try:
-            self.sock.sendall(data)
-        except ConnectionError:
-            self._answers()  # the device may have said why before it closed
-            raise
+    def _answer(self, remote: str) -> None:
+        kind, size = struct.unpack("<4sI", self._exactly(8))
+        if kind != b"OKAY":
+            message = self._exactly(size).decode("utf-8", "replace") if kind == b"FAIL" else repr(kind)
+            raise DeviceError(f"{self.serial}: {remote}: {message}")
 
     def _ask(self, kind: bytes, argument: bytes) -> None:
-        self.settle()
-        self._queue(kind, argument)
-        self._flush()
+        self.sock.sendall(kind + struct.pack("<I", len(argument)) + argument)
 
     def _exactly(self, size: int) -> bytes:
         data = bytearray()

@@ -18,7 +18,7 @@ from kz_build.core.locks import lock
 from kz_build.core.progress import Event, Watch, quiet
 from kz_build.device.adb import Device, Files
 from kz_build.device.properties import free_storage
-from kz_build.device.push_batch import DAMAGED, SCRIPT, first_damaged, removal, script, staged
+from kz_build.device.push_batch import ARCHIVE, DAMAGED, SCRIPT, archive, first_damaged, removal, script, staged
 from kz_build.device.push_plan import (
     BATCH_BYTES,
     PARTS,
@@ -150,22 +150,25 @@ def _send(
         for index, batch in enumerate(batches(items)):
             part, paths = PARTS[index % 2], staged(batch)
             started = time.monotonic()
-            for path, item in paths.items():
-                files.send(
-                    item.local,
-                    f"{folder}/{part}/{path}",
-                    mode=item.mode,
-                    mtime=item.mtime,
-                    sent=lambda now, at=done: sent(at + now),  # type: ignore[misc]
-                )
-                done += item.size
+            _send_batch(files, f"{folder}/{part}", paths, lambda now, at=done: sent(at + now))  # type: ignore[misc]
             files.put(script(part, paths).encode(), f"{folder}/{part}/{SCRIPT}")
-            files.settle()
+            done += sum(item.size for item in batch)
             sending += time.monotonic() - started
             waiting += _wait(verified)
             verified = beside.submit(_verify, device, folder, part, paths)
         waiting += _wait(verified)
     return sending, waiting
+
+
+def _send_batch(files: Files, folder: str, paths: Mapping[str, Item], sent: Callable[[int], None]) -> None:
+    """Send one file as it is, and several as an archive."""
+    if len(paths) > 1:
+        data = archive((path, item, item.local.read_bytes()) for path, item in paths.items())
+        files.put(data, f"{folder}/{ARCHIVE}")
+        sent(sum(item.size for item in paths.values()))
+        return
+    for path, item in paths.items():
+        files.send(item.local, f"{folder}/{path}", mode=item.mode, mtime=item.mtime, sent=sent)
 
 
 def _wait(verified: Future[None] | None) -> float:
@@ -215,7 +218,6 @@ def _require_space(device: Device, folder: str, plan: Difference, free: int | No
 def _remove(device: Device, files: Files, folder: str, names: Sequence[str]) -> None:
     if names:
         files.put(removal(PARTS[0], names).encode(), f"{folder}/{PARTS[0]}/{SCRIPT}")
-        files.settle()
         device.checked(_run(folder, PARTS[0]))
 
 
@@ -239,6 +241,5 @@ def _run(folder: str, part: str) -> str:
 def _rewrite(device: Device, files: Files, folder: str, recorded: dict[str, Item], gone: Sequence[str]) -> None:
     """Rewrite the record, each file once."""
     text = "".join(f"{line(entry)}\n" for name, entry in sorted(recorded.items()) if name not in gone)
-    files.put(text.encode(), f"{folder}/{PARTS[0]}/{RECORD}")
-    files.settle()
+    files.put(text.encode(), f"{folder}/{PARTS[0]}/{RECORD}", mtime=int(time.time()))
     device.checked(f"cd {quote(folder)} && mv -f {PARTS[0]}/{RECORD} {RECORD} && rm -rf {PARTS[0]}")

@@ -119,11 +119,16 @@ def difference(
     room = replaced = 0
     for batch in batches(send):
         now += sum(item.size for item in batch)
-        room = max(room, now)
+        room = max(room, now + _archived(batch))
         # Old files are replaced once the new ones are verified: while the next batch arrives.
         now -= replaced
         replaced = sum(there.get(item.name, (0, 0))[0] for item in batch)
     return Difference(tuple(send), tuple(kept), stale, room)
+
+
+def _archived(batch: list[Item]) -> int:
+    """Return the most bytes that a batch takes as an archive, for as long as its files are taken out of it."""
+    return sum(item.size + 2048 for item in batch) if len(batch) > 1 else 0
 
 
 def batches(items: Iterable[Item]) -> list[list[Item]]:

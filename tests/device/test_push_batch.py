@@ -14,12 +14,13 @@ import pytest
 
 from kz_build.device.adb import Server
 from kz_build.device.push import items, push
-from kz_build.device.push_batch import DAMAGED, SCRIPT, first_damaged, removal, script, staged
+from kz_build.device.push_batch import ARCHIVE, DAMAGED, SCRIPT, archive, first_damaged, removal, script, staged
 from kz_build.device.push_plan import BATCH_BYTES, BATCH_FILES, PARTS, RECORD, Item, batches, parse_record
 from kz_build.emulator.device import EmulatedDevice
 
 NAMES = (
     *("a", "dir/b", "dir/c", "dir/sub dir/d'q", "-rf", "-d/-e", "*?[a]/~root", "$(touch y)/`id`", '"; exit 9; "'),
+    *("n" * 255, "long/" + "\u00e9" * 120, "x" * 99, "x" * 100),
     *("new\nline", "back\\slash/x", "x/back\\sl", "cr\rx", "é\u2028/\U0001f600", "@@", "odd/0", "0/odd"),
 )
 BATCH = [Item(Path(), name, len(name), 1, 0o644, hashlib.sha256(name.encode()).hexdigest()) for name in NAMES]
@@ -35,7 +36,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         if not toybox or not mksh:
             pytest.skip("apt install toybox mksh")
         (tmp_path / "bin").mkdir()
-        for name in ("sha256sum", "mv", "mkdir", "rm", "rmdir", "cat"):
+        for name in ("sha256sum", "tar", "mv", "mkdir", "rm", "rmdir", "cat"):
             (tmp_path / "bin" / name).symlink_to(toybox)
         path, shell = str(tmp_path / "bin"), mksh
     folder = tmp_path / "folder"
@@ -50,10 +51,10 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 
 def arrive(folder: Path, text: Callable[[str], str] = str) -> None:
-    """Put the files of the batch where adb would; `text` is their content by name."""
-    for path, item in staged(BATCH).items():
-        (folder / PARTS[0] / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / PARTS[0] / path).write_bytes(text(item.name).encode())
+    """Put the batch where adb would; `text` is the content of a file by its name."""
+    (folder / PARTS[0]).mkdir(parents=True)
+    data = archive((path, item, text(item.name).encode()) for path, item in staged(BATCH).items())
+    (folder / PARTS[0] / ARCHIVE).write_bytes(data)
 
 
 def held(folder: Path) -> dict[str, bytes]:
@@ -69,6 +70,8 @@ def test_any_names_are_verified_moved_recorded_and_removed(run: Run, tmp_path: P
         there = held(folder)
         assert list(parse_record(there.pop(RECORD).decode())) == list(NAMES)
         assert there == {name: name.encode() for name in NAMES}
+        facts = (folder / "a").stat()
+        assert (facts.st_mtime, facts.st_mode & 0o777) == (1, 0o644)
     assert run(removal(PARTS[0], NAMES)).returncode == 0
     assert os.listdir(folder) == [RECORD]
 
