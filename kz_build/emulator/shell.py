@@ -58,7 +58,7 @@ exec cat
 """
 """Make the device's root the only one, and hold it until the input ends."""
 _COMMAND = r"""
-/usr/bin/mount -t proc proc /proc && /usr/bin/mount -t tmpfs -o ro tmpfs /proc/sys &&
+/usr/bin/mount -t tmpfs -o ro tmpfs /proc/sys &&
 exec /usr/bin/unshare -U --map-user=2000 --map-group=2000 /bin/sh -c "$@"
 """
 """Run a command line as user 2000 (shell), which has no rights and sees only its own processes."""
@@ -91,7 +91,8 @@ class System:
         """
         enter = ["nsenter", f"--target={self._holder.pid}", "--user", "--mount", "--preserve-credentials"]
         words = [_IN_TERMINAL, "kz-device", command] if terminal else [command]
-        return [*enter, "/usr/bin/unshare", "-m", *ALONE, "/bin/sh", "-c", _COMMAND, "kz-device", *words]
+        alone = ["/usr/bin/unshare", "-m", "--mount-proc", *ALONE]
+        return [*enter, *alone, "/bin/sh", "-c", _COMMAND, "kz-device", *words]
 
     def open_terminal(self) -> tuple[int, int]:
         """Open a terminal of the device; return its two ends, the emulator's and the command's. Raises OSError."""
