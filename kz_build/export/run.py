@@ -251,6 +251,7 @@ def _publish(
         except OSError:
             shutil.copyfile(result, part)
         os.replace(part, to)
+        part.unlink(missing_ok=True)  # rename(2) leaves both names where they are one file: what was published before
     files.write_atomic(to.with_name(f"{to.name}.sha256"), f"{digest}  {to.name}\n".encode())
     record = StageRecord(beside(to), key, inputs, outputs, facts)
     record.save()

@@ -274,6 +274,15 @@ def test_a_second_run_does_nothing(ready: Toy, run: Run) -> None:
     assert snapshot(ready.dist.parent) == before
 
 
+def test_a_file_that_is_in_dist_already_is_published_again_without_a_trace(ready: Toy, run: Run) -> None:
+    """Its record was not written: the disk was full. Both names are then links to one file, and rename(2) does nothing."""
+    assert run("export", "toy").returncode == 0
+    before = set(ready.dist.parent.iterdir())
+    (ready.dist.parent / "toy.pte.json").unlink()
+    assert run("export", "toy").returncode == 0
+    assert set(ready.dist.parent.iterdir()) == before
+
+
 @pytest.mark.exports
 def test_only_what_changed_is_run_again(ready: Toy, run: Run) -> None:
     ready.recipe("ok", "unknown")
