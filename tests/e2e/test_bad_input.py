@@ -433,4 +433,4 @@ def test_an_output_on_a_full_disk_is_no_bug(sample: Path, clean_env: dict[str, s
         argv = [sys.executable, "-m", "kz_build", "-C", str(sample), "schema"]
         done = subprocess.run(argv, env=clean_env, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 5, done.stderr
-    assert done.stderr == "kz: the disk that its output goes to is full\nkz: exit 5 (command)\n"
+    assert done.stderr == "kz: cannot write its output: No space left on device\nkz: exit 5 (command)\n"
