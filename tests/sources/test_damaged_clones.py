@@ -29,12 +29,12 @@ from tests.stack.test_edit import edited
 from tests.stack.test_edit import git as person
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import OURS
-from tests.stack.upstreams import Project, Upstream, project, put, started, text
+from tests.stack.upstreams import Project, Upstream, copied, project, put, started, text
 
 GIT = shutil.which("git")
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     return project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import Kz
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import CHECKS, OURS, kept, worktree
-from tests.stack.upstreams import Project, project, put, started, text
+from tests.stack.upstreams import Project, copied, project, put, started, text
 
 ME = ("-c", "user.name=Me", "-c", "user.email=me@example.org")
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """Two patches on v1, with checks."""
     return project(

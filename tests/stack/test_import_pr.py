@@ -15,13 +15,13 @@ from tests.core.test_github import Answer, Api, make_api, raw_pull
 from tests.stack.test_edit import git
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import OURS, kept, worktree
-from tests.stack.upstreams import Project, before, project, put, started, text
+from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 __all__ = ["make_api"]
 PULL = "https://github.com/up/stream/pull/"
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """One patch on a.txt at v1, and a main that has moved on."""
     made = project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])

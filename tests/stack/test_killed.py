@@ -17,13 +17,13 @@ from tests.stack.test_edit import git
 from tests.stack.test_git_tools import sh
 from tests.stack.test_import_pr import branch
 from tests.stack.test_rebase import CHECKS, OURS, kept, resolve, worktree
-from tests.stack.upstreams import Project, before, project, put, started, text
+from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 CREATED, BORROWED, CHECKED_OUT = ("init --quiet", "pack-objects", "reset --quiet --hard")
 """What kz asks of git to make a worktree, in this order."""
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """Two patches on v1, with checks; at v3 upstream rewrote the line of the second. `big` is large on a disk, not in a pack."""
     upstream = started(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Kz, snapshot
 from tests.stack.test_git_tools import sh
-from tests.stack.upstreams import Project, before, project, put, started, text
+from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 OURS = put(text(), 10, "ours")
 CHECKS = """\
@@ -24,7 +24,7 @@ second:
 """
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """Patches on a.txt and b.txt on v1. At v2 a.txt moved by two lines; at v3 upstream rewrote b's line, at v4 it has our a."""
     upstream = started(tmp_path)

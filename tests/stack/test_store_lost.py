@@ -11,10 +11,10 @@ from tests.conftest import Kz
 from tests.stack.test_edit import git
 from tests.stack.test_import_pr import branch
 from tests.stack.test_rebase import CHECKS, OURS, resolve, worktree
-from tests.stack.upstreams import Project, project, put, started, text
+from tests.stack.upstreams import Project, copied, project, put, started, text
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """Two patches on v1, with checks; at v3 upstream rewrote the line of the second. A folder that no patch touches."""
     upstream = started(tmp_path)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.conftest import Kz
 from tests.stack.test_git_tools import sh
@@ -44,7 +47,7 @@ class Upstream:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True)
-        self.git("init", "-q", "-b", "main")
+        self.git("init", "-q", "-b", "main", "--template=")
         for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
             self.git("config", key, "true")
 
@@ -137,3 +140,22 @@ def started(tmp_path: Path, names: Sequence[str] = ("a.txt", "b.txt")) -> Upstre
     upstream = Upstream(tmp_path / "up")
     upstream.commit("Start", {**{name: text() for name in names}, "other.txt": "other\n"}, tag="v1")
     return upstream
+
+
+def copied(make: Callable[[Path, Kz], Project]) -> Callable[..., Project]:
+    """A fixture that makes a project once, and gives each test a copy of it with its upstream and its store."""
+    made: list[tuple[Path, Project]] = []
+
+    @pytest.fixture
+    def fixture(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, kz: Kz) -> Project:
+        if not made:
+            folder = tmp_path_factory.mktemp("made")
+            made.append((folder, make(folder, kz)))
+        folder, first = made[0]
+        subprocess.run(["cp", "-a", f"{folder}/.", str(tmp_path)], check=True)
+        mine = copy.deepcopy(first)
+        mine.root, mine.run = tmp_path / "project", kz
+        mine.upstream.folder = tmp_path / "up"
+        return mine
+
+    return fixture

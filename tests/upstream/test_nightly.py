@@ -11,14 +11,14 @@ from markdown_it import MarkdownIt
 from tests.conftest import Kz, snapshot
 from tests.core.test_github import Answer, Api, make_api
 from tests.stack.test_rebase import OURS
-from tests.stack.upstreams import Project, before, project, put, started, text
+from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 __all__ = ["make_api"]
 ISSUES = "/repos/us/ours/issues"
 LIST = f"{ISSUES}?state=open&labels=kz-patch-health&sort=created&direction=desc&per_page=100"
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """Two patches that hold on main."""
     return project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})])

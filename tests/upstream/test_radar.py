@@ -12,14 +12,14 @@ import pytest
 
 from tests.conftest import Kz, snapshot
 from tests.core.test_github import PULLS, Answer, Api, make_api, raw_pull
-from tests.stack.upstreams import Project, before, project, put, started, text
+from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 __all__ = ["make_api"]
 OURS = put(text(), 10, "ours")
 THEIRS = put(text(), 10, "theirs")
 
 
-@pytest.fixture
+@copied
 def ours(tmp_path: Path, kz: Kz) -> Project:
     """A patch on a.txt and one on b.txt, whose lines upstream took by #4 after v1."""
     upstream = started(tmp_path)

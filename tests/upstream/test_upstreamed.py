@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import Kz
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import kept, worktree
-from tests.stack.upstreams import Project, Upstream, project, put, started, text
+from tests.stack.upstreams import Project, Upstream, copied, project, put, started, text
 from tests.upstream.test_verify import OURS, judged
 
 BODY = ["  int r = 0;", "  open(a);", "  work(a);", "  shut(a);", "  close(a);", "  return r;"]
@@ -26,7 +26,7 @@ G_GUARDED = function("f") + function("g", GUARD)
 BOTH = function("f", GUARD) + function("g", GUARD)
 
 
-@pytest.fixture
+@copied
 def guard(tmp_path: Path, kz: Kz) -> Project:
     """A patch that guards f. At v2 upstream guards g, whose body is the same; at v3 f too, and two lines stand above."""
     upstream = Upstream(tmp_path / "up")
@@ -100,7 +100,7 @@ def test_kz_apply_says_which_lines_have_it(guard: Project) -> None:
 CHECKS = "ours:\n  - absent: {file: other.txt, text: bad}\n"
 
 
-@pytest.fixture
+@copied
 def checked(tmp_path: Path, kz: Kz) -> Project:
     """A patch that upstream has at v2, where its check fails without it."""
     upstream = started(tmp_path)
@@ -141,7 +141,7 @@ def stack(ours: Project) -> list[str]:
 E, F, G = (f"int {name}(int a)\n{{\n  start(a);\n  return 0;\n}}\n\n" for name in "efg")
 
 
-@pytest.fixture
+@copied
 def twice(tmp_path: Path, kz: Kz) -> Project:
     """A patch on b.txt that conflicts at v2, and one that adds a function that v2 has: it would apply a second time."""
     upstream = started(tmp_path)

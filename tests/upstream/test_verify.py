@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Kz, snapshot
-from tests.stack.upstreams import Files, Project, before, project, put, started, text
+from tests.stack.upstreams import Files, Project, before, copied, project, put, started, text
 
 OURS = put(text(), 10, "ours")
 """The patch of most tests: line 10 of a.txt; its context are lines 7 to 13."""
@@ -148,7 +148,7 @@ CHECKS = """ours:
 """
 
 
-@pytest.fixture
+@copied
 def checked(tmp_path: Path, kz: Kz) -> Project:
     """A patch that applies on v2, where it does not do what it is for, and is there already on v3."""
     upstream = started(tmp_path)
