@@ -81,7 +81,7 @@ def test_each_verb_says_which_lines_have_it_and_since_which_commit(guard: Projec
     ).replace("! ", "")
     assert guard.kz("health").returncode == 0
     page = (guard.root / "patches/HEALTH.md").read_text()
-    assert f"Upstreamed:\n\n- `0001-guard-f` at v3, main\n  - {said}; drop the patch there\n" in page, page
+    assert f"Upstreamed:\n\n- `0001-guard-f` at `v3`, `main`\n  - `{said}; drop the patch there`\n" in page, page
     taken = guard.upstream.git("rev-parse", "v3")
     done = guard.json("rebase", "--onto", "v3")
     title = f"{taken[:10]} 2026-01-03 Guard f (#3)"
