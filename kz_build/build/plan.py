@@ -32,6 +32,7 @@ class _Context:
     layout: Layout
     values: Mapping[str, str]
     ccache: Ccache | None
+    places: Mapping[str, str]
 
     @property
     def native(self) -> Path | None:
@@ -51,7 +52,7 @@ class _Context:
     def folder(self, source: Fetched) -> Path:
         """Return where the programs of a build find a source."""
         if source.trees or self.layout.image or not source.folder:
-            return self.tree / source.name
+            return self.tree / self.places[source.name]
         return source.folder
 
     def file(self, source: Fetched) -> str:
@@ -102,6 +103,7 @@ def plan(
         [s.key() for s in sources],
         native_sources.digest() if context.native else None,
         layout.image or (sys.version_info[:2] if "{python}" in str(target) else None),
+        *([context.places] if any(name != place for name, place in context.places.items()) else []),
     ]
     return Plan(
         line,
@@ -149,7 +151,8 @@ def _context(
         "project": str(project.root),
         "cache": str(layout.cache),
     }
-    context = _Context(line, name, target, sources, layout, values, ccache)
+    places = {source.name: project.pins.place(source.name, target["sources"]) for source in sources}
+    context = _Context(line, name, target, sources, layout, values, ccache, places)
     for source in sources:
         values[source.name] = str(context.folder(source))
         values[f"{source.name}.file"] = context.file(source)
@@ -175,9 +178,9 @@ def _mounts(context: _Context, project: Project) -> Iterator[Mount]:
 
 
 def _checkouts(context: _Context) -> Iterator[Checkout]:
-    for source in context.sources:
+    for source in sorted(context.sources, key=lambda source: context.places[source.name]):  # what holds others first
         for at in source.trees:
-            yield Checkout(at.repository, at.tree, at.exclude, context.tree / source.name / at.path)
+            yield Checkout(at.repository, at.tree, at.exclude, context.folder(source) / at.path)
 
 
 def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[Step]:

@@ -153,6 +153,9 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
     for line, pins in plain["lines"].items():
         for source in pins:
             need(source, plain["sources"], "source", ("lines", line, source))
+    for name, source in plain["sources"].items():
+        if submodule := source.get("submodule"):
+            need(submodule.split("/")[0], plain["sources"], "source", ("sources", name, "submodule"))
     for name, target in plain["targets"].items():
         place = ("targets", name)
         for i, source in enumerate(target["sources"]):

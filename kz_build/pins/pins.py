@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypedDict
 
 from kz_build.core.errors import ConfigError
@@ -85,6 +85,11 @@ class Pins(NamedTuple):
         options = pick(self.data["sources"], name, "source")
         kind = next(k for k in KINDS if k in options)
         return Source(name, kind, options[kind], options)
+
+    def place(self, source: str, sources: Collection[str]) -> str:
+        """Return the folder of a source below those of a build with `sources`: its own, or that of the submodule it replaces."""
+        submodule = str(self.source(source).options.get("submodule") or "")
+        return submodule if submodule.split("/")[0] in sources else source
 
     def target(self, name: str, line: str) -> dict[str, Any]:
         """Return a target's plain form, with its differences on that line merged in."""

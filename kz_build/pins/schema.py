@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from kz_build.core.rules import bad_address, bad_id, bad_url, bad_version
+from kz_build.core.rules import bad_address, bad_folder, bad_id, bad_url, bad_version
 from kz_build.core.validation import Place
 from kz_build.core.validation import validate as validated
 from kz_build.pins.pins import KINDS, NAME
@@ -86,6 +86,10 @@ class GitSource(Strict):
     exclude: list[Text] = Field(default=[], description="never downloaded: `*.gif` (any folder) or `folder/`")
     patches: str = Field(
         default="", description="folder of a quilt stack in the project, with {line} if it has one each"
+    )
+    submodule: Annotated[str, _checked_by(bad_folder)] = Field(
+        default="",
+        description="`SOURCE/PATH` of a submodule of another source: in a build that has both, this source takes its place",
     )
 
 

@@ -33,7 +33,9 @@ def resolve_target(
     target = target or project.pins.first_target
     project.pins.line(line)
     wanted = project.pins.target(target, line)
-    return line, target, Request(line, tuple(wanted["sources"]), tuple(allow_unpinned), tuple(wanted["omit"]))
+    names = tuple(wanted["sources"])
+    replaced = (f"{place}/" for name in names if (place := project.pins.place(name, names)) != name)
+    return line, target, Request(line, names, tuple(allow_unpinned), (*wanted["omit"], *replaced))
 
 
 def wanted_commits(project: Project, request: Request, source: Source) -> list[tuple[str, str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Fetched, TreeAt
+from kz_build.sources.request import resolve_target
 from tests.conftest import ROOT
 
 TARGETS = ("android-arm64-qnn", "android-arm64-xnnpack", "android-arm64-vulkan", "linux-x86_64-qnn")
@@ -71,6 +73,31 @@ def test_no_environment_of_the_caller_comes_in(project: Project, monkeypatch: py
     for name in ("CFLAGS", "CC", "LD_LIBRARY_PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH", "CCACHE_DIR"):
         monkeypatch.setenv(name, "/evil")
     assert made(project, TARGETS[0]) == before
+
+
+def test_a_source_takes_the_place_of_anothers_submodule(project: Project) -> None:
+    def with_own(submodule: str) -> Project:
+        data = copy.deepcopy(dict(project.pins.data))
+        data["sources"]["a"] = {**data["sources"]["executorch"], "submodules": [], "submodule": submodule}
+        data["lines"]["et-1.2"]["a"] = "v1"
+        data["targets"][TARGETS[0]]["sources"].insert(0, "a")
+        return project._replace(pins=project.pins._replace(data=data))
+
+    replacing = with_own("executorch/third-party/y")
+    checkouts = [s for s in made(replacing, TARGETS[0]).steps if isinstance(s, Checkout)]
+    tree = replacing.out("tree", "et-1.2", TARGETS[0])
+    folders = [step.folder for step in checkouts]
+    assert tree / "executorch/third-party/y/third-party/x" in folders and tree / "a" not in folders
+    assert folders.index(tree / "executorch") < folders.index(tree / "executorch/third-party/y")
+    assert "executorch/third-party/y/" in resolve_target(replacing, "et-1.2", TARGETS[0])[2].omit
+    for elsewhere in ("", "torchtune/x"):  # a source that this target does not have
+        beside = with_own(elsewhere)
+        assert tree / "a" in [s.folder for s in made(beside, TARGETS[0]).steps if isinstance(s, Checkout)]
+        assert (
+            resolve_target(beside, "et-1.2", TARGETS[0])[2].omit
+            == resolve_target(project, "et-1.2", TARGETS[0])[2].omit
+        )
+    assert made(replacing, TARGETS[0]).key != made(with_own(""), TARGETS[0]).key
 
 
 def test_the_key_is_of_content_not_of_places_or_cores(project: Project) -> None:

@@ -40,6 +40,16 @@ CASES = {
         "there is no source 'zigland'; did you mean ziglang?",
         "zigland",
     ),
+    "a submodule of an unknown source": (
+        ("minirt: {git: upstream.bundle}", "minirt: {git: upstream.bundle, submodule: minirtt/x}"),
+        "there is no source 'minirtt'; did you mean minirt?",
+        "minirtt",
+    ),
+    "a submodule outside": (
+        ("minirt: {git: upstream.bundle}", "minirt: {git: upstream.bundle, submodule: minirt/../x}"),
+        "climbs out of its folder",
+        "minirt/../x",
+    ),
     "unknown line": (
         ("default: sample-0.1", "default: sample-0.2"),
         "there is no line 'sample-0.2'; did you mean sample-0.1?",
