@@ -58,7 +58,7 @@ class _Header:
 
 
 class GnuReader(LineReader):
-    """Read a patch file as GNU patch does. `strip` is how many folders paths lose; `first` is where the first diff begins."""
+    """Read a patch file as GNU patch does. `strip` is how many folders paths lose."""
 
     def __init__(self, name: str, lines: list[bytes], *, strip: int = 1) -> None:
         super().__init__(name, lines)
