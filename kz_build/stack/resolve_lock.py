@@ -17,7 +17,7 @@ from kz_build.git import repository as git
 from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
-from kz_build.sources import clones, fetch, licence, store
+from kz_build.sources import archive, clones, fetch, licence, store
 from kz_build.sources.fetched import TreeAt
 from kz_build.sources.request import archive_url
 from kz_build.stack.apply import apply_to
@@ -125,13 +125,12 @@ def _resolve(pin: _Pin) -> dict[str, Any]:
             return {**pin.entry, **(_stated(pin, "digest") or _from_registry(pin))}
         entry = _git(pin) if kind == "git" else _file(pin)
     except (CommandError, MissingError) as error:
-        # Who trusts a source wants its new digest: the old one is no answer.
         if pin.trusted or (isinstance(error, MissingError) and kind != "image"):
             raise
         known = any(pin.old.get(key) for key in ("commit", "sha256", "digest"))
         pin.note(f"{pin.name} {pin.version}", error, _KEPT if known else "left unknown")
         return dict(pin.old) or {**pin.entry, **_UNKNOWN.get(kind, _FILE)}
-    return _with_stack(pin, entry)  # a stack that git refuses is a failure, and no fact that could not be reached
+    return _with_stack(pin, entry)
 
 
 def _from_registry(pin: _Pin) -> dict[str, Any]:
@@ -280,12 +279,10 @@ def _base_of_git(pin: _Pin, entry: Mapping[str, Any], stack: Stack) -> TreeAt:
 
 
 def _base_of_wheel(pin: _Pin, entry: Mapping[str, Any]) -> TreeAt:
-    from kz_build.sources.archive import wheel_files
-
     root, sha256 = pin.project.store, entry["sha256"]
     if not store.stored_file(root, sha256).exists():
         fetch.download(pin.project, pin.line, pin.source, pin.watch, sha256)
-    return clones.import_files(root, "", wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
+    return clones.import_files(root, "", archive.wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
 
 
 def _kept_facts(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: CommandError) -> dict[str, Any]:
