@@ -76,15 +76,18 @@ def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, o
 def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, object], watch: Watch) -> Built:
     started = time.monotonic()
     files.recover(plan.dist, plan.build)
-    with files.delete_in_background((plan.tree, plan.build), plan.build.parents[2] / "old" / plan.line / plan.target):
+    # The record stays as long as dist has its files: this build may fail, or be stopped.
+    old = [path for path in plan.build.glob("*") if path.name != RECORD]
+    aside = plan.build.parents[2] / "old" / plan.line / plan.target
+    with files.delete_in_background((plan.tree, *old), aside, lambda: watch(Event("waiting: old files are deleted"))):
         _steps(plan, engine, commands, watch)
-    _file_symbols(plan)
-    outputs = _outputs(plan)
-    _publish(plan)
-    seconds = round(time.monotonic() - started, 1)
-    facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds}
-    record = StageRecord(plan.build / RECORD, plan.key, inputs, outputs, facts)
-    record.save()
+        _file_symbols(plan)
+        outputs = _outputs(plan)
+        _publish(plan)
+        seconds = round(time.monotonic() - started, 1)
+        facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds}
+        record = StageRecord(plan.build / RECORD, plan.key, inputs, outputs, facts)
+        record.save()
     return Built(plan, record, True)
 
 
@@ -140,7 +143,7 @@ def _output(path: Path, profile: str, build_id: str | None) -> Output:
 
 
 def _publish(plan: Plan) -> None:
-    """Replace dist by the new folder. The old record is gone already: it must never stand for other files."""
+    """Replace dist by the new folder. Until the new record is there, the old one does not fit it: nobody takes it for built."""
     if not any((plan.stage / "symbols").iterdir()):
         (plan.stage / "symbols").rmdir()
     with files.new_folder(plan.dist, plan.build) as folder:

@@ -8,6 +8,7 @@ import gc
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Iterator
 
@@ -16,6 +17,9 @@ from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, KzError
 from kz_build.core.escape import escaped_streams
 from kz_build.core.files import path_of, storage_error
+
+CLEANUP_SECONDS = 2.0
+"""How long kz may take to end the programs that it started."""
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -87,15 +91,20 @@ def _say(text: str) -> None:
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block like Ctrl-C; after the first of the three, cleanup is not interrupted."""
+    """Let SIGTERM and SIGHUP end the block like Ctrl-C. After the first of the three, cleanup is not interrupted for as long as
+    it should take; a signal after that ends the process at once."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     handled = [number for number in numbers if before[number] is not signal.SIG_IGN]  # nohup
 
+    stopped_at: list[float] = []
+
     def stop(*_: object) -> None:
-        for number in handled:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        if not stopped_at:
+            stopped_at.append(time.monotonic())
+            raise KeyboardInterrupt
+        if time.monotonic() > stopped_at[0] + CLEANUP_SECONDS:
+            os._exit(130)
 
     for number in handled:
         signal.signal(number, stop)

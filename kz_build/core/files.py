@@ -8,7 +8,7 @@ import hashlib
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kz_build.core.errors import StorageError
@@ -65,6 +65,10 @@ def path_of(error: OSError) -> str:
                 names = [str(value)]
         traceback = traceback.tb_next
     return " -> ".join(names)
+
+
+PATIENCE = 2.0
+"""Seconds of waiting before a message."""
 
 
 @contextlib.contextmanager
@@ -223,22 +227,40 @@ def remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def delete_in_background(folders: Sequence[Path], aside: Path) -> Iterator[None]:
-    """Move folders into `aside`, on the same disk, and delete them while the block runs; at its end they are gone."""
-    from concurrent.futures import ThreadPoolExecutor
+def delete_in_background(folders: Sequence[Path], aside: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Move folders into `aside`, on the same disk, and delete it while the block runs, with what earlier runs left there.
 
-    remove(aside)  # left by a killed run
+    At the end of the block it is gone; `waiting` is called if that takes long. If the block fails, nobody waits: the next
+    run deletes what is left.
+    """
+    import tempfile
+    import threading
+
     with disk_errors(aside):
-        aside.mkdir(parents=True)
+        aside.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(dir=aside))
         for number, folder in enumerate(folders):
             try:
-                folder.rename(aside / str(number))
+                folder.rename(place / str(number))
             except OSError:  # not there, or on another disk
                 remove(folder)
-    with ThreadPoolExecutor(1) as pool:
-        deleted = pool.submit(remove, aside)
-        yield
-        deleted.result()
+    errors: list[OSError] = []
+
+    def delete() -> None:
+        try:
+            remove(aside)
+        except OSError as error:
+            errors.append(error)
+
+    deletion = threading.Thread(target=delete, daemon=True)  # the process may end before it
+    deletion.start()
+    yield
+    deletion.join(PATIENCE)
+    if deletion.is_alive():
+        waiting()
+        deletion.join()
+    if errors:
+        raise errors[0]
 
 
 def remove_at_once(path: Path, aside: Path) -> None:

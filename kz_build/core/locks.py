@@ -13,41 +13,40 @@ from typing import TYPE_CHECKING
 
 from kz_build.core.env import temporary_root
 from kz_build.core.errors import StorageError
-from kz_build.core.files import disk_errors, remove
+from kz_build.core.files import PATIENCE, disk_errors, remove
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
-PATIENCE = 2.0
-"""Seconds of waiting before a message."""
-
 
 @contextlib.contextmanager
 def lock(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
-    """Let only one process at a time work on `name`; tell `watch` if this takes long."""
+    """Let only one process at a time work on `name`; tell `watch`, or else the terminal, if this takes long."""
     with contextlib.ExitStack() as stack:
         with disk_errors(store / "locks"):
             handle = _lock_file(store, name)
             stack.callback(os.close, handle)
-            acquired = _try_lock(handle)
-        if not acquired:
-            if watch:
-                from kz_build.core.progress import Event
-
-                watch(Event(f"waiting: another kz uses {name}"))
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            _lock(handle, fcntl.LOCK_EX, f"waiting: another kz uses {name}", watch)
         yield
 
 
-def _try_lock(handle: int) -> bool:
-    """Lock a file for this process; return False if another process keeps it for longer than PATIENCE."""
+def _lock(handle: int, how: int, text: str, watch: Watch | None) -> None:
+    """Lock a file for this process; say so if another process keeps it for longer than PATIENCE."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with contextlib.suppress(BlockingIOError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
+            return
         time.sleep(0.05)
-    return False
+    if watch:
+        from kz_build.core.progress import Event
+
+        watch(Event(text))
+    else:
+        from kz_build.core.terminal import Live
+
+        Live().note(f"kz: {text}")
+    fcntl.flock(handle, how)
 
 
 _shared_handles: list[int] = []
@@ -57,7 +56,7 @@ def share(store: Path) -> None:
     """Keep `exclusive` out until `release`. A store without write permission needs no lock: nothing can be removed there."""
     with contextlib.suppress(OSError):
         _shared_handles.append(_lock_file(store, "store"))
-        fcntl.flock(_shared_handles[-1], fcntl.LOCK_SH)
+        _lock(_shared_handles[-1], fcntl.LOCK_SH, f"waiting: kz store gc uses {store}", None)
 
 
 def release() -> None:

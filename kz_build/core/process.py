@@ -22,8 +22,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Process = subprocess.Popen[bytes]
 TimeoutExpired = subprocess.TimeoutExpired
-STOP_SECONDS = 5.0
-"""How long a stopped command may take to end before it is killed."""
+STOP_SECONDS = 1.0
+"""How long a stopped command may take to end before it is killed: after Ctrl-C kz ends within two seconds."""
 
 
 class Output(NamedTuple):

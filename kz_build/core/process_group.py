@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kz_build.core.host import Memory, memory_groups
+from kz_build.core.process import STOP_SECONDS
 
 _PROC = Path("/proc")
 _KILOBYTES = re.compile(rb"^(VmRSS|VmSwap):\s+(\d+) kB", re.MULTILINE)
@@ -49,7 +50,7 @@ def _facts(pid: int) -> tuple[int, int]:
     return (int(fields[3]), int(fields[19])) if fields[0] not in (b"Z", b"X") else (0, 0)
 
 
-def end(session: int, patience: float = 5.0) -> bool:
+def end(session: int, patience: float = STOP_SECONDS) -> bool:
     """End every process of a session, by SIGTERM, then SIGKILL; return whether there was one."""
     any_members = False
     for signal_number in (signal.SIGTERM, signal.SIGKILL):

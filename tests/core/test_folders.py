@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -243,26 +244,20 @@ def test_folders_that_may_not_be_written_are_opened_before_they_are_removed(
     assert not (tmp_path / "folder").exists()
 
 
+def unexpected() -> None:
+    raise AssertionError("nothing takes long here")
+
+
 def test_old_folders_go_while_the_new_ones_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two, aside = tmp_path / "one", tmp_path / "two", tmp_path / "old" / "x"
     for folder in (one, two, aside):
         folder.mkdir(parents=True)
         (folder / "file").write_text("x")
-    removed = []
-    remove = files.remove
-
-    def removing(path: Path) -> None:
-        removed.append((path, sorted(snapshot(tmp_path))))
-        remove(path)
-
-    monkeypatch.setattr(files, "remove", removing)
-    with files.delete_in_background((one, tmp_path / "gone", two), aside):
+    with files.delete_in_background((one, tmp_path / "gone", two), aside, unexpected):
         assert not one.exists() and not two.exists()
         one.mkdir()
         (one / "new").write_text("x")
-    assert snapshot(tmp_path) == {"one/new": b"x"} and not aside.exists()
-    assert removed[0] == (aside, ["old/x/file", "one/file", "two/file"]), "what a killed run left goes first"
-    assert [path for path, _ in removed] == [aside, tmp_path / "gone", aside]
+    assert snapshot(tmp_path) == {"one/new": b"x"} and not aside.exists(), "what a killed run left goes too"
 
 
 def test_a_folder_on_another_disk_is_removed_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,23 +269,51 @@ def test_a_folder_on_another_disk_is_removed_where_it_is(tmp_path: Path, monkeyp
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     monkeypatch.setattr(Path, "rename", elsewhere)
-    with files.delete_in_background((one,), tmp_path / "old"):
+    with files.delete_in_background((one,), tmp_path / "old", unexpected):
         assert not one.exists()
     assert not (tmp_path / "old").exists()
 
 
 def test_an_error_while_old_folders_are_deleted_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "one").mkdir()
-    calls = []
 
     def remove(path: Path) -> None:
-        calls.append(path)
-        if len(calls) == 2:
-            raise PermissionError(errno.EACCES, "Permission denied")
+        raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(files, "remove", remove)
-    with pytest.raises(PermissionError), files.delete_in_background((tmp_path / "one",), tmp_path / "old"):
+    with (
+        pytest.raises(PermissionError),
+        files.delete_in_background((tmp_path / "one",), tmp_path / "old", unexpected),
+    ):
         pass
+
+
+def test_who_is_stopped_does_not_wait_for_old_folders_and_the_next_deletes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").mkdir()
+    go_on = threading.Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "remove", lambda path: go_on.wait(60))
+        with (
+            pytest.raises(KeyboardInterrupt),
+            files.delete_in_background((tmp_path / "one",), tmp_path / "old", unexpected),
+        ):
+            raise KeyboardInterrupt
+        go_on.set()
+    assert (tmp_path / "old").exists()
+    with files.delete_in_background((), tmp_path / "old", unexpected):
+        pass
+    assert not (tmp_path / "old").exists()
+
+
+def test_who_waits_for_old_folders_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(files, "PATIENCE", 0.01)
+    monkeypatch.setattr(files, "remove", lambda path: go_on.wait(60))
+    with files.delete_in_background((), tmp_path / "old", go_on.set):
+        pass
+    assert go_on.is_set()
 
 
 def no_links(*_: object, **__: object) -> None:

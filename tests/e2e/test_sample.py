@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -213,10 +214,49 @@ def test_a_stopped_build_leaves_nothing_half_made(
     else:  # who is killed cannot end what he began
         os.killpg(os.getpgid(int((sample / "started").read_text())), signal.SIGKILL)
     assert snapshot(sample / "dist") == before
-    assert not (sample / "out/build/sample-0.1/linux-arm64/manifest.json").exists()
     (sample / "pins.local.yaml").unlink()
     assert kz("-C", sample, "build").returncode == 0
     assert snapshot(sample / DIST) == snapshot(built / DIST)
+
+
+BUSY = """
+import sys, time
+from kz_build.core import files
+from kz_build.cli import main
+remove = files.remove
+files.remove = lambda path: time.sleep(60) if "old" in path.parts else remove(path)
+main(sys.argv[1:])
+"""
+"""kz, when old files take long to delete."""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_build_that_is_stopped_waits_for_no_old_files_and_dist_is_still_known(
+    built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, sign: int
+) -> None:
+    for name in ("dist", "out"):
+        shutil.copytree(built / name, sample / name, symlinks=True)
+    assert kz("-C", sample, "build").returncode == 0
+    report, checks = (kz("-C", sample, verb, "--json").stdout for verb in ("report", "audit"))
+    slow = sample / "slow"
+    slow.write_text(
+        f"#!/bin/sh\n[ \"$1\" = --version ] && echo 1.11 && exit\ntrap '' TERM INT\n: > '{sample}/started'\nsleep 60\n"
+    )
+    slow.chmod(0o755)
+    (sample / "pins.local.yaml").write_text(f"targets: {{linux-arm64: {{tools: {{ninja: ['{slow}']}}}}}}\n")
+    command = [sys.executable, "-c", BUSY, "-C", str(sample), "build"]
+    process = subprocess.Popen(command, cwd=ROOT, env=clean_env, stderr=subprocess.PIPE, start_new_session=True)
+    until(lambda: (sample / "started").exists() or process.poll() is not None, 60)
+    stopped = time.monotonic()
+    os.kill(process.pid, sign)
+    _, stderr = process.communicate(timeout=patient(20))
+    assert process.returncode == 130 and time.monotonic() - stopped < patient(2), stderr
+    (sample / "pins.local.yaml").unlink()
+    assert kz("-C", sample, "report", "--json").stdout == report
+    assert kz("-C", sample, "audit", "--json").stdout == checks
+    assert list((sample / "out/old").rglob("manifest.json")) == [] and list((sample / "out/old").rglob("*.so"))
+    again = kz("-C", sample, "build")
+    assert again.returncode == 0 and "nothing to do: up to date" in again.stdout, again.stdout + again.stderr
 
 
 KILLED = """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from kz_build.core import files, locks
 from kz_build.core.errors import LockError
 from kz_build.sources import integrity
 from kz_build.sources import store_admin as stage
@@ -258,6 +261,27 @@ def test_gc_waits_for_nobody_and_takes_nothing_from_one_at_work(fetched: Path, c
         at_work.communicate()
     assert kz("-C", fetched, "store", "gc", "--delete", KZ_CACHE=str(cache)).returncode == 0
     assert not old.exists()
+
+
+def test_who_waits_for_gc_or_for_a_lock_says_for_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def in_a_while(release: Callable[[], None]) -> threading.Timer:
+        timer = threading.Timer(files.PATIENCE + 0.3, release)
+        timer.start()
+        return timer
+
+    with contextlib.ExitStack() as gc:
+        gc.enter_context(locks.exclusive(tmp_path))
+        timer = in_a_while(gc.pop_all().close)
+        locks.share(tmp_path)
+        timer.join()
+    locks.release()
+    assert f"kz: waiting: kz store gc uses {tmp_path}" in capsys.readouterr().err
+    with contextlib.ExitStack() as other:
+        other.enter_context(locks.lock(tmp_path, "unpack-x"))
+        timer = in_a_while(other.pop_all().close)
+        with locks.lock(tmp_path, "unpack-x"):
+            timer.join()
+    assert "kz: waiting: another kz uses unpack-x" in capsys.readouterr().err
 
 
 def test_gc_joins_the_packs_that_many_fetches_left(
