@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,13 @@ def test_patches_and_upstream(hostile: Project, tmp_path: Path) -> None:
         both(hostile, *words)
     for words in (("history",), ("radar",), ("status",), ("verify", "--tags", "*")):
         assert MARK in shown(hostile.kz(*words, GITHUB_ACTIONS="true"), *words), words
+
+
+def test_a_new_project(hostile: Project, tmp_path: Path) -> None:
+    new = replace(hostile, root=tmp_path / "new")
+    (new.root / "debian/patches").mkdir(parents=True)
+    (new.root / "debian/patches/series").write_text(f"{HOSTILE}.patch\n")
+    shown(new.kz("init", str(hostile.upstream.folder), f"v2{SEEN}"), "init")
 
 
 def test_what_files_say(hostile: Project, tmp_path: Path) -> None:
