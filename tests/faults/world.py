@@ -19,9 +19,9 @@ from tests.stack.upstreams import URL
 COMPARED = ("pins.yaml", "pins.lock", "pins.local.yaml", "patches/", "dist/", "recipes/", "out/")
 _CONTENT = re.compile(
     r"(store/git/[^/]+|project/out/.*/\.git)/(objects/([0-9a-f]{2}(/[0-9a-f]{38})?|pack/(pack-|multi-pack-)[^/]*)|refs/.*(?<!\.lock))"
-    r"|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*"
+    r"|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*|store/locks/[^/]*\.lock"
 )
-"""Git's objects, the tags that it may fetch with them, unpacked archives: which there are depends on the way something came."""
+"""Git's objects, the tags that it may fetch with them, unpacked archives, locks: which there are depends on the way something came."""
 Files = dict[str, "bytes | str"]
 
 
