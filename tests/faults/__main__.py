@@ -36,11 +36,7 @@ def main() -> int:
         print(_table(_last_rows()))
         return 0
     prepare()
-    rows = [_verb(name, arguments) for name in arguments.verbs or cases.CASES]
-    if not arguments.at:
-        ROWS.parent.mkdir(exist_ok=True)
-        ROWS.write_text(json.dumps({**_last_rows(), **{str(row["verb"]): row for row in rows}}, indent=1) + "\n")
-    return int(any(row["wrong"] for row in rows))
+    return int(any([_verb(name, arguments)["wrong"] for name in arguments.verbs or cases.CASES]))
 
 
 def _last_rows() -> dict[str, dict[str, object]]:
@@ -80,6 +76,9 @@ def _verb(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     finally:
         remove(folder)
     row = _row(name, verdicts, time.monotonic() - start)
+    if not arguments.at:
+        ROWS.parent.mkdir(exist_ok=True)
+        ROWS.write_text(json.dumps({**_last_rows(), name: row}, indent=1) + "\n")
     print(" ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     return row
 
