@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kz_build.git.cat_file import Objects, ObjectsMissing
-from kz_build.git.object_types import FOLDER, SUBMODULE
+from kz_build.git.object_types import FILE, FOLDER, SUBMODULE
 
 if TYPE_CHECKING:
     from kz_build.git.object_types import Blob
@@ -95,9 +95,16 @@ def _entry(tree: bytes, name: bytes) -> At | None:
         mode = b"40000" if tree[middle - 5 : middle] == b"40000" else tree[max(middle - 6, 0) : middle]
         if mode.isdigit():  # an id may hold these bytes by chance
             at = middle + len(name) + 2
-            return mode.decode(), tree[at : at + 20].hex()
+            return _canonical(mode), tree[at : at + 20].hex()
         middle = tree.find(b" " + name + b"\0", middle + 1)
     return None
+
+
+def _canonical(mode: bytes) -> str:
+    """Return a mode as git reads it: old trees have files of 100664, which it does not write."""
+    if mode.startswith(b"100"):
+        return "100755" if mode[3] & 1 else FILE
+    return mode.decode()
 
 
 def read_paths(objects: Objects, commit: str, paths: Iterable[str]) -> dict[str, Blob | None]:
