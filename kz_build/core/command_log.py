@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kz_build.core.env import plain
 from kz_build.core.errors import CommandError, StoppedError
+from kz_build.core.escape import without_secrets
 from kz_build.core.process import Argv, joined, streamed
 
 Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
@@ -62,13 +63,14 @@ class Commands:
             with log.open("wb") as file:
 
                 def line(raw: bytes) -> None:
+                    raw = _without_secrets(raw)
                     file.write(raw)
                     text = raw.decode("utf-8", "replace").rstrip()
                     last.append(text)
                     if watch:
                         watch(text)
 
-                file.write(f"$ {joined(argv)}\n".encode())
+                file.write(_without_secrets(f"$ {joined(argv)}\n".encode()))
                 file.flush()
                 code = (program or partial(streamed, limit=self.limit, started=started))(argv, cwd, env, line)
         except StoppedError as stopped:
@@ -89,7 +91,14 @@ class Commands:
         delta = {key: value for key, value in env.items() if base.get(key) != value}
         entry = {"argv": list(argv), "cwd": str(cwd), "environment": delta, "exit": code, "seconds": round(seconds, 3)}
         with (self.folder / "commands.jsonl").open("a") as file:
-            file.write(json.dumps(entry) + "\n")
+            file.write(without_secrets(json.dumps(entry)) + "\n")
+
+
+def _without_secrets(raw: bytes) -> bytes:
+    """Return a line of output without passwords in addresses; other bytes stay as they are."""
+    if b"://" not in raw and b"=" not in raw:
+        return raw
+    return without_secrets(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _indented(last: Iterable[str]) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.core.errors import Missing, MissingError
+from kz_build.core.escape import without_secrets
 
 # What a child process needs; none of it may change what is built.
 _PLAIN = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -62,6 +65,58 @@ def append_to(name: str, text: str) -> None:
             file.write(text)
 
 
+_servers: dict[str, str] = {}
+"""An address of a server -> the same with the user and password that this process was given for it."""
+_queries: dict[str, str] = {}
+"""An address, perhaps with `{version}` in it -> the query that signs it."""
+
+
+def public_address(url: str) -> str:
+    """Return an address without its password or signature. `networked` and `with_password` know them from now on.
+
+    So they are in no argument of a process, no file and no message.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url
+    user, at, host = parts.netloc.rpartition("@")
+    if at and parts.scheme in ("http", "https"):
+        _servers[f"{parts.scheme}://{host}"] = f"{parts.scheme}://{parts.netloc}"
+        parts = parts._replace(netloc=host)
+    elif ":" in user:  # ssh takes no password from an address
+        parts = parts._replace(netloc=f"{user.partition(':')[0]}@{host}")
+    if parts.query and without_secrets(f"?{parts.query}") != f"?{parts.query}":
+        query, parts = parts.query, parts._replace(query="", fragment="")
+        _queries[urlunsplit(parts)] = query
+    return urlunsplit(parts) if parts != urlsplit(url) else url
+
+
+def with_password(url: str) -> str:
+    """Return a public address with the password or signature that this process was given for it: for a request, not to show."""
+    for public, query in _queries.items():
+        before, _, after = public.partition("{version}")
+        if url == public or after and url.startswith(before) and url.endswith(after):
+            url = f"{url}?{query}"
+            break
+    parts = urlsplit(url)
+    server = _servers.get(f"{parts.scheme}://{parts.netloc}")
+    return url if server is None else urlunsplit(parts._replace(netloc=urlsplit(server).netloc))
+
+
+def _git_passwords(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return git's settings for the servers that have a password, added to those that it has in the environment."""
+    first = int(variables.get("GIT_CONFIG_COUNT") or 0)
+    settings: dict[str, str] = {}
+    for number, (public, server) in enumerate(_servers.items(), first):
+        settings |= {
+            f"GIT_CONFIG_KEY_{number}": f"url.{server}/.insteadOf",
+            f"GIT_CONFIG_VALUE_{number}": f"{public}/",
+            "GIT_CONFIG_COUNT": str(number + 1),
+        }
+    return settings
+
+
 def cache_root() -> Path:
     """Return the store's real path: KZ_CACHE, or a folder in the user's cache folder."""
     named = variable("KZ_CACHE")
@@ -102,19 +157,25 @@ def networked() -> dict[str, str]:
     variables.update(
         {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
     )
-    return {**plain(), **variables, "GIT_TERMINAL_PROMPT": "0"}
+    return {**plain(), **variables, **_git_passwords(variables), "GIT_TERMINAL_PROMPT": "0"}
 
 
-def pip() -> dict[str, str]:
-    """Return the environment for pip: the networked one, and where pip looks for packages; not where it installs."""
+def pip(indexes: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment for pip: the networked one, and where pip looks for packages, in `indexes` too; not where it
+    installs."""
     variables = {name: os.environ[name] for name in _PIP if name in os.environ}
-    return {**networked(), **variables, "PYTHONNOUSERSITE": "1"}
+    return {**networked(), **variables, **_more_indexes("PIP_EXTRA_INDEX_URL", indexes), "PYTHONNOUSERSITE": "1"}
 
 
-def uv() -> dict[str, str]:
-    """Return the environment for uv: the networked one, and its own settings; not where it installs."""
+def uv(indexes: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment for uv: the networked one, its own settings, and more indexes; not where it installs."""
     own = {name: value for name, value in os.environ.items() if name.startswith("UV_")}
-    return {**networked(), **own}
+    return {**networked(), **own, **_more_indexes("UV_EXTRA_INDEX_URL", indexes)}
+
+
+def _more_indexes(name: str, indexes: Sequence[str]) -> dict[str, str]:
+    """Return a variable with more package indexes than it has: an argument would show their passwords to every process."""
+    return {name: " ".join([variable(name), *map(with_password, indexes)]).strip()} if indexes else {}
 
 
 def docker() -> dict[str, str]:
@@ -147,7 +208,7 @@ def ca_bundle() -> str:
 
 def index_url(own: str = "") -> str:
     """Return the package index of a wheel: its own, or PIP_INDEX_URL, or PyPI."""
-    return (own or variable("PIP_INDEX_URL") or _pip_default_index()).rstrip("/")
+    return public_address((own or variable("PIP_INDEX_URL") or _pip_default_index()).rstrip("/"))
 
 
 def _pip_default_index() -> str:

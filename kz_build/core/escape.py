@@ -1,4 +1,4 @@
-"""Text of others on a terminal: shown with its control characters escaped, and with nothing that hides or reorders it."""
+"""What reaches a terminal, a page, a log: text of others with its control characters escaped, addresses without passwords."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uf
 """Characters that Unicode calls letters, marks or symbols, and that no font draws."""
 _COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#\[)")
 """The start of a command to GitHub's runner, in both of its forms."""
+
+
+_SECRETS = re.compile(
+    r"""(?ix) \b( (?!ssh) [a-z][a-z0-9+.-]{0,15} :// ) [^\s/?\#'"<>]+ @
+    | \b( ssh:// [^\s/?\#'"<>:@]+ ) : [^\s/?\#'"<>]* @
+    | ( [?&] [^\s=&?]{0,64} (?: token | sig | secret | passw | pwd | key | auth | credential ) [^\s=&?]{0,64} = ) [^\s&\#'"<>)]+"""
+)
+"""The user and password in an address, and what a signed address has in its query."""
+
+
+def without_secrets(text: str) -> str:
+    """Return text with the passwords and signatures of the addresses in it as `***`: for messages, logs and records."""
+    if "://" not in text and "?" not in text and "&" not in text:
+        return text
+    return _SECRETS.sub(lambda m: f"{m[1] or m[2]}***@" if m[1] else f"{m[2]}:***@" if m[2] else f"{m[3]}***", text)
 
 
 def escaped(text: str) -> str:
@@ -85,8 +100,8 @@ class _EscapedStream:
         self._in_workflow = in_workflow
 
     def write(self, text: str) -> int:
-        """Write text with what a terminal obeys escaped; in a workflow of GitHub, what its runner obeys, too."""
-        text = escaped(text)
+        """Write text without secrets, with what a terminal obeys escaped; in a workflow of GitHub, what its runner obeys, too."""
+        text = escaped(without_secrets(text))
         if self._in_workflow:
             text = _COMMAND.sub(lambda match: f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}", text)
         self.stream.write(text)

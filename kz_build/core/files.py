@@ -69,6 +69,8 @@ def path_of(error: OSError) -> str:
 
 PATIENCE = 2.0
 """Seconds of waiting before a message."""
+OWN = 0o600
+"""The mode of a file for its owner alone: those of the store that hold addresses."""
 
 
 @contextlib.contextmanager
@@ -82,7 +84,7 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace a file so that a reader, or a crash, leaves the old bytes or the new ones, never a mix.
 
     The new bytes wait beside it under a name that is always the same, so that the next write takes over what a killed
@@ -91,7 +93,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     part = path.with_name(f".{path.name}.part")
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(_locked_part(part), "wb") as file:
+        with open(_locked_part(part, mode), "wb") as file:
             try:
                 file.truncate()
                 file.write(data)
@@ -104,15 +106,15 @@ def write_atomic(path: Path, data: bytes) -> None:
                 raise
 
 
-def _locked_part(part: Path) -> int:
+def _locked_part(part: Path, mode: int) -> int:
     """Open a file that waits to replace another; wait for a process that writes it now."""
     import fcntl  # reading does not need it
 
     while True:
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            os.fchmod(handle, 0o644)
+            os.fchmod(handle, mode)
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), os.stat(part)):
                     return handle

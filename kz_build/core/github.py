@@ -22,7 +22,7 @@ from kz_build import __version__
 from kz_build.core import http
 from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
-from kz_build.core.files import write_atomic
+from kz_build.core.files import OWN, write_atomic
 from kz_build.core.github_types import Issue, Pull
 
 LABEL = "kz-patch-health"
@@ -155,7 +155,7 @@ def _read(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
     if following and not following.startswith(f"{_api()}/"):
         raise _unexpected(url, f"the next page is on another host: {following}")  # which must not get the token
     if tag := response.headers.get("ETag"):
-        write_atomic(file, json.dumps({"url": url, "etag": tag, "next": following, "data": data}).encode())
+        write_atomic(file, json.dumps({"url": url, "etag": tag, "next": following, "data": data}).encode(), OWN)
     return data, following
 
 

@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError, InvalidHeader
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
-from kz_build.core.env import ca_bundle
+from kz_build.core.env import ca_bundle, public_address, with_password
 from kz_build.core.errors import CommandError, ConfigError
 from kz_build.core.files import disk_errors
 from kz_build.core.progress import Event, Watch
@@ -79,10 +79,12 @@ def request_errors() -> Iterator[None]:
 def _answer(
     web: requests.Session, method: str, url: str, headers: dict[str, str], timeout: Any = _TIMEOUT
 ) -> Iterator[requests.Response]:
-    """Send a request and yield its answer, whose content is not read yet. Raises RequestException, also while that is read."""
+    """Send a request, with its password, and yield the answer, whose content is not read yet. Raises RequestException, also while that is read."""
     with (
         request_errors(),
-        web.request(method, url, headers=headers, stream=True, timeout=timeout, allow_redirects=True) as response,
+        web.request(
+            method, with_password(url), headers=headers, stream=True, timeout=timeout, allow_redirects=True
+        ) as response,
     ):
         if url.startswith("https:") and any(not hop.url.startswith("https:") for hop in (*response.history, response)):
             raise requests.exceptions.InvalidURL("it leads from https to http")
@@ -287,11 +289,12 @@ def _from_json(base: str, row: Any) -> WheelFile:
     name, url, digest, size = row["filename"], row["url"], row["hashes"].get("sha256", ""), row.get("size") or 0
     if not (isinstance(name, str) and isinstance(digest, str) and isinstance(size, int)):
         raise TypeError(f"a file has a {type(name).__name__} as its name, or no size")
-    return WheelFile(name, urllib.parse.urljoin(base, url), digest, size)
+    return WheelFile(name, public_address(urllib.parse.urljoin(base, url)), digest, size)
 
 
 def _from_link(base: str, link: str) -> WheelFile:
     url, _, fragment = urllib.parse.urljoin(base, link).partition("#")
+    url = public_address(url)
     digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
     return WheelFile(urllib.parse.unquote(url.rsplit("/", 1)[1]), url, digest)
 

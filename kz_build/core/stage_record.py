@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from kz_build.core.errors import LockError
+from kz_build.core.escape import without_secrets
 from kz_build.core.files import sha256_file, write_atomic
 from kz_build.core.rules import unsafe_path
 
@@ -59,7 +60,8 @@ class StageRecord:
 
     def save(self) -> None:
         """Write the record atomically; the caller has written all that it lists."""
-        write_atomic(self.path, json.dumps(self.plain(), indent=1, sort_keys=True).encode() + b"\n")
+        text = json.dumps(self.plain(), indent=1, sort_keys=True)
+        write_atomic(self.path, without_secrets(text).encode() + b"\n")
 
 
 def load(path: Path, key: str) -> StageRecord | None:

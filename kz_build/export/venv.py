@@ -68,12 +68,14 @@ def _by_uv(python: Path, name: str, packages: Sequence[Locked], indexes: Sequenc
         return False
     argv = [program, "pip", "install", "--python", str(python), "--require-hashes", "--no-deps", "--no-build-isolation"]
     # A file's hash matters, not its index.
-    argv += ["--index-strategy=unsafe-best-match", *(f"--extra-index-url={index}" for index in indexes)]
-    argv += ["--link-mode=copy"]  # nothing of an environment is shared with uv's cache
+    argv += [
+        "--index-strategy=unsafe-best-match",
+        "--link-mode=copy",
+    ]  # nothing of an environment is shared with uv's cache
     with scratch_folder() as folder:
         file = _written(folder, name, packages)
         try:
-            commands.run("uv", [*argv, "-r", str(file)], cwd=folder, env=environment.uv())
+            commands.run("uv", [*argv, "-r", str(file)], cwd=folder, env=environment.uv(indexes))
         except CommandError:
             return False
     return True
@@ -108,9 +110,8 @@ def _install(
     with scratch_folder() as folder:
         file = _written(folder, name, packages)
         argv = [*_pip(python), "--require-hashes", "--no-build-isolation", "--use-pep517", "--retries=2"]
-        argv += [word for index in indexes for word in ("--extra-index-url", index)]
         try:
-            commands.run(title, [*argv, "-r", str(file)], cwd=folder, env=environment.pip(), watch=watch)
+            commands.run(title, [*argv, "-r", str(file)], cwd=folder, env=environment.pip(indexes), watch=watch)
         except CommandError as error:
             raise _refused(name, "\n".join(errors), error) from error
 

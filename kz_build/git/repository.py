@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.env import networked, plain
 from kz_build.core.errors import CommandError, StorageError
-from kz_build.core.files import disk_errors, new_folder, remove, write_atomic
+from kz_build.core.files import OWN, disk_errors, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
 from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors
 from kz_build.core.rules import bad_id
@@ -161,7 +161,7 @@ class Repository(NamedTuple):
     def _init(self, folder: Path) -> None:
         checked(["git", "init", "--quiet", "--bare", "--end-of-options", str(folder)], env=local_environment())
         if self.url:
-            write_atomic(folder / "config", self.configuration().encode())
+            write_atomic(folder / "config", self.configuration().encode(), OWN)
 
     def has(self, commit: str) -> bool:
         """Return whether a commit is here, with its trees."""

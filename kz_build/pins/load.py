@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kz_build.core.env import cache_root
+from kz_build.core.env import cache_root, public_address
 from kz_build.core.errors import ConfigError, Problem
-from kz_build.core.files import write_atomic
+from kz_build.core.files import OWN, write_atomic
 from kz_build.core.transaction import roll_forward
 from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.pins.pins import KINDS as SOURCE_KINDS
@@ -42,7 +42,9 @@ def load_project(root: Path, *, local: bool = True) -> Project:
         plain = json.loads(cached.read_bytes())
     except (FileNotFoundError, ValueError):
         plain = _validate(root, local and (root / LOCAL).is_file())
-        write_atomic(cached, json.dumps(plain).encode())
+        if _public(plain) == plain:  # no file of the store has a password
+            write_atomic(cached, json.dumps(plain).encode(), OWN)
+    plain = _public(plain)
     overrides = tuple(Override(**o) for o in plain["overrides"])
     lock_file = root / LOCK
     lock = parse_lock(lock_file.read_bytes(), LOCK) if lock_file.is_file() else Lock({})
@@ -56,6 +58,15 @@ def executorch_of(path: Path) -> str:
         if dist.name == "dist" and (dist.parent / PINS).is_file():
             return load_project(dist.parent).pins.line(line.name).get("executorch", "")
     return ""
+
+
+def _public(value: Any) -> Any:
+    """Return plain data with its addresses public: what is known of the pins has no password from here on."""
+    if isinstance(value, dict):
+        return {key: _public(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_public(item) for item in value]
+    return public_address(value) if isinstance(value, str) and "://" in value else value
 
 
 def _rules() -> bytes:

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.core import locks
+from kz_build.core.env import public_address
 from kz_build.core.errors import ConfigError
 from kz_build.core.paths import excluded
 from kz_build.core.process import run
@@ -136,7 +137,11 @@ def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
         key, _, value = os.fsdecode(row).partition("\n")
         name, _, field = key.rpartition(".")
         sections.setdefault(name, {})[field] = value
-    return {own["path"]: _absolute(repo, own["url"]) for own in sections.values() if own.keys() >= {"path", "url"}}
+    return {
+        own["path"]: public_address(_absolute(repo, own["url"]))
+        for own in sections.values()
+        if own.keys() >= {"path", "url"}
+    }
 
 
 def _gitmodules(repo: git.Repository, commit: str) -> Blob | None:
