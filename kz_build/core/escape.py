@@ -33,8 +33,9 @@ def escaped(text: str) -> str:
     r"""Return text with each character that a terminal obeys or hides as `\uXXXX`, as JSON writes it; newline and tab stay.
 
     These are control, bidirectional and other format characters, lone surrogates, and what Unicode has not assigned.
+    Addresses in it lose their secrets.
     """
-    return text.translate(_ESCAPES)
+    return without_secrets(text).translate(_ESCAPES)
 
 
 def one_line(text: str) -> str:
@@ -101,7 +102,7 @@ class _EscapedStream:
 
     def write(self, text: str) -> int:
         """Write text without secrets, with what a terminal obeys escaped; in a workflow of GitHub, what its runner obeys, too."""
-        text = escaped(without_secrets(text))
+        text = escaped(text)
         if self._in_workflow:
             text = _COMMAND.sub(lambda match: f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}", text)
         self.stream.write(text)
