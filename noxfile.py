@@ -284,6 +284,14 @@ def typecheck(session: nox.Session) -> None:
 
 
 @nox.session
+def audit_requirements(session: nox.Session) -> None:
+    """Ask PyPI for known vulnerabilities of all locked requirements: pip-audit. Only PyPI itself knows them, not a mirror."""
+    session.install("--require-hashes", "-r", "requirements/audit.txt", silent=True)
+    for file in sorted(Path("requirements").glob("*.txt")):
+        session.run("pip-audit", "--require-hashes", "--disable-pip", "--strict", "-r", str(file))
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Measure ratios to git on real ExecuTorch; benchmarks/README.md says what they mean. `-- verify` runs one of them."""
     install(session, "dev")
