@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, KzError
-from kz_build.core.escape import escaped_streams
+from kz_build.core.escape import escaped, escaped_streams
 from kz_build.core.files import path_of, storage_error
 
 CLEANUP_SECONDS = 2.0
@@ -34,7 +34,15 @@ def main(argv: list[str] | None = None) -> None:
 
 def run(argv: list[str]) -> int:
     """Run one command line and return its exit code. The last line of a failure is `kz: exit N (name)`."""
-    with escaped_streams(in_workflow=variable("GITHUB_ACTIONS") == "true"):
+    with contextlib.ExitStack() as stack:
+        heartbeat = None
+        if sys.stderr and sys.stderr.isatty():
+            from kz_build.core.heartbeat import Heartbeat
+
+            verb = next(iter(words_without(argv, "-C")), "")
+            heartbeat = stack.enter_context(Heartbeat(sys.stderr, escaped(verb)))
+        in_workflow = variable("GITHUB_ACTIONS") == "true"
+        stack.enter_context(escaped_streams(in_workflow=in_workflow, heartbeat=heartbeat))
         return _run(argv)
 
 

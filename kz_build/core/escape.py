@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from typing import TextIO, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TextIO, cast
+
+if TYPE_CHECKING:
+    from kz_build.core.heartbeat import Heartbeat
 
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
 """Characters that Unicode calls letters, marks or symbols, and that no font draws."""
@@ -93,19 +96,18 @@ def _shown(character: str) -> bool:
 _ESCAPES = _Escapes()
 
 
-class _EscapedStream:
-    """A text stream that escapes what is written to it."""
+class _Stream:
+    """A text stream that changes what is written to it, and tells the heartbeat of the terminal first."""
 
-    def __init__(self, stream: TextIO, in_workflow: bool) -> None:
-        self.stream = stream
-        self._in_workflow = in_workflow
+    def __init__(self, stream: TextIO, change: Callable[[str], str], heartbeat: Heartbeat | None) -> None:
+        self.stream, self.heartbeat = stream, heartbeat
+        self._change = change
 
     def write(self, text: str) -> int:
-        """Write text without secrets, with what a terminal obeys escaped; in a workflow of GitHub, what its runner obeys, too."""
-        text = escaped(text)
-        if self._in_workflow:
-            text = _COMMAND.sub(lambda match: f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}", text)
-        self.stream.write(text)
+        """Write the changed text."""
+        if self.heartbeat:
+            self.heartbeat.written()
+        self.stream.write(self._change(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -118,12 +120,14 @@ class _EscapedStream:
 
 
 @contextlib.contextmanager
-def escaped_streams(*, in_workflow: bool = False) -> Iterator[None]:
+def escaped_streams(*, in_workflow: bool = False, heartbeat: Heartbeat | None = None) -> Iterator[None]:
     """Escape what the block writes to standard output and standard error; kz's own control sequences go to `unescaped`."""
     streams = sys.stdout, sys.stderr
+    change = _no_command if in_workflow else escaped
     sys.stdout, sys.stderr = (
-        cast(TextIO, s and _EscapedStream(s, in_workflow)) for s in streams
-    )  # a closed one is None
+        cast(TextIO, stream and _Stream(stream, change, heartbeat))  # a closed one is None
+        for stream in streams
+    )
     try:
         yield
     finally:
@@ -133,4 +137,17 @@ def escaped_streams(*, in_workflow: bool = False) -> Iterator[None]:
 def unescaped(stream: TextIO) -> TextIO:
     """Return the stream below an escaped one: for control sequences and workflow commands of kz itself, with text of
     others in them escaped."""
-    return stream.stream if isinstance(stream, _EscapedStream) else stream
+    return cast(TextIO, _Stream(stream.stream, str, stream.heartbeat)) if isinstance(stream, _Stream) else stream
+
+
+@contextlib.contextmanager
+def without_heartbeat() -> Iterator[None]:
+    """Show no sign of life while the block waits for a person."""
+    heartbeat = sys.stderr.heartbeat if isinstance(sys.stderr, _Stream) else None
+    with heartbeat.paused() if heartbeat else contextlib.nullcontext():
+        yield
+
+
+def _no_command(text: str) -> str:
+    """Return escaped text in which nothing is a command to GitHub's runner."""
+    return _COMMAND.sub(lambda match: f"{match[0][:-1]}\\u{ord(match[0][-1]):04x}", escaped(text))

@@ -55,12 +55,13 @@ def _ask(text: str, name: str, wheel: Path) -> None:
         )
     import pydoc
 
-    from kz_build.core.escape import escaped
+    from kz_build.core.escape import escaped, without_heartbeat
 
     print()
-    pydoc.pager(escaped(text))  # another program
     try:
-        answer = input('\nDo you accept it, for yourself or whom you work for? "yes", or anything else: ')
+        with without_heartbeat():
+            pydoc.pager(escaped(text))  # another program
+            answer = input('\nDo you accept it, for yourself or whom you work for? "yes", or anything else: ')
     except EOFError:
         answer = ""
     if answer.strip().lower() != "yes":

@@ -141,12 +141,14 @@ def _do_emulate(arguments: argparse.Namespace) -> None:
 
 def _wait_for_signal() -> None:
     """Wait for Ctrl-C or a SIGTERM."""
+    from kz_build.core.escape import without_heartbeat
 
     sys.stdout.flush()
     stopped = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda *_: stopped.set())
-    stopped.wait()
+    with without_heartbeat():
+        stopped.wait()
 
 
 SUBVERBS = (
