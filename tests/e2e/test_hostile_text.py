@@ -124,6 +124,7 @@ def test_what_files_say(hostile: Project, tmp_path: Path) -> None:
         ("schema",),
         ("schema", "recipes"),
         ("completion", "bash"),
+        ("init", str(tmp_path / HOSTILE[3:])),
         ("accept",),
         ("accept", HOSTILE),
         *((verb, "--line", HOSTILE) for verb in ("build", "all", "audit", "package", "reproduce", "wheel", "refresh")),
