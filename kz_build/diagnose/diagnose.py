@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ def _scan(log: str, signatures: tuple[Signature, ...], part: Part) -> Scanner:
 FOLDER = Path(__file__).with_name("signatures")
 
 
+@cache
 def shipped() -> tuple[Signature, ...]:
     """Return kz's signatures. A test validates their files; here they are only read."""
     import yaml

@@ -119,10 +119,11 @@ def _refuse_truncated(elf: Any, size: int, path: Path) -> None:
 
 
 def _facts(elf: Any, size: int, symbols: bool) -> Elf:
-    loads = [s for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
+    segments = list(elf.iter_segments())
+    loads = [s for s in segments if s["p_type"] == "PT_LOAD"]
     soname, needed, textrel = "", [], False
     exports = set()
-    for segment in elf.iter_segments():
+    for segment in segments:
         if not isinstance(segment, DynamicSegment):
             continue
         tag: Any
@@ -136,7 +137,7 @@ def _facts(elf: Any, size: int, symbols: bool) -> Elf:
         for symbol in segment.iter_symbols() if symbols else ():
             if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
                 exports.add(symbol.name)
-    api, ndk, build_id = _notes(elf)
+    api, ndk, build_id = _notes(segments)
     return Elf(
         elf.elfclass, str(elf.header["e_machine"]), str(elf.header["e_type"]), soname, tuple(needed),
         tuple(s["p_align"] for s in loads),
@@ -145,10 +146,10 @@ def _facts(elf: Any, size: int, symbols: bool) -> Elf:
     )  # fmt: skip
 
 
-def _notes(elf: Any) -> tuple[int, str, str]:
+def _notes(segments: Sequence[Any]) -> tuple[int, str, str]:
     """Return (API level, NDK, build-id). The Android note: owner Android, type 1, u32 API level, 64 bytes NDK, 64 bytes build number."""
     api, ndk, build_id = 0, "", ""
-    for segment in elf.iter_segments():
+    for segment in segments:
         if not isinstance(segment, NoteSegment):
             continue
         for note in segment.iter_notes():
