@@ -42,9 +42,10 @@ Try = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def project(built: Path, tmp_path: Path) -> Path:
-    """The sample, built, with an empty folder `files` for what a test gives to its device."""
+    """The sample, built, with an empty folder `files` for what a test gives to its device; without what its build alone reads."""
     (tmp_path / "files").mkdir()
-    return Path(shutil.copytree(built, tmp_path / "sample", ignore=shutil.ignore_patterns("device")))
+    unused = shutil.ignore_patterns("device", "tree", "CMakeFiles", "zig-cache", "THIRD-PARTY-NOTICES")
+    return Path(shutil.copytree(built, tmp_path / "sample", ignore=unused))
 
 
 @pytest.fixture
