@@ -28,8 +28,12 @@ HEADERS = [
     ("a/f", "f"),
 ]
 HUNKS = [b"@@ -1 +1 @@\n-x\n+y\n", b"@@ -0,0 +1 @@\n+y\n", b"@@ -1 +0,0 @@\n-x\n"]
-WAYS = [(False, "-p1"), (True, "-p1"), (False, "-R")]
-"""Whether git's header is above, and an option."""
+WAYS = [
+    *((hunk, False, "-p1") for hunk in HUNKS),
+    (HUNKS[0], True, "-p1"),
+    *((hunk, False, "-R") for hunk in HUNKS[1:]),
+]
+"""The hunk, whether git's header is above, and an option."""
 THERE = [(), ("old",), ("new",), ("old", "new"), ("y/other",), ("mk/other", "new")]
 
 
@@ -60,7 +64,7 @@ def agree(folder: Path, files: Files, patch: bytes, word: str = "-p1") -> Files 
 def test_of_the_files_that_a_header_names_the_same_one_is_taken(tmp_path: Path, old: str, new: str) -> None:
     """Both there, one, none; for a change, a file from nothing and a file that ends empty; below a git header or not."""
     results = []
-    for there, hunk, (git, word) in product(THERE, HUNKS, WAYS):
+    for there, (hunk, git, word) in product(THERE, WAYS):
         paths = {"old": old.partition("/")[2] or old, "new": new.partition("/")[2] or new}
         files = {paths.get(name, name): Blob(FILE, b"x\n") for name in there if paths.get(name, name) != "null"}
         if any(f"{a}/" in b for a, b in product(files, files)):

@@ -268,8 +268,9 @@ PLAIN_FILL = b"--- a/f\n+++ b/f\n@@ -0,0 +1 @@\n+x\n"
         ({"f/x": X}, b"--- a/f/n\n+++ b/d/e/n\n@@ -0,0 +1 @@\n+x\n", {"f/n": X}),
         ({}, b"--- a/d/n\n+++ b/e/nn\n@@ -0,0 +1 @@\n+x\n", {"d/n": X}),
         ({}, b"--- a/n.orig\n+++ b/n\n@@ -0,0 +1 @@\n+x\n", {"n": X}),
+        ({"d/f": file(b"")}, b"--- a/d/f\n+++ b/g\n@@ -0,0 +1 @@\n+x\n", {"d/f": X}),
         # what an earlier change of the patch made or removed counts
-        ({}, PLAIN_NEW + b"--- a/f\n+++ b/f.c\n@@ -1 +1 @@\n-x\n+y\n", {"f": file(b"y\n")}),
+        ({}, create("f.c") + b"--- a/f\n+++ b/f.c\n@@ -1 +1 @@\n-x\n+y\n", {"f.c": file(b"y\n")}),
         (
             {"f": X, "f.c": X},
             delete("f") + b"--- a/f\n+++ b/f.c\n@@ -1 +1 @@\n-x\n+y\n",
