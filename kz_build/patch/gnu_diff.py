@@ -137,7 +137,7 @@ class GnuReader(LineReader):
 
     def _name(self, header: _Header, side: int, text: bytes) -> None:
         """Take the name of a `---` or `+++` line. As with GNU patch, one that is not taken leaves that of the git header."""
-        text = text.strip()
+        text = text.lstrip().rstrip(b"\r\n")
         if text.startswith(b'"'):
             quoted = _QUOTED.match(text)
             name, stamp = (quoted[0], text[quoted.end() :]) if quoted else (b"", b"")

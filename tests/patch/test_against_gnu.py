@@ -141,6 +141,8 @@ DIFFERS = b"Binary files a/n and b/n differ\n"
         b"--- a/f \t2020-01-01\n+++ b/f \t2020-01-01\n" + CHANGE[16:],
         b"--- a/sp ace\t2020-01-01\n+++ b/sp ace\t\n" + CHANGE[16:],
         b"--- a/sp ace\n+++ b/sp ace\n" + CHANGE[16:],
+        b"--- a/sp ace\t\n+++ b/sp ace\t\r\n" + CHANGE[16:],
+        b"--- /dev/null\n+++ b/n ew\t\n@@ -0,0 +1 @@\n+x\n",
         b"--- a/./f\n+++ b/./f\n" + CHANGE[16:],
         b"--- a/../f\n+++ b/f\n" + CHANGE[16:],
         b"--- a/../f\n+++ b/../f\n" + CHANGE[16:],

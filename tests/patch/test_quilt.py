@@ -130,6 +130,7 @@ def test_lines_that_only_look_like_a_diff(data: bytes) -> None:
         (b"f", b"b/f", 1, "f"),
         (b"/usr/f", b"/usr/f", 1, "usr/f"),
         (b"a/dX", b"b/dX", 1, "dX"),
+        (b"a/sp ace\t", b"b/sp ace\t", 1, "sp ace"),
         (b"a/sp ace\t2024-05-06", b"b/sp ace\t2024-05-06", 1, "sp ace"),
         (b"a/f 2024-05-06 07:08:09", b"b/f 2024-05-06 07:08:09", 1, "f"),
         (b'"a/\\303\\274"', b'"b/\\303\\274"', 1, "\u00fc"),
