@@ -36,7 +36,8 @@ def main() -> int:
         print(_table(_last_rows()))
         return 0
     prepare()
-    return int(any([_verb(name, arguments)["wrong"] for name in arguments.verbs or cases.CASES]))
+    wrong = [_verb(name, arguments)["wrong"] for name in arguments.verbs or cases.CASES]
+    return int(any(wrong))
 
 
 def _last_rows() -> dict[str, dict[str, object]]:
