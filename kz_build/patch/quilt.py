@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.rules import unsafe_path
 from kz_build.patch.change import Patch, split_lines
 from kz_build.patch.gnu_diff import GnuReader
 from kz_build.patch.mail import DATE, decoded
@@ -46,7 +47,7 @@ def read_series(text: str, shown: str) -> tuple[SeriesEntry, ...]:
         rest = re.sub(r"-p ?\d+(?!\S)|-R(?!\S)", "", options).strip()
         if rest:
             problems.append(Problem(shown, number, f"{name}: the option {rest} is not supported, only -pN and -R"))
-        if name in entries or name.startswith("/") or ".." in name.split("/"):
+        if name in entries or ".." in name.split("/") or unsafe_path(name).startswith("is "):
             what = "appears twice" if name in entries else "leads out of the folder"
             problems.append(Problem(shown, number, f"{name}: {what}"))
         entries[name] = SeriesEntry(name, int(levels[-1]) if levels else 1, "-R" in words[1:])

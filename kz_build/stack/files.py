@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.rules import unsafe_path
 from kz_build.pins.project import Project
+
+_PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".lzma": "lzma"}
+_MOST_UNPACKED = 64 << 20
 
 
 class StackFiles(NamedTuple):
@@ -70,15 +74,25 @@ def _foreign(folder: Path, shown: str) -> list[str]:
 
 
 def _unpacked(path: Path) -> bytes:
-    """Return a file's bytes, unpacked as quilt would."""
-    data = path.read_bytes()
-    if path.suffix in (".gz", ".bz2", ".xz", ".lzma"):
-        import importlib
+    """Return a file's bytes, unpacked as quilt would. Raises ConfigError for a damaged one."""
+    if path.suffix not in _PACKED:
+        return path.read_bytes()
+    import importlib
+    import zlib
+    from lzma import LZMAError
 
-        name = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".lzma": "lzma"}[path.suffix]
-        unpacked: bytes = importlib.import_module(name).decompress(data)
-        return unpacked
-    return data
+    try:
+        with importlib.import_module(_PACKED[path.suffix]).open(path) as file:
+            unpacked: bytes = file.read(_MOST_UNPACKED + 1)
+    except (EOFError, zlib.error, LZMAError, ValueError) as error:
+        raise ConfigError(f"{path.name} is damaged: {error}") from error
+    except OSError as error:  # of gzip and bz2, which give theirs no number
+        if error.errno is not None:
+            raise
+        raise ConfigError(f"{path.name} is damaged: {error}") from error
+    if len(unpacked) > _MOST_UNPACKED:
+        raise ConfigError(f"{path.name} unpacks to more than {_MOST_UNPACKED:,} bytes")
+    return unpacked
 
 
 def stack_digest(files: Mapping[str, bytes]) -> str:
@@ -93,7 +107,13 @@ def stack_digest(files: Mapping[str, bytes]) -> str:
 def _series(folder: Path, shown: str) -> list[str]:
     names: list[str] = []
     problems: list[Problem] = []
-    for number, raw in enumerate((folder / "series").read_text().splitlines(), 1):
+    data = (folder / "series").read_bytes()
+    try:
+        lines = data.decode().splitlines()
+    except UnicodeDecodeError as error:
+        problem = Problem(f"{shown}/series", data.count(b"\n", 0, error.start) + 1, str(error))
+        raise ConfigError(f"the series of {shown} is not UTF-8 text", (problem,)) from error
+    for number, raw in enumerate(lines, 1):
         words = raw.split("#", 1)[0].split()
         if not words:
             continue
@@ -106,7 +126,7 @@ def _series(folder: Path, shown: str) -> list[str]:
                     f"{name}: options ({' '.join(words[1:])}) are not supported; patches are -p1",
                 )
             )
-        elif "/" in name or name in names:
+        elif "/" in name or name in names or unsafe_path(name):
             problems.append(
                 Problem(
                     f"{shown}/series", number, f"{name}: {'appears twice' if name in names else 'is not a file name'}"

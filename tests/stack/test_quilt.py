@@ -216,9 +216,17 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
         (b"context.patch\n", "context.patch:5: context diffs are not supported"),
         (b"hunk.patch\n", "hunk.patch:1: there is no diff in it"),
         (b"text.patch\n", "text.patch:1: there is no diff in it"),
+        (b"n" * 300 + b"\n", "leads out of the folder"),
+        (b"p\0.patch\n", "leads out of the folder"),
+        (b"text.patch.gz\n", "text.patch.gz is damaged: Not a gzipped file"),
+        (b"cut.patch.gz\n", "cut.patch.gz is damaged: Compressed file ended"),
+        (b"text.patch.bz2\n", "text.patch.bz2 is damaged: Invalid data stream"),
+        (b"text.patch.xz\n", "text.patch.xz is damaged: "),
+        (b"bomb.patch.gz\n", "bomb.patch.gz unpacks to more than 1,048,576 bytes"),
     ],
 )
-def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str) -> None:
+def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kz_build.stack.files._MOST_UNPACKED", 1 << 20)
     (tmp_path / FOLDER).mkdir(parents=True)
     (tmp_path / FOLDER / "series").write_bytes(series)
     whole = b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n"
@@ -230,6 +238,12 @@ def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str) ->
         "text": b"text\n",
     }.items():
         (tmp_path / FOLDER / f"{name}.patch").write_bytes(data)
+    packed = {"cut.patch.gz": gzip.compress(whole)[:-9], "bomb.patch.gz": gzip.compress(bytes(2 << 20))}
+    for file, data in {
+        **packed,
+        **dict.fromkeys(("text.patch.gz", "text.patch.bz2", "text.patch.xz"), b"text"),
+    }.items():
+        (tmp_path / FOLDER / file).write_bytes(data)
     with pytest.raises(ConfigError, match=said):
         load_stack(tmp_path, "l", "s", FOLDER)
 
@@ -251,3 +265,18 @@ def test_hunks_go_where_gnu_patch_puts_them(tmp_path: Path, data: st.DataObject)
     else:
         assert isinstance(ours, Applied), ours.reason
         assert ours.files == {"f": Blob(FILE, (tmp_path / "f").read_bytes())}
+
+
+@pytest.mark.parametrize(
+    ("series", "said"),
+    [
+        (b"# x\n\xff.patch\n", "patches/l/s/series:2: 'utf-8' codec can't decode byte 0xff"),
+        (b"n" * 300 + b"\n", "is not a file name"),
+        (b"a\0b\n", "is not a file name"),
+    ],
+)
+def test_an_own_series_of_any_bytes(tmp_path: Path, series: bytes, said: str) -> None:
+    (tmp_path / "patches/l/s").mkdir(parents=True)
+    (tmp_path / "patches/l/s/series").write_bytes(series)
+    with pytest.raises(ConfigError, match=said):
+        load_stack(tmp_path, "l", "s")
