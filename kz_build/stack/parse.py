@@ -88,7 +88,12 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
     rows: list[list[Any]] = []
     problems: list[Problem] = []
     for slug, items in data.items() if isinstance(data, dict) else ():
-        for i, item in enumerate(items if isinstance(items, list) else ()):
+        if not (isinstance(slug, str) and isinstance(items, list | type(None))):
+            problems.append(
+                Problem(shown, lines.get((slug,), 0), f"{slug}: must be a patch's name and a list of checks")
+            )
+            continue
+        for i, item in enumerate(items or ()):
             line = lines.get((slug, i), 0)
             if not (isinstance(item, dict) and len(item) == 1 and isinstance(next(iter(item.values())), dict)):
                 problems.append(
@@ -111,6 +116,11 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
                 for f in fields
                 if f not in {"file"} | needed | optional
             ]
+            problems += [
+                Problem(shown, line, f"{kind}: the value of {f!r} is not text, or what that field takes")
+                for f, value in fields.items()
+                if not _fits(f, value)
+            ]
             rows.append(
                 [
                     slug,
@@ -125,3 +135,10 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
     if problems:
         raise ConfigError(f"{shown} is wrong:", tuple(problems), hint="docs/patches.md lists the six kinds")
     return rows
+
+
+def _fits(field: object, value: object) -> bool:
+    """Whether a value is of a type that a field of a check may have."""
+    if field == "attributes":
+        return isinstance(value, dict) and all(isinstance(k, str) and _fits("", v) for k, v in value.items())
+    return isinstance(value, str if field == "file" else str | int | float)

@@ -156,11 +156,16 @@ def test_a_series_that_does_not_fit_its_folder(tmp_path: Path) -> None:
 def test_wrong_checks_are_named_at_their_lines(tmp_path: Path) -> None:
     patch = (SAMPLE / "patches/sample-0.1/minirt/0001-decoders-add-tiny3-4b.patch").read_text()
     checks = "a:\n  - contans: {file: f, text: t}\n  - contains: {file: f}\n  - absent: {file: f, text: t, more: 1}\n  - contains\n"
+    checks += "  - contains: {file: 5, text: t}\n  - contains: {file: f, text: 2024-01-01}\nb: 5\n5: []\n"
     said = str(stack(tmp_path, series="0001-a.patch\n", N_a__patch=patch, checks__yaml=checks))
     for part in (
         "checks.yaml:2: unknown kind 'contans'; did you mean contains?",
         "checks.yaml:3: contains: `text` is missing",
         "checks.yaml:4: absent: unknown field 'more'",
         "checks.yaml:5: a check is one kind",
+        "checks.yaml:6: contains: the value of 'file' is not text",
+        "checks.yaml:7: contains: the value of 'text' is not text",
+        "checks.yaml:8: b: must be a patch's name and a list of checks",
+        "checks.yaml:9: 5: must be a patch's name and a list of checks",
     ):
         assert part in said, said

@@ -13,9 +13,8 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
+from base64 import b85encode
 from pathlib import Path
-
-from kz_build.core.json_text import text
 
 from tests.formats.apps import SAMPLE, good, manifest
 from tests.formats.elves import COMPRESSED, Section, android_note, build_id, elf
@@ -24,9 +23,9 @@ from tests.formats.ptes import Made, Method, Qnn, decoder, program, vulkan
 HERE = Path(__file__).parent
 SMALL = (
     "version: 1\ndefault: l\nsources:\n  up: {git: 'https://h/up', submodules: [a]}\n  sdk: &sdk\n    archive: 'https://h/{version}.zip'\n"
-    "    published:\n      '1': {sha256: '"
+    "    published:\n      '1': {sha1: '"
     + "b"
-    * 64
+    * 40
     + "'}\nlines:\n  l: {up: v1, sdk: '1'}\ntargets:\n  t:\n    platform: linux\n"
     "    abi: arm64\n    sources: [up, sdk]\n    tools: {cmake: ['{sdk}/cmake'], ninja: [n], objcopy: [o]}\n    cmake: {}\n    outputs: {}\n"
 )
@@ -42,7 +41,7 @@ MAIL = (
     "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n\nWhy: because.\n\nUpstream-Status: Pending\n---\n"
     "diff --git a/a.txt b/a.txt\nindex " + "1" * 40 + ".." + "2" * 40 + " 100644\n--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@ f()\n one\n-two\n"
     "+zwei\n three\ndiff --git a/b b/c\nsimilarity index 90%\nrename from b\nrename to c\ndiff --git a/n b/n\nnew file mode 100644\n"
-    "index " + "0" * 40 + ".." + "3" * 40 + "\nGIT binary patch\nliteral 5\nMcmZ?rh}8f9\n\nliteral 0\nHcmV?d00001\n\n-- \n2.50.0\n"
+    "index " + "0" * 40 + ".." + "3" * 40 + "\nGIT binary patch\nliteral 5\nM" + b85encode(zlib.compress(b"12345").ljust(16, b"\0")).decode() + "\n\nliteral 0\nHcmV?d00001\n\n-- \n2.50.0\n"
 )  # fmt: skip
 FOREIGN = (
     "Description: Say two\n More of it.\n .\nAuthor: A B <a@b>\nOrigin: https://h\nLast-Update: 2026-01-02\n---\nIndex: x/a.txt\n"
@@ -115,9 +114,16 @@ def files(folder: Path) -> dict[str, bytes | str]:
     """Every file: format/kind-name -> content."""
     entries = {
         "kind": "git", "version": "v1", "commit": "a" * 40, "tree": "a" * 40, "url": "https://h/up",
-        "submodules": {"d": {"url": "https://h/d", "commit": "a" * 40, "tree": None, "nested": 0}},
+        "submodules": {"d": {"url": "https://h/d", "commit": "a" * 40, "tree": None}},
     }  # fmt: skip
-    archive = {"kind": "archive", "version": "1", "url": "https://h/1.zip", "sha256": "b" * 64, "size": 1}
+    archive = {
+        "kind": "archive",
+        "version": "1",
+        "url": "https://h/1.zip",
+        "sha256": "b" * 64,
+        "size": 1,
+        "origin": "computed",
+    }
     session = dict.fromkeys(("base", "old_base", "old_tip", "stack_tip", "tip"), "a" * 40)
     app = {
         "AndroidManifest.xml": manifest(good(), folder),
@@ -127,7 +133,7 @@ def files(folder: Path) -> dict[str, bytes | str]:
     wheel = {"x/__init__.py": b"a = 1\n", "x-1.dist-info/METADATA": b"Name: x\n", "x-1.dist-info/RECORD": b"x\n"}
     compressed = (
         b"\1\0\0\0\0\0\0\0"
-        + (3000).to_bytes(8, "little")
+        + (2970).to_bytes(8, "little")
         + (1).to_bytes(8, "little")
         + zlib.compress(b"/home/me/x\0" * 270)
     )
@@ -140,11 +146,11 @@ def files(folder: Path) -> dict[str, bytes | str]:
         "yaml/contract-own": "line: l\ncontract:\n  methods: [forward]\n  executorch: v1.4.1\n",
         "yaml/checks-small": "x:\n  - contains: {file: a.txt, text: two, count: 1}\n  - dict_key: {file: a.py, dict: D, key: k, value: 1}\n  - parses: {file: a.yaml}\n",
         "yaml/baseline-own": next((SAMPLE.parent.parent / "baselines").glob("*.yaml")).read_text(),
-        "yaml/signatures-small": "a-b:\n  title: T\n  find: [a long text]\n  match: 'a (?P<what>\\w+)'\n  cause: C {what}\n  next: [do this]\n  seen:\n    - {line: a long text, at: 'https://h/1'}\n  near: [another]\n",
-        "lock/lock-small": text({"version": 1, "unknown": 1, "lines": {"l": {"up": entries, "sdk": archive}}}),
-        "lock/record-small": text({"key": "k", "sources": {"a": "b"}, "files": {"lib/x.so": {"sha256": "b" * 64, "size": 5}, "y": "c" * 64}, "more": [1, None]}),
-        "lock/session-small": text({"verb": "rebase", "line": "l", "source": "up", "into": "l2", "version": "v2", "digest": "d", **session, "todo": ["a" * 40], "dropped": [["p", ["x:1-2"], "c", "t"]]}),
-        "lock/change-small": text({"pins.lock": [None, "eA=="], "patches/l/up/series": ["eA==", None]}),
+        "yaml/signatures-small": "a-b:\n  title: T\n  find: [a long text]\n  match: 'a (?P<what>\\w+)'\n  cause: C {what}\n  next: do this\n  seen:\n    - {line: a long text, at: 'https://h/1'}\n  near: [another]\n",
+        "lock/lock-small": json.dumps({"version": 1, "unknown": 1, "lines": {"l": {"up": entries, "sdk": archive}}}),
+        "lock/record-small": json.dumps({"key": "k", "sources": {"a": "b"}, "files": {"lib/x.so": {"sha256": "b" * 64, "size": 5}, "y": "c" * 64}, "more": [1, None]}),
+        "lock/session-small": json.dumps({"verb": "rebase", "line": "l", "source": "up", "into": "l2", "version": "v2", "digest": "d", **session, "todo": ["a" * 40], "dropped": [["p", ["x:1-2"], "c", "t"]]}),
+        "lock/change-small": json.dumps({"pins.lock": [None, "eA=="], "patches/l/up/series": ["eA==", None]}),
         "mail/mail-git": MAIL,
         "mail/foreign-dep3": FOREIGN,
         "mail/series-quilt": "# comment\na.patch\nsub/b.patch -p0 # why\nc.patch -p 2 -R\n\n",
