@@ -71,7 +71,10 @@ def _refuse_outside(root: Path, paths: Iterable[str]) -> None:
     for path in paths:
         target = (root / path.replace("\0", "")).parent.resolve() / Path(path).name
         inside = target.relative_to(root.resolve()).as_posix() if target.is_relative_to(root.resolve()) else ".."
-        if wrong := unsafe_path(inside):
+        wrong = unsafe_path(inside)
+        if not wrong and (target.is_dir() or any(parent.is_file() for parent in target.parents)):
+            wrong = "is a folder, or is below a file"
+        if wrong:
             problems.append(Problem(path, 0, wrong))
     if problems:
         hint = f"nothing was written; if {root / NAME} is there and no kz of yours was killed, remove it"

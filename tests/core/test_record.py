@@ -74,7 +74,19 @@ def test_a_hand_that_was_faster_wins(root: Path, monkeypatch: pytest.MonkeyPatch
     assert snapshot(root) == before
 
 
-OUTSIDE = ("../evil", "/evil", "a/../../evil", ".git/hooks/post-checkout", "link/evil", "", ".", "x\0y")
+OUTSIDE = (
+    "../evil",
+    "/evil",
+    "b/../../evil",
+    ".git/hooks/post-checkout",
+    "link/evil",
+    "",
+    ".",
+    "x\0y",
+    "n" * 300,
+    "folder",
+    "a/b",
+)
 
 
 @pytest.mark.parametrize("path", OUTSIDE, ids=ascii)
@@ -82,6 +94,8 @@ def test_a_record_that_came_with_a_pull_request_writes_nothing_elsewhere(tmp_pat
     root = tmp_path / "project"
     (root / ".git/hooks").mkdir(parents=True)
     (root / "link").symlink_to(tmp_path)
+    (root / "folder").mkdir()
+    (root / "a").write_text("a file")
     (root / transaction.NAME).write_text(
         json.dumps({f"{tmp_path}/evil" if path == "/evil" else path: [None, "ZXZpbA=="]})
     )
@@ -91,7 +105,7 @@ def test_a_record_that_came_with_a_pull_request_writes_nothing_elsewhere(tmp_pat
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", '{"a": 1}', '{"a": ["!", 2]}', '{"a": [1, 2, 3]}'])
+@pytest.mark.parametrize("text", ["", "[" * 9000, "[]", "3", '{"a": 1}', '{"a": ["!", 2]}', '{"a": [1, 2, 3]}'])
 def test_a_record_that_is_none(root: Path, text: str) -> None:
     (root / transaction.NAME).write_text(text)
     with pytest.raises(ConfigError, match="was not written by kz"):
