@@ -13,8 +13,9 @@ from kz_build.sources import clones
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Session, parse_session
 
-FILE, ENDED = "session.json", "ended.json"
-"""A session while it is open; the same once its result is written, or it is aborted, until its folder is gone."""
+FILE, ENDED = "session.json", ".ended.json"
+"""A session while it is open, in its folder; the same once its result is written, or it is aborted, beside the folder until that
+is gone."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class SessionFolder:
     def ended(self) -> bool:
         """Whether only the remains of its folder are left."""
         return not (self.folder / FILE).exists()
+
+    @property
+    def ended_file(self) -> Path:
+        """The file that says how it ended."""
+        return self.folder.with_name(f"{self.folder.name}{ENDED}")
 
     def worktree(self, pinned: PinnedStack) -> Worktree:
         """The worktree that its user works in."""
@@ -46,29 +52,31 @@ def folder_of(project: Project, verb: str, line: str, source: str) -> Path:
 
 def open_sessions(project: Project, verb: str = "*") -> tuple[SessionFolder, ...]:
     """Return the open sessions of a verb, or of every verb."""
-    return _sessions(project, verb, FILE)
-
-
-def _sessions(project: Project, verb: str, name: str) -> tuple[SessionFolder, ...]:
-    files = sorted((project.root / "out").glob(f"{verb}/*/*/{name}"))
     return tuple(
-        SessionFolder(parse_session(file.read_bytes(), str(file.relative_to(project.root))), file.parent)
-        for file in files
+        _read(project, file, file.parent) for file in sorted((project.root / "out").glob(f"{verb}/*/*/{FILE}"))
     )
+
+
+def _ended_sessions(project: Project, verb: str) -> tuple[SessionFolder, ...]:
+    """Return the sessions of a verb that have ended, and whose folders a killed command has not removed."""
+    files = sorted((project.root / "out").glob(f"{verb}/*/*{ENDED}"))
+    sessions = (_read(project, file, file.with_name(file.name.removesuffix(ENDED))) for file in files)
+    return tuple(opened for opened in sessions if opened.ended)
+
+
+def _read(project: Project, file: Path, folder: Path) -> SessionFolder:
+    return SessionFolder(parse_session(file.read_bytes(), str(file.relative_to(project.root))), folder)
 
 
 def find_session(project: Project, verb: str, line: str, source: str, *, ended: bool = False) -> SessionFolder:
     """Return the session that `continue` means: of that line and source if they are given; with `ended` also one whose
     folder a killed command has not removed. Raises ConfigError."""
 
-    def matching(name: str) -> list[SessionFolder]:
-        return [
-            o
-            for o in _sessions(project, verb, name)
-            if line in ("", o.session.line, o.session.into) and source in ("", o.session.source)
-        ]
+    def matching(sessions: tuple[SessionFolder, ...]) -> list[SessionFolder]:
+        of_line = [o for o in sessions if line in ("", o.session.line, o.session.into)]
+        return [o for o in of_line if source in ("", o.session.source)]
 
-    matches = matching(FILE) or (matching(ENDED) if ended else [])
+    matches = matching(open_sessions(project, verb)) or (matching(_ended_sessions(project, verb)) if ended else [])
     if len(matches) == 1:
         return matches[0]
     if not matches:
@@ -160,8 +168,8 @@ def keep_checks(project: Project, folder: str, opened: SessionFolder) -> None:
 def remove_ended(project: Project, verb: str, line: str, source: str) -> Session | None:
     """Remove what a killed command left of a session that had ended; return it if its result was written."""
     folder = folder_of(project, verb, line, source)
-    for opened in _sessions(project, verb, ENDED):
-        if opened.folder == folder and opened.ended:
+    for opened in _ended_sessions(project, verb):
+        if opened.folder == folder:
             end(opened)
             return opened.session if opened.session.ended == "written" else None
     return None
@@ -169,15 +177,12 @@ def remove_ended(project: Project, verb: str, line: str, source: str) -> Session
 
 def abort(opened: SessionFolder) -> None:
     """Throw a session away, even if this is killed: the next command goes on with it."""
-    write_atomic(opened.folder / ENDED, replace(opened.session, ended="aborted").text())
+    write_atomic(opened.ended_file, replace(opened.session, ended="aborted").text())
     end(opened)
 
 
 def end(opened: SessionFolder) -> None:
     """Remove a session's folder: its file first, because it says that the others are complete; last what says how it ended."""
     remove(opened.folder / FILE)
-    if opened.folder.is_dir():
-        for path in opened.folder.iterdir():
-            if path.name != ENDED:
-                remove(path)
     remove(opened.folder)
+    remove(opened.ended_file)

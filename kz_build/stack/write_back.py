@@ -27,7 +27,7 @@ from kz_build.stack.apply import apply_to
 from kz_build.stack.files import StackFiles, read_files
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Dropped, Session
-from kz_build.stack.session_folder import ENDED, FILE, SessionFolder, end, keep_commits, save
+from kz_build.stack.session_folder import FILE, SessionFolder, end, keep_commits, save
 from kz_build.stack.verdict_cache import judge_states
 
 
@@ -78,11 +78,11 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
     )
     written = tuple(sorted(path for path, data in changes.items() if _differs(project.root / path, data)))
     # The session is part of the one change: it knows the files as they are, however often this is killed.
-    at = opened.folder.relative_to(project.root).as_posix()
+    file, ended = (p.relative_to(project.root).as_posix() for p in (opened.folder / FILE, opened.ended_file))
     if keep:
-        changes[f"{at}/{FILE}"] = replace(session, stack_tip=tree.commit, digest=stack.digest).text()
+        changes[file] = replace(session, stack_tip=tree.commit, digest=stack.digest).text()
     else:
-        changes[f"{at}/{FILE}"], changes[f"{at}/{ENDED}"] = None, replace(session, ended="written").text()
+        changes[file], changes[ended] = None, replace(session, ended="written").text()
     keep_commits(opened, pinned)
     transaction.change_all(project.root, changes)
     if not keep:
