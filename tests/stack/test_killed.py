@@ -289,6 +289,25 @@ def test_another_rebase_follows_one_that_was_killed_at_its_end(ours: Project, un
     assert "up: v4" in (ours.root / "pins.yaml").read_text()
 
 
+def test_a_rebase_that_is_killed_when_its_folder_is_gone_is_done(ours: Project, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, shutil\n"
+        "real = shutil.rmtree\n"
+        "def rmtree(path, *a, **k):\n"
+        "    real(path, *a, **k)\n"
+        "    if str(path).endswith('out/rebase/l/up'):\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "shutil.rmtree = rmtree\n"
+    )
+    ours.upstream.commit("Only other", {"other.txt": "new\n", "b.txt": text()}, tag="v4")
+    words = ("--onto", "v4", "--as", "m")
+    assert ours.kz("rebase", *words, PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[2]}").returncode == -9
+    assert not (ours.root / "out/rebase/l/up").exists()
+    done = ours.kz("rebase", *words)
+    assert done.returncode == 0 and "the rebase of up is done: m on v4 was written" in done.stdout, done.stderr
+    assert not list((ours.root / "out/rebase/l").iterdir())
+
+
 def test_an_abort_that_is_killed_is_finished_by_the_next(ours: Project, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, shutil\nshutil.rmtree = lambda *a, **k: os.kill(os.getpid(), 9)\n"
