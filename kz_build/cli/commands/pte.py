@@ -27,12 +27,15 @@ def run(arguments: argparse.Namespace) -> None:
     if not (arguments.contract or arguments.lib or arguments.soc):
         show(arguments, {"file": file, "summary": view.plain(file)}, view.text(file))
         return
-    from kz_build.checks.contract_files import read_contract
     from kz_build.checks.pte import check_contract
     from kz_build.formats.library import read_library
     from kz_build.pins.load import executorch_of
 
-    contract = read_contract(arguments.contract, arguments.root) if arguments.contract else None
+    contract = None
+    if arguments.contract:
+        from kz_build.checks.contract_files import read_contract  # pydantic costs 15 MB
+
+        contract = read_contract(arguments.contract, arguments.root)
     library = read_library(arguments.lib, file, executorch_of(arguments.lib)) if arguments.lib else None
     checks = check_contract(file, contract, library, arguments.soc)
     value = {"file": file, "summary": view.plain(file), "checks": checks}
