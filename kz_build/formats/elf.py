@@ -61,7 +61,7 @@ def _open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise AuditError(f"{path.name} cannot be read: {error.strerror}") from error
+        raise storage_error(error) or AuditError(f"{path.name} cannot be read: {error.strerror}") from error
     with file:
         size = path.stat().st_size
         if file.read(4) != b"\x7fELF":

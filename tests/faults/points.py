@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tests.faults.strace import ERRORS, KILL, PIPES, PIPES_OF_GIT, Call
+from tests.faults.strace import ERRORS, KILL, PIPES, Call
 
 
 class Point(NamedTuple):
@@ -41,8 +41,9 @@ def chosen(calls: Iterable[Call], most: int, seed: int, git: int | None = None) 
         kinds.setdefault((call.name, call.kind), []).append(call.number)
     rounds: list[list[Point]] = []
     for (name, kind), numbers in kinds.items():
-        of_pipe = PIPES if git is None else PIPES_OF_GIT
-        errors = list(of_pipe if kind in ("pipe", "socket") and name == "write" else ERRORS[name])
+        errors = list(PIPES if kind in ("pipe", "socket") and name == "write" else ERRORS[name])
+        if git is not None and errors == list(PIPES):
+            errors = [KILL]  # kz reads what git writes for as long as it lives
         draw.shuffle(errors)
         for turn, number in enumerate(_spread(numbers, draw)):
             whats = list(dict.fromkeys((KILL, errors[turn % len(errors)], errors[(turn + 1) % len(errors)])))

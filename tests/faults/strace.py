@@ -36,8 +36,6 @@ ERRORS = {
 """The system calls that are disturbed, and how each may fail on a real machine."""
 PIPES = ("EPIPE", "EINTR")
 """How a write to another process may fail, if that one has died."""
-PIPES_OF_GIT = ("EINTR",)
-"""Kz reads what git writes for as long as it lives."""
 NOT_IN_GIT = ("read", "getdents64", "wait4", "waitid", "vfork", "clone3", "openat")
 """Git's own reading is not what kz is tested for."""
 KILL = "SIGKILL"

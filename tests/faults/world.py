@@ -22,6 +22,7 @@ _CONTENT = re.compile(
     r"|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*|store/locks/[^/]*\.lock"
 )
 """Git's objects, the tags that it may fetch with them, unpacked archives, locks: which there are depends on the way something came."""
+_SECONDS = re.compile(rb'"seconds": [0-9.]+')
 Files = dict[str, "bytes | str"]
 
 
@@ -62,7 +63,9 @@ class World:
                 if path.is_symlink():
                     result[name] = os.readlink(path)
                 elif path.is_file():
-                    result[name] = path.read_bytes()
+                    result[name] = (
+                        _SECONDS.sub(b"", path.read_bytes()) if name.startswith("out/") else path.read_bytes()
+                    )
         return result
 
     def grow_older(self) -> None:
