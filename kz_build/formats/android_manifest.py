@@ -86,6 +86,8 @@ def read_text(data: bytes) -> tuple[Element, ...]:
     parser.EntityDeclHandler = refuse
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as error:
+    except DamagedError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two: of an encoding
         raise DamagedError(str(error)) from error
     return tuple(elements)
