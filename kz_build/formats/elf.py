@@ -73,7 +73,10 @@ def _open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
                 _refuse_truncated(elf, size, path)
                 yield elf, whole
         except _DAMAGE as error:
-            if isinstance(error, OSError) and (problem := storage_error(error)):
+            first: BaseException | None = error
+            while first and not isinstance(first, OSError):  # pyelftools puts its own errors around it
+                first = first.__cause__ or first.__context__
+            if isinstance(first, OSError) and (problem := storage_error(first)):
                 raise problem from error
             raise AuditError(
                 f"{path.name} is damaged or cut off ({size} bytes): {str(error) or type(error).__name__}"
