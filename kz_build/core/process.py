@@ -238,9 +238,23 @@ def _end_group(process: Process) -> None:
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             process.poll()
-            try:
-                os.killpg(process.pid, 0)
-            except (ProcessLookupError, PermissionError):
+            if not _lives(process.pid):
                 break
             time.sleep(0.02)
     process.wait()
+
+
+def _lives(group: int) -> bool:
+    """Return whether a process of a group is alive. A zombie is not: its new parent, PID 1, may take seconds to reap it,
+    and in a container without an init never does."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    stats = list(Path("/proc").glob("[0-9]*/stat"))
+    for stat in stats:
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            state, _, own_group = stat.read_bytes().rpartition(b")")[2].split()[:3]  # proc(5)
+            if int(own_group) == group and state not in b"ZX":
+                return True
+    return not stats

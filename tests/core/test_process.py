@@ -1,0 +1,24 @@
+"""Programs that kz starts: what is left of them when they have ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from kz_build.core.process import STOP_SECONDS
+from tests.kz import ROOT
+
+# Stands for PID 1 of a container without an init: orphans become its children, and it never asks for them.
+CARELESS = """
+import ctypes, os, sys, time
+from kz_build.core.process import run_following_errors
+assert ctypes.CDLL(None).prctl(36, 1) == 0  # PR_SET_CHILD_SUBREAPER, prctl(2)
+begun = time.monotonic()
+assert run_following_errors(["sh", "-c", "(sleep 0.1; echo $$ >&2) & exit 3"], print, env=os.environ) == 3
+print("waited", time.monotonic() - begun)
+"""
+
+
+def test_a_zombie_that_nobody_reaps_is_not_waited_for() -> None:
+    done = subprocess.run([sys.executable, "-c", CARELESS], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout.split()[-1]) < 1.9 * STOP_SECONDS, done.stdout
