@@ -59,10 +59,10 @@ def pytest_configure_node(node: object) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One worker more than cores, for some wait; none where a few tests are named: starting workers takes longer than they do."""
+    """Two workers more than cores, for many wait; none where a few tests are named: starting workers takes longer than they do."""
     if any(".py" in argument for argument in config.args):
         return 0
-    return len(os.sched_getaffinity(0)) + 1
+    return len(os.sched_getaffinity(0)) + 2
 
 
 def tiers(config: pytest.Config) -> dict[str, str]:
