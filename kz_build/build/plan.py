@@ -83,6 +83,10 @@ def plan(
     `ccache` makes them faster and changes no byte. `at` is a folder whose out/, dist/ and cache replace the project's.
     """
     target = project.pins.target(name, line)
+    if not target["outputs"]:
+        raise ConfigError(
+            f"target {name} has no outputs: there is nothing to build", hint="name some in pins.yaml, by docs/pins.md"
+        )
     soc = soc or target["soc"]
     place = project._replace(root=at or project.root)
     tree, build = place.out("tree", line, name), place.out("build", line, name)

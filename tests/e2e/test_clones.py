@@ -117,6 +117,13 @@ def test_what_the_lock_does_not_know_of_submodules_git_proves(project: Path, kz:
         assert f"{key} {deep[key]}, pins.lock says {wrong}" in done.stderr
 
 
+def test_a_target_without_outputs_cannot_be_built(project: Path, kz: Kz, tmp_path: Path) -> None:
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", project, "lock", "--write", **env).returncode == 0
+    done = kz("-C", project, "build", **env)
+    assert done.returncode == 2 and "target t has no outputs: there is nothing to build" in done.stderr, done.stderr
+
+
 def test_blobs_come_in_one_request(project: Path, kz: Kz, tmp_path: Path) -> None:
     env = {"KZ_CACHE": str(tmp_path / "cache")}
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
