@@ -1,7 +1,7 @@
 """The device side of adb's protocol, on loopback: the real adb connects to it when there is no device.
 
 By adb's own protocol.txt: CNXN and AUTH, then streams by OPEN, with one unacknowledged WRTE each way, OKAY for each and CLSE
-at the end. Whoever connects can make it hold no more than LINKS connections, STREAMS streams, and two messages for each.
+at the end. Those who connect can make it hold no more than LINKS connections, STREAMS streams, and two messages for each.
 """
 
 from __future__ import annotations
