@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.env import networked, plain
-from kz_build.core.errors import CommandError, StorageError
+from kz_build.core.errors import CommandError, ConfigError, StorageError
 from kz_build.core.files import OWN, disk_errors, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
 from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors
@@ -42,6 +42,8 @@ _CLONE = """[core]
 """Configuration of a partial clone."""
 
 
+_REFUSED = re.compile(rb"\t((?:[^\0]*/)?(?:\.{0,2}|\.git)(?:/[^\0]*)?)\0", re.IGNORECASE)
+"""A path with a component that git refuses, in the input of update-index."""
 _FULL = "(?m)^(?!remote:).*(?:No space left on device|Disk quota exceeded)"
 
 
@@ -278,6 +280,11 @@ class Repository(NamedTuple):
         index = folder / ".kz-index"
         env = {**local_environment(), "GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder)}
         listing = b"".join(f"{e.mode} {e.id}\t".encode() + os.fsencode(e.path) + b"\0" for e in files)
+        if refused := _REFUSED.search(listing):  # git would leave such a file out, and end with 0
+            path = os.fsdecode(refused[1])
+            raise ConfigError(
+                f"{self.path.name} has a file {path!r}, which git refuses", hint="pin another version of this source"
+            )
         try:
             with _disk_errors(folder):
                 checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)
