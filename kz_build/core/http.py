@@ -37,7 +37,12 @@ _PERIOD, _LEAST = 60, 64 << 10
 """In so many seconds so many bytes must arrive, or the connection counts as broken."""
 _MOST_OF_PAGE = 64 << 20  # PyPI's longest page has 20 MB
 _PIECE = 256 << 10
-_FINAL = (requests.TooManyRedirects, requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema)
+_FINAL = (
+    requests.TooManyRedirects,
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.RetryError,  # the server was busy at each of several attempts already
+)
 """What another attempt would not change."""
 
 
