@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError
+from kz_build.core.escape import without_secrets
 from kz_build.core.files import write_atomic
 from kz_build.core.rules import bad_address
 from kz_build.git import remote
@@ -45,6 +46,11 @@ def begin(root: Path, address: str, version: str) -> NewProject:
     address = address or _debian_upstream(root)
     if wrong := bad_address(address):
         raise ConfigError(f"the address {address!r} {wrong}")
+    if without_secrets(address) != address:
+        raise ConfigError(
+            "the address has a password, and everyone reads pins.yaml",
+            hint="leave it out: git asks its credential helper (gitcredentials(7))",
+        )
     place = Path(address)
     url = str(place.resolve()) if place.exists() else address
     version = version or remote.newest(url)

@@ -142,3 +142,9 @@ def test_a_debian_stack_among_git_mails_is_told_where_it_belongs(empty: Project,
         (stack / "series").write_text(series)
         done = empty.kz("lock", "--write")
         assert done.returncode == code and done.stderr.count("-> ") == 1 and hint in done.stderr, done.stderr
+
+
+def test_a_password_does_not_get_into_pins_yaml(empty: Project) -> None:
+    done = empty.kz("init", "https://me:s3cret@127.0.0.1:1/up.git", "v1")
+    assert done.returncode == 2 and "the address has a password" in done.stderr, done.stderr
+    assert "s3cret" not in done.stderr and not (empty.root / "pins.yaml").exists()
