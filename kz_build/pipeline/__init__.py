@@ -1,1 +1,1 @@
-"""All stages of a target, one after the other, and the report."""
+"""All stages of a target, one after the other."""

@@ -14,9 +14,9 @@ from kz_build.core.check import Status
 from kz_build.core.errors import AuditError, ConfigError, DeviceError, KzError, Missing, MissingError, NotReadyError
 from kz_build.core.locks import scratch_folder
 from kz_build.pipeline import text as view
-from kz_build.pipeline.report import write
 from kz_build.pipeline.stages import Lack, Row, Step, record, walk
 from kz_build.pipeline.target import TargetBuild, TargetRequest
+from kz_build.report.report import write
 
 if TYPE_CHECKING:
     from kz_build.core.terminal import Live

@@ -24,8 +24,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from kz_build.core import terminal
-    from kz_build.pipeline import report
     from kz_build.pipeline.target import TargetBuild
+    from kz_build.report import report
 
     project = open_project(arguments)
     request = target_request(arguments)

@@ -15,7 +15,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.terminal import report as table
-    from kz_build.pipeline.report import report
+    from kz_build.report.report import report
 
     project = open_project(arguments)
     result = report(project, arguments.line or project.pins.default)
