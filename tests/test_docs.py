@@ -25,7 +25,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "examples/sample/README.md",
-    *(ROOT / "docs").glob("*.md"),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 # Verbs that share the page of another.
 PAGE_OF = {"refresh": "edit", "nightly": "health", "schema": "pins"}
@@ -36,7 +36,8 @@ FENCED = re.compile(r"^```.*?^```", re.M | re.S)
 
 
 def text_of(page: str) -> str:
-    return (ROOT / "docs" / f"{page}.md").read_text()
+    (path,) = (one for one in PAGES if one.name == f"{page}.md")
+    return path.read_text()
 
 
 def anchors(page: Path) -> set[str]:

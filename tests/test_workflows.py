@@ -114,7 +114,7 @@ def test_the_store_is_kept_by_the_lock() -> None:
 
 
 def test_the_workflow_in_the_docs_of_matrix_is_one(tmp_path: Path) -> None:
-    text = (ROOT / "docs/matrix.md").read_text().split("```")[1].removeprefix("yaml\n")
+    text = (ROOT / "docs/reference/verbs/matrix.md").read_text().split("```")[1].removeprefix("yaml\n")
     file = tmp_path / "ci.yml"
     file.write_text("name: x\non: push\n" + text.replace("- … #", "- run: echo #"))
     assert schema_accepts(file)

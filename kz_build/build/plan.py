@@ -85,7 +85,8 @@ def plan(
     target = project.pins.target(name, line)
     if not target["outputs"]:
         raise ConfigError(
-            f"target {name} has no outputs: there is nothing to build", hint="name some in pins.yaml, by docs/pins.md"
+            f"target {name} has no outputs: there is nothing to build",
+            hint="name some in pins.yaml, by docs/reference/pins.md",
         )
     soc = soc or target["soc"]
     place = project._replace(root=at or project.root)

@@ -1,4 +1,4 @@
-"""check-apk: check, without a device, that the libraries and models of an app fit each other (docs/check-apk.md)."""
+"""check-apk: check, without a device, that the libraries and models of an app fit each other (docs/reference/verbs/check-apk.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of check-apk for an app that uses QNN (docs/check-apk.md)."""
+"""The checks of check-apk for an app that uses QNN (docs/reference/verbs/check-apk.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""audit: check that each built file is what an app needs (docs/audit.md)."""
+"""audit: check that each built file is what an app needs (docs/reference/verbs/audit.md)."""
 
 from __future__ import annotations
 

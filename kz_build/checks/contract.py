@@ -1,4 +1,4 @@
-"""What a recipe promises about its .pte: the `contract:` of recipes/*.yaml (docs/pte.md)."""
+"""What a recipe promises about its .pte: the `contract:` of recipes/*.yaml (docs/reference/verbs/pte.md)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def read_contract(path: Path, root: Path) -> Contract:
     if recipe is None:
         problems = (Problem(path.name, lines.get(at, 0), f"{'.'.join(map(str, at))}: {text}") for at, text, _ in wrong)
         raise ConfigError(
-            f"the contract of {path.name} is wrong:", tuple(problems), hint="docs/pte.md describes every key"
+            f"the contract of {path.name} is wrong:",
+            tuple(problems),
+            hint="docs/reference/verbs/pte.md describes every key",
         )
     contract = recipe.contract
     if contract.executorch != "pinned":

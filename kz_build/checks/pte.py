@@ -1,4 +1,4 @@
-"""pte: whether a file will load on a device or with a library (docs/pte.md)."""
+"""pte: whether a file will load on a device or with a library (docs/reference/verbs/pte.md)."""
 
 from __future__ import annotations
 

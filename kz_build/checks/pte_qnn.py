@@ -1,4 +1,4 @@
-"""Checks of the QNN contexts in a .pte (docs/pte.md)."""
+"""Checks of the QNN contexts in a .pte (docs/reference/verbs/pte.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every failure that kz expects, with its documented exit code.
 
-Exit code 1 means a bug in kz. `docs/errors.md` lists the codes for users.
+Exit code 1 means a bug in kz. `docs/reference/errors.md` lists the codes for users.
 """
 
 from __future__ import annotations

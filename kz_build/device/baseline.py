@@ -1,4 +1,4 @@
-"""Figures of a device that kz compares its runs with: baselines/<device>.yaml (docs/baselines.md)."""
+"""Figures of a device that kz compares its runs with: baselines/<device>.yaml (docs/reference/baselines.md)."""
 
 from __future__ import annotations
 
@@ -63,6 +63,8 @@ def baseline(root: Path, model: str, soc: str) -> Baseline | None:
         except ConfigError as error:
             problems += error.problems or (Problem(path.name, 0, str(error)),)
     if problems:
-        raise ConfigError("baselines are wrong:", tuple(problems), hint="docs/baselines.md describes every key")
+        raise ConfigError(
+            "baselines are wrong:", tuple(problems), hint="docs/reference/baselines.md describes every key"
+        )
     matches = [one for one in baselines if model in one.match.models and one.match.soc in ("", soc)]
     return matches[0] if matches else None

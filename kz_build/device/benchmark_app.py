@@ -1,4 +1,4 @@
-"""app: build upstream's benchmark app with our AAR and one activity of ours, for `kz device check --in-app` (docs/device.md)."""
+"""app: build upstream's benchmark app with our AAR and one activity of ours, for `kz device check --in-app` (docs/reference/verbs/device.md)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     settings = project.pins.target(target, line)
     package, java = settings["package"] or {}, settings["audit"]["java"]
     if not package.get("app") or not java:
-        raise ConfigError(f"{target} says no `package.app` in pins.yaml", hint="docs/device.md, or --apk FILE")
+        raise ConfigError(
+            f"{target} says no `package.app` in pins.yaml", hint="docs/reference/verbs/device.md, or --apk FILE"
+        )
     sdk = tools()
     folder, path = project.out("app", line, target), project.record("app", line, target)
     if sdk.missing and not path.is_file():

@@ -1,4 +1,4 @@
-"""check: push what was built to a device, ask every question, and keep the report in out/device/<line>/<serial>/ (docs/device.md)."""
+"""check: push what was built to a device, ask every question, and keep the report in out/device/<line>/<serial>/ (docs/reference/verbs/device.md)."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ QUESTIONS: Mapping[str, Callable[[DeviceUnderTest], Check | None]] = {
 
 
 def _file_checks(dut: DeviceUnderTest) -> tuple[Check, ...]:
-    """Check the .pte against library and device (docs/pte.md)."""
+    """Check the .pte against library and device (docs/reference/verbs/pte.md)."""
     trial = dut.trial
     if not trial.pte:
         return ()

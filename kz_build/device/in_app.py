@@ -1,5 +1,5 @@
 """Runs of a model in an app of the device: FastRPC refuses processes that an app forked and exec'ed, so that a program
-in a shell proves less (docs/device.md)."""
+in a shell proves less (docs/reference/verbs/device.md)."""
 
 from __future__ import annotations
 

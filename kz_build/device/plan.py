@@ -80,7 +80,7 @@ def _target(project: Project, line: str, name: str) -> dict[str, Any]:
         )
     if not target["device"]:
         able = [other for other in project.pins.targets if project.pins.target(other, line)["device"]]
-        hint = f"--target {' or '.join(able)}" if able else "docs/pins.md: `device` says what runs on devices"
+        hint = f"--target {' or '.join(able)}" if able else "docs/reference/pins.md: `device` says what runs on devices"
         raise ConfigError(f"pins.yaml does not say what of {name} runs on a device", hint=hint)
     return target
 
@@ -97,7 +97,9 @@ def _dist(project: Project, line: str, target: str, inputs: Sequence[InputFile])
         raise LockError(f"{path} is not what was built", hint=remedy)
     files = {Path(name).name: folder / name for name, f in record.outputs.items() if f.profile != "symbols"}
     if PROGRAM not in files:
-        raise ConfigError(f"{target} builds no {PROGRAM}", hint="docs/device.md: a cmake project with `source: kz`")
+        raise ConfigError(
+            f"{target} builds no {PROGRAM}", hint="docs/reference/verbs/device.md: a cmake project with `source: kz`"
+        )
     return files
 
 

@@ -1,4 +1,4 @@
-"""run: check a device, time the runner there, and compare its figures with earlier ones (docs/device.md)."""
+"""run: check a device, time the runner there, and compare its figures with earlier ones (docs/reference/verbs/device.md)."""
 
 from __future__ import annotations
 

@@ -63,5 +63,5 @@ def read(path: Path) -> dict[str, Any]:
     plain: dict[str, Any] = file.model_dump()
     problems = tuple(Problem(str(path), where(place), text) for place, text in invalid_examples(plain))
     if problems:
-        raise ConfigError("signatures are wrong:", problems, hint="docs/diagnose.md describes the form")
+        raise ConfigError("signatures are wrong:", problems, hint="docs/reference/verbs/diagnose.md describes the form")
     return plain

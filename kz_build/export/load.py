@@ -30,7 +30,7 @@ def recipes(root: Path, pins: Pins) -> tuple[Recipe, ...]:
         except ConfigError as error:
             problems += error.problems or (Problem(path.name, 0, str(error)),)
     if problems:
-        raise ConfigError("recipes are wrong:", tuple(problems), hint="docs/recipes.md describes every key")
+        raise ConfigError("recipes are wrong:", tuple(problems), hint="docs/reference/recipes.md describes every key")
     return tuple(read)
 
 
@@ -59,7 +59,7 @@ def one(path: Path, pins: Pins) -> Recipe:
         name = f"a recipe cannot be named {path.stem}: `kz export {path.stem}` means something else; rename the file"
         problems = (Problem(shown, 0, name), *problems)
     if problems:
-        raise ConfigError("recipes are wrong:", problems, hint="docs/recipes.md describes every key")
+        raise ConfigError("recipes are wrong:", problems, hint="docs/reference/recipes.md describes every key")
     contract, pinned = file.contract, pins.line(file.line) if file.line else {}
     if contract.executorch == "pinned":
         contract = replace(contract, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))

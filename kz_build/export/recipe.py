@@ -1,4 +1,4 @@
-"""How one model is exported, and the contract that its .pte must meet: a file of recipes/ (docs/recipes.md)."""
+"""How one model is exported, and the contract that its .pte must meet: a file of recipes/ (docs/reference/recipes.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intent checks: rules on the patched files that say what a patch is for. Exactly six kinds (docs/patches.md)."""
+"""Intent checks: rules on the patched files that say what a patch is for. Exactly six kinds (docs/reference/patches.md)."""
 
 from __future__ import annotations
 

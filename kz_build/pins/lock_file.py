@@ -13,7 +13,7 @@ VERSION = 1
 
 
 class Lock(NamedTuple):
-    """The parsed file: `lines[line][source]` is an entry (docs/lock.md)."""
+    """The parsed file: `lines[line][source]` is an entry (docs/reference/verbs/lock.md)."""
 
     lines: Mapping[str, Mapping[str, Any]]
 

@@ -73,7 +73,8 @@ class Pins(NamedTuple):
         """The name of the default target. Raises ConfigError if there are no targets."""
         if not self.targets:
             raise ConfigError(
-                "pins.yaml has no targets, so there is nothing to build", hint="docs/pins.md describes `targets`"
+                "pins.yaml has no targets, so there is nothing to build",
+                hint="docs/reference/pins.md describes `targets`",
             )
         return self.targets[0]
 

@@ -284,7 +284,7 @@ class SubmoduleOverride(Strict):
 
 
 class Pins(Strict):
-    """pins.yaml: what a person chose. See docs/pins.md."""
+    """pins.yaml: what a person chose. See docs/reference/pins.md."""
 
     model_config = ConfigDict(title="pins.yaml of kz_build")
     version: Literal[1]

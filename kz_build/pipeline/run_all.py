@@ -1,4 +1,4 @@
-"""All of one target, from fetch to report, one stage after the other (docs/all.md)."""
+"""All of one target, from fetch to report, one stage after the other (docs/reference/verbs/all.md)."""
 
 from __future__ import annotations
 

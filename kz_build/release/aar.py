@@ -1,4 +1,4 @@
-"""package: upstream's published AAR with a target's libraries instead of its own (docs/package.md)."""
+"""package: upstream's published AAR with a target's libraries instead of its own (docs/reference/verbs/package.md)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def package(project: Project, line: str, target: str, watch: Watch, sign: Path |
     wanted = project.pins.target(target, line)
     how, java = wanted["package"], wanted["audit"]["java"]
     if not how or not java:
-        raise ConfigError(f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/package.md")
+        raise ConfigError(
+            f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/reference/verbs/package.md"
+        )
     if failed := [c for c in recorded(project, line, target) if c.failed]:
         raise AuditError(f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}")
     sources = _fetched(project, line, java, how["aar"], watch)

@@ -1,4 +1,4 @@
-"""Release files: what lies beside a build's artifacts and describes them (docs/verify-release.md). Pure."""
+"""Release files: what lies beside a build's artifacts and describes them (docs/reference/verbs/verify-release.md). Pure."""
 
 from __future__ import annotations
 

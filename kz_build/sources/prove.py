@@ -22,5 +22,5 @@ def prove(project: Project, sources: tuple[Fetched, ...]) -> None:
 
 
 def archive_part(source: Source, version: str) -> tuple[str, tuple[str, ...]]:
-    """Return (root, only): which part of an archive or wheel is unpacked (docs/pins.md)."""
+    """Return (root, only): which part of an archive or wheel is unpacked (docs/reference/pins.md)."""
     return str(source.options.get("root") or "").replace("{version}", version), source.list("only")

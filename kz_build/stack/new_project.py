@@ -41,7 +41,8 @@ def begin(root: Path, address: str, version: str) -> NewProject:
     root = root.resolve()
     if (root / PINS).exists():
         raise ConfigError(
-            f"{root / PINS} is there already: kz init changes no file", hint="docs/pins.md says how to add a source"
+            f"{root / PINS} is there already: kz init changes no file",
+            hint="docs/reference/pins.md says how to add a source",
         )
     address = address or _debian_upstream(root)
     if wrong := bad_address(address):

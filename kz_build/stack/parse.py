@@ -133,7 +133,7 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
     if not isinstance(data, dict):
         problems.append(Problem(shown, 0, "must map each patch's name to a list of checks"))
     if problems:
-        raise ConfigError(f"{shown} is wrong:", tuple(problems), hint="docs/patches.md lists the six kinds")
+        raise ConfigError(f"{shown} is wrong:", tuple(problems), hint="docs/reference/patches.md lists the six kinds")
     return rows
 
 

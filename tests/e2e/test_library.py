@@ -1,4 +1,4 @@
-"""kz_build as a library, as docs/library.md shows it."""
+"""kz_build as a library, as docs/guides/library.md shows it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import ROOT, Kz
 
 
 def test_the_example_in_library_md_builds_and_reads_the_checks(built: Path, kz: Kz, clean_env: dict[str, str]) -> None:
-    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/library.md").read_text(), re.M | re.S)
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/guides/library.md").read_text(), re.M | re.S)
     project = 'Path("examples/sample")'
     assert code.count(project) == 1
     code = code.replace(project, f"Path({str(built)!r})")

@@ -46,7 +46,7 @@ def _last_rows() -> dict[str, dict[str, object]]:
 
 
 def _table(rows: dict[str, dict[str, object]]) -> str:
-    """The table of docs/reliability.md."""
+    """The table of docs/reference/reliability.md."""
     known = [rows[name] for name in cases.CASES if name in rows]
     keys = ("points", "killed", "in git", "wrong")
     sums = {key: sum(int(str(row[key])) for row in known) for key in keys}
