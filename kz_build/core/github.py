@@ -12,11 +12,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
 
 from kz_build import __version__
 from kz_build.core import http
@@ -35,7 +33,13 @@ _TIMEOUT = (10, 30)
 _ATTEMPTS = 3
 _LONGEST_WAIT = 3e9  # seconds until a rate limit ends: what dates can say
 _LONGEST_BODY = 65_536  # characters; GitHub refuses more
+_MOST_PAGES = 100  # of 100 items
 _Item = TypeVar("_Item")
+
+
+class _Answer(NamedTuple):
+    response: requests.Response
+    content: bytes
 
 
 def open_pulls(store: Path, slug: str) -> tuple[Pull, ...]:
@@ -128,12 +132,14 @@ def _unexpected(url: str, what: str) -> CommandError:
 def _items(store: Path, path: str, make: Callable[[Any], _Item]) -> Iterator[_Item]:
     """Yield the items of a list, over all its pages."""
     following = _api() + path
-    seen = set()
+    seen: set[str] = set()
     with _session() as web:
         while following:
             url = following
             if url in seen:
                 raise _unexpected(url, "its pages go round in a circle")
+            if len(seen) == _MOST_PAGES:
+                raise _unexpected(url, f"a list of more than {_MOST_PAGES} pages")
             seen.add(url)
             data, following = _read(web, store, url)
             if not isinstance(data, list):
@@ -147,10 +153,11 @@ def _read(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
     key = hashlib.sha256(f"{url} {'token' if _token() else 'anonymous'}".encode()).hexdigest()
     file = store / "github" / f"{key}.json"
     cached = _cached(file)
-    response = _request(web, "GET", url, headers={"If-None-Match": cached["etag"]} if cached else {})
+    answer = _request(web, "GET", url, headers={"If-None-Match": cached["etag"]} if cached else {})
+    response = answer.response
     if response.status_code == 304 and cached:
         return cached["data"], cached["next"]
-    data = _json(response)
+    data = _json(answer)
     following = response.links.get("next", {}).get("url", "")
     if following and not following.startswith(f"{_api()}/"):
         raise _unexpected(url, f"the next page is on another host: {following}")  # which must not get the token
@@ -178,11 +185,11 @@ def _write(method: str, path: str, content: dict[str, Any]) -> Any:
         return _json(_request(web, method, _api() + path, content=content))
 
 
-def _json(response: requests.Response) -> Any:
+def _json(answer: _Answer) -> Any:
     try:
-        return response.json()
+        return json.loads(answer.content)
     except (ValueError, RecursionError) as error:
-        raise _unexpected(response.url, "no JSON") from error
+        raise _unexpected(answer.response.url, "no JSON") from error
 
 
 def _api() -> str:
@@ -206,9 +213,8 @@ def _add_token(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 
 def _session() -> requests.Session:
-    web = http.session()
     # We handle refused requests ourselves, so no 429 here; a write may have succeeded already, so only GET.
-    retry = Retry(
+    retry = http.BoundedRetry(
         total=3,
         connect=1,
         read=1,
@@ -218,8 +224,7 @@ def _session() -> requests.Session:
         respect_retry_after_header=False,
         raise_on_status=False,
     )
-    for scheme in ("http://", "https://"):
-        web.mount(scheme, HTTPAdapter(max_retries=retry))
+    web = http.session(retry)
     web.headers.update(
         {
             "Accept": "application/vnd.github+json",
@@ -233,28 +238,29 @@ def _session() -> requests.Session:
 
 def _request(
     web: requests.Session, method: str, url: str, *, headers: dict[str, str] | None = None, content: Any = None
-) -> requests.Response:
-    """Return a response of 200, 201 or 304; wait for a rate limit that ends soon."""
+) -> _Answer:
+    """Return an answer of 200, 201 or 304; wait for a rate limit that ends soon."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with http.request_errors():
-                response = web.request(method, url, headers=headers, json=content, timeout=_TIMEOUT)
+            with http.answer(web, method, url, headers or {}, _TIMEOUT, content) as response:
+                answer = _Answer(response, http.content(response))
         except requests.RequestException as error:
             remedy = "a network that reaches it, or another address in GITHUB_API_URL"
             raise MissingError((Missing(_api(), http.cause(error), remedy),)) from error
         if response.status_code in (200, 201, 304):
-            return response
-        seconds = _rate_limit_seconds(response)
+            return answer
+        seconds = _rate_limit_seconds(answer)
         if seconds is None:
-            raise _http_error(method, response)
+            raise _http_error(method, answer)
         if seconds > PATIENCE or attempt == _ATTEMPTS:
             raise _rate_limit_error(seconds)
         time.sleep(seconds)
     raise AssertionError("the last attempt returns or raises")
 
 
-def _rate_limit_seconds(response: requests.Response) -> float | None:
+def _rate_limit_seconds(answer: _Answer) -> float | None:
     """Return the seconds until GitHub accepts requests again, None if it refused for another reason."""
+    response = answer.response
     if response.status_code not in (403, 429):
         return None
     after = response.headers.get("Retry-After", "")
@@ -264,7 +270,7 @@ def _rate_limit_seconds(response: requests.Response) -> float | None:
     if response.headers.get("X-RateLimit-Remaining") == "0" and reset.isdecimal():
         return min(max(1.0, float(reset) - time.time()), _LONGEST_WAIT)
     # GitHub's advice if it names no time: "wait for at least one minute".
-    return PATIENCE + 1.0 if response.status_code == 429 or "rate limit" in response.text.lower() else None
+    return PATIENCE + 1.0 if response.status_code == 429 or b"rate limit" in answer.content.lower() else None
 
 
 def _rate_limit_error(seconds: float) -> CommandError:
@@ -282,9 +288,10 @@ _HINTS = {
 }
 
 
-def _http_error(method: str, response: requests.Response) -> CommandError:
+def _http_error(method: str, answer: _Answer) -> CommandError:
+    response = answer.response
     try:
-        message = str(response.json()["message"])
+        message = str(json.loads(answer.content)["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
         message = response.reason or ""
     status = response.status_code

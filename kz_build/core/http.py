@@ -1,33 +1,28 @@
-"""Downloads that resume, and the package index."""
+"""Web requests within bounds, and downloads that resume."""
 
 from __future__ import annotations
 
 import contextlib
-import fnmatch
-import html.parser
-import json
+import http.client
+import io
 import re
 import time
 import urllib.parse
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import requests
 from requests.adapters import HTTPAdapter
-from urllib3.exceptions import HTTPError, InvalidHeader
+from urllib3.connectionpool import ConnectionPool, HTTPConnectionPool
+from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
-from kz_build.core.env import ca_bundle, public_address, with_password
-from kz_build.core.errors import CommandError, ConfigError
+from kz_build.core.env import ca_bundle, with_password
+from kz_build.core.errors import CommandError
 from kz_build.core.files import disk_errors
 from kz_build.core.progress import Event, Watch
-
-if TYPE_CHECKING:
-    from packaging.tags import Tag
-    from packaging.version import Version
 
 _TIMEOUT = (10, 60)
 _RESUMES = 5
@@ -36,17 +31,47 @@ _PATIENCE = 60
 _PERIOD, _LEAST = 60, 64 << 10
 """In so many seconds so many bytes must arrive, or the connection counts as broken."""
 _MOST_OF_PAGE = 64 << 20  # PyPI's longest page has 20 MB
+_MOST_OF_FILE = 32 << 30  # an SDK has 2 GB
+_MOST_AROUND = 1 << 20  # headers, and what marks the chunks' ends
 _PIECE = 256 << 10
-_FINAL = (
-    requests.TooManyRedirects,
-    requests.exceptions.InvalidURL,
-    requests.exceptions.InvalidSchema,
-    requests.exceptions.RetryError,  # the server was busy at each of several attempts already
-)
-"""What another attempt would not change."""
 
 
-class _Retry(Retry):
+class TooMuchError(requests.RequestException):
+    """A server sends more than any answer to such a question has."""
+
+
+class _TooSlowError(Exception):
+    """Not an OSError, which urllib3 would take for a reason to ask again."""
+
+
+class _BoundedReader(io.RawIOBase):
+    """What arrives on a connection, headers too: not too slowly, and not too much."""
+
+    def __init__(self, raw: io.RawIOBase, most: int) -> None:
+        self._raw, self._most = raw, most
+        self._start, self._arrived = time.monotonic(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        size = self._raw.readinto(buffer)
+        self._arrived += size or 0
+        self._most -= size or 0
+        if self._most < 0:
+            raise OverflowError("it sends more than such an answer has")
+        if size and time.monotonic() - self._start > _PERIOD:
+            if self._arrived < _LEAST:
+                raise _TooSlowError(f"only {self._arrived} bytes arrived in {_PERIOD} s")
+            self._start, self._arrived = time.monotonic(), 0
+        return size
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class BoundedRetry(Retry):
     def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
         """Return the seconds that the server asks for, within bounds."""
         try:
@@ -55,15 +80,77 @@ class _Retry(Retry):
             return None
         return None if seconds is None else min(seconds, _PATIENCE)
 
+    def increment(
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: BaseHTTPResponse | None = None,
+        *args: Any,
+        **options: Any,
+    ) -> BoundedRetry:
+        """Close the answer that will not be used: urllib3 would read its content, however long."""
+        try:
+            following = super().increment(method, url, response, *args, **options)
+        except MaxRetryError:
+            if response is not None and self.raise_on_status:
+                response.close()
+            raise
+        if response is not None:
+            response.close()
+        return following
 
-def session() -> requests.Session:
-    """Return a requests session that retries when a server is busy."""
+
+class _BoundedAdapter(HTTPAdapter):
+    """Connections that no server can keep busy for ever."""
+
+    def __init__(self, retry: Retry, most: int) -> None:
+        self._most = most + _MOST_AROUND
+        super().__init__(max_retries=retry)
+
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> ConnectionPool:
+        pool = super().get_connection_with_tls_context(*args, **options)
+        if not isinstance(pool, HTTPConnectionPool):
+            return pool
+        usual = type(pool).ConnectionCls
+
+        def connection(*args: Any, **options: Any) -> Any:
+            connected = usual(*args, **options)
+            connected.response_class = self._response  # type: ignore[attr-defined]
+            return connected
+
+        pool.ConnectionCls = connection  # type: ignore[assignment]
+        return pool
+
+    def _response(self, *args: Any, **options: Any) -> http.client.HTTPResponse:
+        response = http.client.HTTPResponse(*args, **options)
+        response.fp = io.BufferedReader(_BoundedReader(response.fp.detach(), self._most))
+        return response
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        response = super().send(request, *args, **options)
+        if response.is_redirect:
+            response.close()  # requests would read its content, however long
+        return response
+
+
+_FINAL = (
+    requests.TooManyRedirects,
+    requests.exceptions.InvalidURL,
+    requests.exceptions.InvalidSchema,
+    requests.exceptions.RetryError,  # the server was busy at each of several attempts already
+)
+"""What another attempt would not change."""
+
+_BUSY = BoundedRetry(
+    total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=("GET", "HEAD")
+)
+
+
+def session(retry: Retry = _BUSY, most: int = _MOST_OF_PAGE) -> requests.Session:
+    """Return a requests session that retries when a server is busy, for answers of at most so many bytes."""
     web = requests.Session()
-    retry = _Retry(
-        total=4, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=("GET", "HEAD")
-    )
     for scheme in ("http://", "https://"):
-        web.mount(scheme, HTTPAdapter(max_retries=retry))
+        web.mount(scheme, _BoundedAdapter(retry, most))
     if bundle := ca_bundle():
         web.verify = bundle
     return web
@@ -76,19 +163,21 @@ def request_errors() -> Iterator[None]:
         yield
     except requests.RequestException:
         raise
-    except (HTTPError, ValueError, LookupError) as error:  # ValueError: of a redirect's address
+    except OverflowError as error:
+        raise TooMuchError(str(error)) from error
+    except (_TooSlowError, HTTPError, ValueError, LookupError) as error:  # ValueError: of a redirect's address
         raise requests.RequestException(str(error) or repr(error)) from error
 
 
 @contextlib.contextmanager
-def _answer(
-    web: requests.Session, method: str, url: str, headers: dict[str, str], timeout: Any = _TIMEOUT
+def answer(
+    web: requests.Session, method: str, url: str, headers: Mapping[str, str], timeout: Any = _TIMEOUT, json: Any = None
 ) -> Iterator[requests.Response]:
     """Send a request, with its password, and yield the answer, whose content is not read yet. Raises RequestException, also while that is read."""
     with (
         request_errors(),
         web.request(
-            method, with_password(url), headers=headers, stream=True, timeout=timeout, allow_redirects=True
+            method, with_password(url), headers=headers, json=json, stream=True, timeout=timeout, allow_redirects=True
         ) as response,
     ):
         if url.startswith("https:") and any(not hop.url.startswith("https:") for hop in (*response.history, response)):
@@ -96,16 +185,19 @@ def _answer(
         yield response
 
 
-def _pieces(response: requests.Response, *, decode: bool) -> Iterator[bytes]:
-    """Yield an answer's content as it arrives. Raises RequestException if too little does."""
-    start, arrived = time.monotonic(), 0
+def content(response: requests.Response) -> bytes:
+    """Return an answer's content, unpacked. Raises TooMuchError."""
+    return b"".join(_pieces(response, _MOST_OF_PAGE, decode=True))
+
+
+def _pieces(response: requests.Response, most: int, *, decode: bool) -> Iterator[bytes]:
+    """Yield an answer's content as it arrives. Raises TooMuchError."""
+    arrived = 0
     while piece := response.raw.read1(_PIECE, decode_content=decode):
-        yield piece
         arrived += len(piece)
-        if time.monotonic() - start > _PERIOD:
-            if arrived < _LEAST:
-                raise requests.ConnectionError(f"only {arrived} bytes arrived in {_PERIOD} s")
-            start, arrived = time.monotonic(), 0
+        if arrived > most:
+            raise TooMuchError(f"it has more than {most:,} bytes")
+        yield piece
 
 
 def _length(response: requests.Response) -> int | None:
@@ -117,10 +209,8 @@ def _length(response: requests.Response) -> int | None:
 def reachable(url: str, seconds: float) -> str:
     """Return why a web server cannot be reached, '' if it answers."""
     try:
-        with requests.Session() as web:
-            web.verify = ca_bundle() or True
-            with _answer(web, "GET", url, {}, seconds) as response:
-                status = response.status_code
+        with session(BoundedRetry(0, read=False)) as web, answer(web, "GET", url, {}, seconds) as response:
+            status = response.status_code
     except requests.RequestException as error:
         return cause(error)
     return f"HTTP {status}" if status in (401, 403, 404, 410, 451) else ""
@@ -137,15 +227,17 @@ def cause(error: requests.RequestException) -> str:
     return match[0] if match else text[:120]
 
 
-def download(url: str, part: Path, watch: Watch, *, proved: bool) -> None:
+def download(url: str, part: Path, watch: Watch, *, proved: bool, size: int | None = None) -> None:
     """Download `url` to the file `part`, or resume it. Raises CommandError if the connection keeps breaking.
 
     `proved`: the caller knows the file's digest. Without one, an answer must say where it ends, or it may have been cut off.
+    `size`: the file's, if the caller knows it; no more is read.
     """
+    most = _MOST_OF_FILE if size is None else size
     part.parent.mkdir(parents=True, exist_ok=True)
     etag_file = part.with_suffix(".etag")
     problem = ""
-    with session() as web:
+    with session(most=most) as web:
         for _ in range(_RESUMES):
             tag = etag_file.read_text() if etag_file.exists() else ""
             done = part.stat().st_size if part.exists() and tag else 0
@@ -153,7 +245,7 @@ def download(url: str, part: Path, watch: Watch, *, proved: bool) -> None:
             if done:
                 headers |= {"Range": f"bytes={done}-", "If-Range": tag}
             try:
-                with _answer(web, "GET", url, headers) as response:
+                with answer(web, "GET", url, headers) as response:
                     status = response.status_code
                     if status == 416 or (status == 206 and not _continues(response, done, tag)):
                         problem = f"it has no part that begins at byte {done:,} (HTTP {status})"
@@ -165,8 +257,15 @@ def download(url: str, part: Path, watch: Watch, *, proved: bool) -> None:
                             hint="is the version right? does upstream still have it?",
                         )
                     _refuse_unclear(response, url, proved)
-                    _receive(response, part, etag_file, done if status == 206 else 0, watch)
+                    _receive(response, part, etag_file, done if status == 206 else 0, watch, most)
                     return
+            except TooMuchError as error:
+                part.unlink(missing_ok=True)
+                what = "it should have" if size is not None else "kz reads of a file"
+                raise CommandError(
+                    f"{url} has more than the {most:,} bytes that {what}",
+                    hint="upstream changed the file, or something altered it on the way. Nothing was kept",
+                ) from error
             except requests.RequestException as error:
                 problem = cause(error)
                 if isinstance(error, _FINAL):
@@ -200,7 +299,7 @@ def _refuse_unclear(response: requests.Response, url: str, proved: bool) -> None
         )
 
 
-def _receive(response: requests.Response, part: Path, etag_file: Path, done: int, watch: Watch) -> None:
+def _receive(response: requests.Response, part: Path, etag_file: Path, done: int, watch: Watch, most: int) -> None:
     with disk_errors(part):
         tag = response.headers.get("ETag", "")
         if tag and not tag.startswith("W/") and tag.isascii() and tag.isprintable():
@@ -208,9 +307,11 @@ def _receive(response: requests.Response, part: Path, etag_file: Path, done: int
         else:
             etag_file.unlink(missing_ok=True)  # a later response may be of other bytes
         total = done + (_length(response) or 0)
+        if total > most:
+            raise TooMuchError(f"it has {total:,} bytes")
         name = Path(urllib.parse.urlsplit(response.url).path).name
         with part.open("ab" if done else "wb") as file:
-            for piece in _pieces(response, decode=False):
+            for piece in _pieces(response, most - done, decode=False):
                 file.write(piece)
                 done += len(piece)
                 watch(Event(name, done, total, bytes=True))
@@ -218,114 +319,11 @@ def _receive(response: requests.Response, part: Path, etag_file: Path, done: int
         raise requests.ConnectionError(f"{done} of {total} bytes arrived")
 
 
-@dataclass(frozen=True)
-class WheelFile:
-    """A file on a package index; `sha256` as the index gives it, else ''."""
-
-    name: str
-    url: str
-    sha256: str
-    size: int = 0
-
-
-class _Links(html.parser.HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.links += [value for key, value in attrs if key == "href" and value]
-
-
-def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
-    """Return the one wheel of a version whose python-abi-platform tag matches. Raises ConfigError if none or several do."""
-    from packaging.utils import canonicalize_name, canonicalize_version
-
-    page = f"{index}/{canonicalize_name(project)}/"
-    files = _index_page(page, project)
-    versions = {f.name: parsed[0] for f in files if (parsed := _version_and_tags(f.name))}
-    wanted = [canonicalize_version(text) for text in (version, f"{version}+cpu")]
-    of_version = [f for f in files if f.name in versions and canonicalize_version(versions[f.name]) in wanted]
-    if not of_version:
-        latest = [str(one) for one in sorted(set(versions.values()))[-5:]]
-        raise ConfigError(
-            f"{project} has no wheel of version {version}", hint=f"the index has {', '.join(latest)}" if latest else ""
-        )
-    matching = [f for f in of_version if tag_fits(f.name, tag)]
-    if len(matching) != 1:
-        raise ConfigError(
-            f"{len(matching)} wheels of {project} {version} match the tag {tag!r}, not one",
-            hint="they are: " + ", ".join(f.name for f in of_version),
-        )
-    return matching[0]
-
-
-def _index_page(page: str, project: str) -> list[WheelFile]:
-    """Return the files that the index has of a project."""
-    data = b""
-    with session() as web:
-        try:
-            headers = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}
-            with _answer(web, "GET", page, headers) as response:
-                status, url, kind = response.status_code, response.url, response.headers.get("Content-Type", "")
-                for piece in _pieces(response, decode=True) if status == 200 else ():
-                    data += piece
-                    if len(data) > _MOST_OF_PAGE:
-                        raise requests.ConnectionError(f"the page has more than {_MOST_OF_PAGE:,} bytes")
-        except requests.RequestException as error:
-            raise CommandError(f"the package index {page} does not answer: {cause(error)}") from error
-    if status != 200:
-        raise ConfigError(f"{page} answered HTTP {status}", hint=f"is {project!r} the project's name?")
-    try:
-        if "json" in kind:
-            return [_from_json(url, row) for row in json.loads(data)["files"]]
-        parser = _Links()
-        parser.feed(data.decode("utf-8", "replace"))
-        return [_from_link(url, link) for link in parser.links]
-    except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
-        problem = f"{type(error).__name__}: {error}"[:200]
-        raise CommandError(
-            f"{page} did not answer like a package index: {problem}", hint="is a proxy in between?"
-        ) from error
-
-
-def _from_json(base: str, row: Any) -> WheelFile:
-    name, url, digest, size = row["filename"], row["url"], row["hashes"].get("sha256", ""), row.get("size") or 0
-    if not (isinstance(name, str) and isinstance(digest, str) and isinstance(size, int)):
-        raise TypeError(f"a file has a {type(name).__name__} as its name, or no size")
-    return WheelFile(name, public_address(urllib.parse.urljoin(base, url)), digest, size)
-
-
-def _from_link(base: str, link: str) -> WheelFile:
-    url, _, fragment = urllib.parse.urljoin(base, link).partition("#")
-    url = public_address(url)
-    digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
-    return WheelFile(urllib.parse.unquote(url.rsplit("/", 1)[1]), url, digest)
-
-
 def size(url: str) -> int | None:
     """Return the size of a file by its server, None if unknown."""
     with session() as web:
         try:
-            with _answer(web, "HEAD", url, {"Accept-Encoding": "identity"}) as response:
+            with answer(web, "HEAD", url, {"Accept-Encoding": "identity"}) as response:
                 return _length(response) if response.ok else None
         except requests.RequestException:
             return None
-
-
-def tag_fits(name: str, tag: str) -> bool:
-    """Whether one of the python-abi-platform tags in a wheel's file name matches a pattern."""
-    parsed = _version_and_tags(name)
-    return parsed is not None and any(fnmatch.fnmatchcase(str(one), tag) for one in parsed[1])
-
-
-def _version_and_tags(name: str) -> tuple[Version, frozenset[Tag]] | None:
-    """Return version and tags in a wheel's file name; None if the file is not a wheel."""
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # costs 50 ms, needed only for an index
-
-    try:
-        _, version, _, tags = parse_wheel_filename(name)
-    except InvalidWheelFilename:
-        return None
-    return version, tags

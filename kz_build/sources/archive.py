@@ -6,6 +6,7 @@ import bz2
 import contextlib
 import errno
 import gzip
+import io
 import lzma
 import re
 import stat
@@ -30,6 +31,7 @@ SMALL = 64 << 20
 _MOST_RATIO = 100  # of what is above SMALL; deflate and xz reach more than 1,000, sources and SDKs 10
 _LONGEST_HEADER = 1 << 20  # of a tar: extended headers are read whole
 _PIECE = 1 << 20
+_MOST_FOR_XZ = 320 << 20  # `xz -9` takes 65 MB
 _DO_NOT_TRUST = "the archive is not unpacked; do not trust it"
 _BREAKS = (
     zipfile.BadZipFile,
@@ -211,6 +213,60 @@ def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> 
             place.chmod(0o755 if (info.external_attr >> 16) & 0o111 else 0o644)
 
 
+class _Xz(io.RawIOBase):
+    """An xz file, whose streams and blocks each take bounded memory: lzma.open has no limit."""
+
+    def __init__(self, archive: Path) -> None:
+        self._file = archive.open("rb")
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file.seek(0)
+        self._at = 0
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_FOR_XZ)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = b""
+        while not piece and (data := self._input()) is not None:
+            piece = self._stream.decompress(data, len(buffer))
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+    def _input(self) -> bytes | None:
+        """Return what the decompressor lacks, None at the end."""
+        if self._stream.eof:
+            if not (rest := self._stream.unused_data.lstrip(b"\0") or self._file.read(_PIECE).lstrip(b"\0")):
+                return None
+            self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_FOR_XZ)
+            return rest
+        data = self._file.read(_PIECE) if self._stream.needs_input else b""
+        if not data and self._stream.needs_input:
+            raise EOFError("it is cut off")
+        return data
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        place += self._at if whence == io.SEEK_CUR else 0
+        if place < self._at:
+            self._begin()
+        while self._at < place and self.read(min(_PIECE, place - self._at)):
+            pass
+        return self._at
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 class _Plain:
     """The bytes of a tar, unpacked; a header that is read whole must be short."""
 
@@ -232,7 +288,7 @@ def _opened(archive: Path) -> IO[bytes] | gzip.GzipFile:
         return gzip.open(archive)
     if start.startswith(b"BZh"):
         return bz2.open(archive)
-    return lzma.open(archive) if start == b"\xfd7zXZ\0" else archive.open("rb")
+    return io.BufferedReader(_Xz(archive)) if start == b"\xfd7zXZ\0" else archive.open("rb")
 
 
 def _unpack_tar(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:

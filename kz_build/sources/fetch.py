@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kz_build.core import locks
 from kz_build.core.env import index_url
@@ -163,11 +164,15 @@ def download(
     Without `again`, an earlier download from the same address is reused: for overrides, which no lock has.
     """
     from kz_build.core import http  # requests costs 160 ms
+    from kz_build.sources import package_index
 
     version = project.pins.line(line)[source.name]
     if source.kind == "wheel":
-        wheel = http.find_wheel(index_url(source.options["index"]), source.location, version, source.options["tag"])
-        url, published = wheel.url, {"sha256": wheel.sha256}
+        wheel = package_index.find_wheel(
+            index_url(source.options["index"]), source.location, version, source.options["tag"]
+        )
+        url = wheel.url
+        published: dict[str, Any] = {"sha256": wheel.sha256, "size": wheel.size}
     else:
         url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
     part = store.partial_file(project.store, url)
@@ -175,7 +180,11 @@ def download(
         known = expected or ("" if again else store.last_digest(project.store, url))
         if known and store.stored_file(project.store, known).exists():
             return known
-        http.download(url, part, watch, proved=bool(expected or any(published.get(key) for key in ("sha1", "sha256"))))
+        proved = bool(expected or any(published.get(key) for key in ("sha1", "sha256")))
+        wanted = expected or published.get("sha256")
+        known_facts = (project.lock.entry(line, source.name) or {}, published)
+        sizes = [facts["size"] for facts in known_facts if wanted and facts.get("sha256") == wanted]
+        http.download(url, part, watch, proved=proved, size=next(filter(None, sizes), None))
         if sha1 := published.get("sha1"):
             _check_sha1(part, sha1, source.name)
         if published.get("sha256") and expected and published["sha256"] != expected:

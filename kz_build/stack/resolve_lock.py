@@ -82,9 +82,9 @@ class _Pin:
         if any(self.was.get(key) != self.entry.get(key) for key in ("kind", "version", "index", "url")):
             return {}
         if file := self.was.get("file"):
-            from kz_build.core import http
+            from kz_build.sources import package_index
 
-            return self.was if http.tag_fits(file, self.source.options["tag"]) else {}
+            return self.was if package_index.tag_fits(file, self.source.options["tag"]) else {}
         return self.was
 
     def note(self, what: str, error: KzError, then: str, url: str = "") -> None:
@@ -223,11 +223,12 @@ def _stated(pin: _Pin, key: str) -> dict[str, Any] | None:
 def _from_index(pin: _Pin) -> dict[str, Any]:
     """Return what an index says of a wheel, or what was downloaded where that is trusted or no index states a digest."""
     from kz_build.core import http
+    from kz_build.sources import package_index
 
     project, source, file = pin.project, pin.source, {}
     if source.kind == "wheel":
         index = index_url(source.options["index"])
-        wheel = http.find_wheel(index, source.location, pin.version, source.options["tag"])
+        wheel = package_index.find_wheel(index, source.location, pin.version, source.options["tag"])
         if wrong := bad_file_name(wheel.name):
             raise LockError(f"{index} has a wheel of {pin.name} named {wheel.name!r}, which {wrong}")
         file = {"file": wheel.name}

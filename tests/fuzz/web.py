@@ -13,6 +13,7 @@ from unittest import mock
 
 from kz_build.core import github, http
 from kz_build.core.files import remove
+from kz_build.sources import package_index
 
 BETWEEN = b"\n%%%%\n"
 """What separates the answers in a file: one for each request, the last one for all that follow."""
@@ -105,7 +106,7 @@ def _github(address: str, folder: Path) -> None:
 
 
 _ASKED: dict[str, Callable[[str, Path], object]] = {
-    "index": lambda address, _: http.find_wheel(f"{address}/simple", "torch", "1.0", "*-none-any"),
+    "index": lambda address, _: package_index.find_wheel(f"{address}/simple", "torch", "1.0", "*-none-any"),
     "download": _download,
     "size": lambda address, _: http.size(f"{address}/file.zip"),
     "github": _github,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import resource
 import stat
+import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -64,6 +67,17 @@ def large_header() -> bytes:
     return gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
 
 
+def with_dictionary(size: int) -> bytes:
+    """A tar in an xz whose dictionary has a size, which the reader must reserve."""
+    whole = tarred({"a": b"x"}, mode="w")
+    header = bytearray(b"\x02\0\x21\x01\0\0\0\0")  # a block of LZMA2
+    bits = next(bits for bits in range(41) if (2 | bits & 1) << (bits // 2 + 11) >= size)
+    header[4] = bits
+    packed = lzma.compress(whole, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}])
+    header += struct.pack("<I", zlib.crc32(header))
+    return packed[:12] + bytes(header) + packed[24:]
+
+
 WHOLE = zipped({"d/a": b"text" * 100, "d/b": b""})
 DAMAGE: dict[str, tuple[Callable[[], bytes], str]] = {
     "an error page": (lambda: b"<html>" * 100, "neither zip nor tar"),
@@ -87,6 +101,12 @@ DAMAGE: dict[str, tuple[Callable[[], bytes], str]] = {
     "a cut tar": (lambda: tarred({"a": bytes(5000)}, mode="w")[:2000], "is damaged"),
     "a cut gzip": (lambda: tarred({"a": bytes(5000)})[:-20], "is damaged"),
     "a broken xz": (lambda: b"\xfd7zXZ\0" + bytes(100), "is damaged"),
+    "an xz that takes 400 MB": (lambda: with_dictionary(400 << 20), "Memory usage limit exceeded"),
+    "an xz whose second part takes 400 MB": (
+        lambda: lzma.compress(tarred({"a": b"x"}, mode="w")[:512]) + with_dictionary(400 << 20),
+        "Memory usage limit exceeded",
+    ),
+    "a cut xz": (lambda: tarred({"a": bytes(5000)}, mode="w:xz")[:100], "is cut off"),
     "a broken bz2": (lambda: b"BZh9" + bytes(100), "is damaged"),
     "a tar's file, then a folder": (lambda: tarred({"a": b"x", "a/b": b"y"}), "is below the file 'a'"),
     "a tar's name twice": (lambda: tarred({"a": b"x"}, ("a", tarfile.SYMTYPE)), "is in it twice"),
@@ -125,6 +145,14 @@ def test_a_wheel_that_would_take_gigabytes(tmp_path: Path) -> None:
     wheel.write_bytes(zipped({"x/a": b"1", "x-1.dist-info/RECORD": b""})[:-10])
     with pytest.raises(LockError, match=r"x\.whl is damaged"):
         wheel_file(wheel, "x/a")
+
+
+def test_an_xz_of_several_parts(tmp_path: Path) -> None:
+    whole = tarred({"a": b"x" * 100_000, "b": b"y"}, mode="w")
+    archive = tmp_path / "a.tar.xz"
+    archive.write_bytes(lzma.compress(whole[:50_000]) + bytes(8) + lzma.compress(whole[50_000:]) + bytes(4))
+    unpack(archive, tmp_path / "to")
+    assert snapshot(tmp_path / "to") == {"a": b"x" * 100_000, "b": b"y"}
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])

@@ -12,13 +12,13 @@ import pytest
 from kz_build.container import daemon
 from kz_build.core import http
 from kz_build.core.errors import CommandError
-from kz_build.core.http import WheelFile
 from kz_build.core.progress import quiet
 from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.pins import Pins
 from kz_build.pins.project import Project
-from kz_build.sources import clones, fetch, store
+from kz_build.sources import clones, fetch, package_index, store
+from kz_build.sources.package_index import WheelFile
 from kz_build.stack.resolve_lock import Resolved, lock
 
 
@@ -155,7 +155,7 @@ def reachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(remote, "resolve", resolve)
     monkeypatch.setattr(clones, "fetch_commit", fetch_commit)
     monkeypatch.setattr(clones, "links", links)
-    monkeypatch.setattr(http, "find_wheel", find_wheel)
+    monkeypatch.setattr(package_index, "find_wheel", find_wheel)
     monkeypatch.setattr(http, "size", lambda url: {"https://h/tool.whl": 77}[url])
     monkeypatch.setattr(fetch, "download", download)
     monkeypatch.setattr(daemon, "connect", Daemon)

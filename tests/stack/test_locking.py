@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kz_build.container import daemon
-from kz_build.core import http
 from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError
-from kz_build.core.http import WheelFile
 from kz_build.core.progress import quiet
 from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
+from kz_build.sources import package_index
+from kz_build.sources.package_index import WheelFile
 from kz_build.stack.lock_submodules import submodules_at
 from kz_build.stack.resolve_lock import Resolved, lock
 from tests.stack.made_up import (
@@ -198,7 +198,7 @@ def test_without_docker_an_image_is_left_unknown_or_as_it_was(world: World, monk
 
 
 def test_what_is_missing_for_another_source_ends_the_command(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "find_wheel", missing)
+    monkeypatch.setattr(package_index, "find_wheel", missing)
     with pytest.raises(MissingError):
         world.lock("tool")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
-from kz_build.core.http import find_wheel, tag_fits
+from kz_build.sources.package_index import find_wheel, tag_fits
 
 FILES = (
     "not_a_wheel.whl",
