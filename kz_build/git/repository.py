@@ -42,8 +42,8 @@ _CLONE = """[core]
 """Configuration of a partial clone."""
 
 
-_REFUSED = re.compile(rb"\t((?:[^\0]*/)?(?:\.{0,2}|\.git)(?:/[^\0]*)?)\0", re.IGNORECASE)
-"""A path with a component that git refuses, in the input of update-index."""
+_REFUSED = re.compile(r"(^|/)(\.{0,2}|\.git)(/|$)", re.IGNORECASE)
+"""A component of a path that git refuses."""
 _FULL = "(?m)^(?!remote:).*(?:No space left on device|Disk quota exceeded)"
 
 
@@ -175,15 +175,22 @@ class Repository(NamedTuple):
         return self.git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{tree}}").decode().strip()
 
     def entries(self, revision: str, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> tuple[TreeEntry, ...]:
-        """Return the files and submodules of a tree, or those among `only`, without the excluded ones, in git's order."""
-        entries = []
-        for row in self.git("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", revision, *only).split(b"\0"):
-            if row:
-                facts, path = row.split(b"\t", 1)
-                mode, _, oid = facts.decode().split(" ")
-                name = os.fsdecode(path)
-                if not excluded(name, exclude):
-                    entries.append(TreeEntry(mode, oid, name))
+        """Return the files and submodules of a tree, or those among `only`, without the excluded ones, in git's order.
+
+        Raises ConfigError for names that git reads but would leave out of a checkout in silence.
+        """
+        names, entries = set(), []
+        words = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options", revision, *only)
+        for row in self.git(*words).split(b"\0")[:-1]:
+            facts, path = row.split(b"\t", 1)
+            mode, kind, oid = facts.decode().split(" ")
+            name = os.fsdecode(path)
+            if name in names or _REFUSED.search(name):
+                what = f"two files named {name!r}" if name in names else f"a file {name!r}, which git refuses"
+                raise ConfigError(f"{self.path.name} has {what}", hint="pin another version of this source")
+            names.add(name)
+            if kind != "tree" and not excluded(name, exclude):
+                entries.append(TreeEntry(mode, oid, name))
         return tuple(entries)
 
     def fetch_blobs(self, ids: Iterable[str]) -> None:
@@ -280,11 +287,6 @@ class Repository(NamedTuple):
         index = folder / ".kz-index"
         env = {**local_environment(), "GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder)}
         listing = b"".join(f"{e.mode} {e.id}\t".encode() + os.fsencode(e.path) + b"\0" for e in files)
-        if refused := _REFUSED.search(listing):  # git would leave such a file out, and end with 0
-            path = os.fsdecode(refused[1])
-            raise ConfigError(
-                f"{self.path.name} has a file {path!r}, which git refuses", hint="pin another version of this source"
-            )
         try:
             with _disk_errors(folder):
                 checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)

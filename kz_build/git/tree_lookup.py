@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kz_build.git.cat_file import Objects, ObjectsMissing
+from kz_build.core.errors import ConfigError
+from kz_build.git.cat_file import GitObject, Objects, ObjectsMissing
 from kz_build.git.object_types import FILE, FOLDER, SUBMODULE
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> 
             raise ObjectsMissing(f"the commit {commit} is not in the partial clone")
         roots.append(item[0])
         if (id(top), item[0]) not in listed:
-            listed[id(top), item[0]] = _listing(item[2], top)
+            listed[id(top), item[0]] = _listing(objects, item, top)
     level = [(id(top), oid) for oid in set(roots)]
     while level:  # one level of folders after the other: each is requested at once
         below = {
@@ -44,7 +45,7 @@ def read_ids(objects: Objects, commits: Iterable[str], paths: Iterable[str]) -> 
         }
         level = [key for key in below if key not in listed]
         for key, item in zip(level, objects.get_many([oid for _, oid in level]), strict=True):
-            listed[key] = _listing(item[2] if item else b"", below[key])
+            listed[key] = _listing(objects, item or ("", "", b""), below[key])
     known: dict[tuple[int, str], dict[str, At | None]] = {}
     return [dict(_files(top, root, listed, known)) for root in roots]
 
@@ -57,8 +58,28 @@ Listing = list[tuple[Folder, At | None]]
 """The entry of each name of a Folder in one tree; None if there is none."""
 
 
-def _listing(tree: bytes, folder: Folder) -> Listing:
+_REFUSED = (b"..", b".", b".git")
+
+
+def _listing(objects: Objects, item: GitObject, folder: Folder) -> Listing:
+    tree = item[2]
+    if any(tree.count(b" " + name + b"\0") > (name not in _REFUSED) for name in (*folder, *_REFUSED) if name):
+        _refuse_odd_names(objects, item[0], tree)  # an id may hold these bytes by chance
     return [(below, _entry(tree, name)) for name, below in folder.items() if name]
+
+
+def _refuse_odd_names(objects: Objects, oid: str, tree: bytes) -> None:
+    """Raise ConfigError for a name that is there twice, or that no checkout can have: git shows them without a word."""
+    names = set()
+    while tree:
+        head, _, rest = tree.partition(b"\0")
+        name = head.partition(b" ")[2]
+        if name in names or name in _REFUSED:
+            what = f"the name {os.fsdecode(name)!r}{' twice' if name in names else ', which git refuses'}"
+            problem = f"{objects.path.name}: the tree {oid} has {what}"
+            raise ConfigError(problem, hint="take another commit of this source")
+        names.add(name)
+        tree = rest[20:]
 
 
 def _files(

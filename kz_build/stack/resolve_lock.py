@@ -152,6 +152,7 @@ def _git(pin: _Pin) -> dict[str, Any]:
         commit, unreachable = str(pin.old["commit"]), error
     try:
         repo = clones.fetch_commit(project.store, source.name, url, commit, pin.version, history=True, watch=pin.watch)
+        repo.entries(commit)  # which refuses what no checkout could have
         links = clones.links(project.store, repo, commit, wanted) if wanted else []
     except CommandError as error:
         if pin.was.get("commit") != commit:
@@ -177,6 +178,7 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
         try:
             repo = clones.fetch_commit(store, full, url, commit, commit, history=False, watch=pin.watch)
             facts["tree"] = repo.tree_id(commit)
+            repo.entries(commit)
             nested = clones.links(store, repo, commit)
         except CommandError as error:
             known = known_submodules(pin.was, full, commit)

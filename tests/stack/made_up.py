@@ -72,6 +72,9 @@ class Repository:
     def has(self, commit: str) -> bool:
         return self.fetched and commit in GIT
 
+    def entries(self, commit: str) -> tuple[object, ...]:
+        return ()
+
     def tree_id(self, commit: str) -> str:
         return oid(f"tree {commit}")
 
