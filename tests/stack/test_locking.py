@@ -15,7 +15,7 @@ from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, 
 from kz_build.core.progress import quiet
 from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
-from kz_build.sources import package_index
+from kz_build.sources import clones, package_index
 from kz_build.sources.package_index import WheelFile
 from kz_build.stack.lock_submodules import submodules_at
 from kz_build.stack.resolve_lock import Resolved, lock
@@ -83,15 +83,32 @@ def test_a_submodule_that_upstream_does_not_have(world: World) -> None:
 def test_a_submodule_that_cannot_be_reached_is_left_unknown_and_said(world: World) -> None:
     world.gone = {("fetch", "https://h/a"), ("fetch", "https://h/b")}
     resolved = world.lock("up")
-    unknown = "no route; its tree and nested submodules are left unknown"
-    assert resolved.notes == (
-        f"up/third/a {oid('a')[:10]} from https://h/a: {unknown}",
-        f"up/third/b {oid('b')[:10]} from https://h/b: {unknown}",
-    )
+    unknown = "its tree and nested submodules are left unknown"
+    assert resolved.notes == (f"up/third/a {oid('a')[:10]} and 1 more from h: no route; for each, {unknown}",)
     assert resolved.lock.lines["l"]["up"]["submodules"] == {
         "third/a": submodule("a", known=False),
         "third/b": submodule("b", known=False),
     }
+
+
+def test_a_host_that_cannot_be_reached_is_named_once_for_each_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reasons = iter(("Could not resolve host: h", "Could not resolve host: h", "The requested URL returned error: 403"))
+
+    def refuse(root: Path, name: str, url: str, *_: object, **options: object) -> Any:
+        if url == "https://h/up":
+            return reachable_commit(root, name, url, *_, **options)
+        raise CommandError(f"git fetch failed:\nfatal: unable to access '{url}/': {next(reasons)}")
+
+    reachable_commit = clones.fetch_commit
+    monkeypatch.setattr(clones, "fetch_commit", refuse)
+    a, b = (f"up/third/{name} {oid(name)[:10]}" for name in "ab")
+    unknown = "its tree and nested submodules are left unknown"
+    assert world.lock("up").notes == (f"{a} and 1 more from h: Could not resolve host: h; for each, {unknown}",)
+    world.options["up"]["submodules"] = ["third/a"]
+    (note,) = world.lock("up").notes
+    assert note == f"{a}: unable to access 'https://h/a/': The requested URL returned error: 403; {unknown}"
 
 
 def test_what_the_lock_knows_of_such_a_submodule_and_those_in_it_is_kept(world: World) -> None:
