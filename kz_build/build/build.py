@@ -26,6 +26,7 @@ from kz_build.sources.request import Request
 
 if TYPE_CHECKING:
     from kz_build.build.engine import Engine
+    from kz_build.sources.hosts import Hosts
 
 _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 
@@ -39,15 +40,19 @@ class Built:
     fresh: bool
 
 
-def require(project: Project, line: str, target: str, request: Request, *, here: bool = True) -> None:
-    """Raise MissingError with all that this machine lacks for a target: networks, SDKs, and programs if it builds `here`."""
-    needs = project.pins.target(target, line)["needs"] if here else {}
-    missing = missing_sources(project, request)
-    missing += tuple(
-        Missing(name, f"{target} needs this program", remedy) for name, remedy in needs.items() if not find(name)
-    )
-    if missing:
-        raise MissingError(missing)
+def missing(
+    project: Project, target: str, request: Request, *, here: bool = True, hosts: Hosts | None = None
+) -> tuple[Missing, ...]:
+    """Return all that this machine lacks for a target: its sources, and programs if it builds `here`."""
+    needs = project.pins.target(target, request.line)["needs"] if here else {}
+    programs = [Missing(name, f"{target} needs this program", way) for name, way in needs.items() if not find(name)]
+    return (*missing_sources(project, request, hosts), *programs)
+
+
+def require(project: Project, target: str, request: Request, *, here: bool = True) -> None:
+    """Raise MissingError with all that is `missing`."""
+    if lacking := missing(project, target, request, here=here):
+        raise MissingError(lacking)
 
 
 def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[Fetched, ...]:

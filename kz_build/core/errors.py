@@ -75,25 +75,36 @@ class StoppedError(CommandError):
 
 
 class Missing(NamedTuple):
-    """One thing this machine lacks: what it is, why it is needed, and how to get it."""
+    """One thing that is missing: what it is, why it is needed, and what closes the gap: a command, or a line of
+    pins.local.yaml; each further line is another way. `exit_code` is that of a failure for it alone."""
 
     what: str
     why: str
     remedy: str
+    exit_code: int = 6
 
 
 class MissingError(KzError):
-    """Tools, SDKs or networks are missing; lists all of them."""
+    """Tools, SDKs, networks or facts of the lock are missing; lists all of them. With one of the lock, it is a lock error."""
 
     exit_code = 6
     name = "missing"
 
     def __init__(self, missing: tuple[Missing, ...], *, hint: str = "") -> None:
+        import textwrap
+
+        wrapper = textwrap.TextWrapper(80, " " * 6, " " * 6, break_long_words=False, break_on_hyphens=False)
         lines = [f"missing on this machine: {len(missing)}"]
         for item in missing:
-            lines += [f"  {item.what}", f"      {item.why}", f"      -> {item.remedy}"]
+            lines += [
+                f"  {item.what}",
+                *wrapper.wrap(item.why),
+                *(f"      -> {way}" for way in item.remedy.splitlines()),
+            ]
         super().__init__("\n".join(lines), hint=hint)
         self.missing = missing
+        if any(item.exit_code == LockError.exit_code for item in missing):
+            self.exit_code, self.name = LockError.exit_code, LockError.name
 
 
 class AuditError(KzError):

@@ -28,7 +28,7 @@ def missing(project: Project, recipe: Recipe) -> tuple[Missing, ...]:
     lacking = [Missing(one.name, one.evidence, one.fix[0]) for one in checks if one.failed]
     if names := of_wheels(project, recipe):
         request = Request(recipe.line, names)
-        lacking += [*not_accepted(project, request), *missing_sources(project, request)]
+        lacking += missing_sources(project, request)
     return tuple(lacking)
 
 

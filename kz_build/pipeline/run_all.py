@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kz_build.core.check import Status
-from kz_build.core.errors import AuditError, ConfigError, DeviceError, KzError, Missing, MissingError, NotReadyError
+from kz_build.core.errors import (
+    AuditError,
+    ConfigError,
+    DeviceError,
+    KzError,
+    Missing,
+    MissingError,
+    NotReadyError,
+)
 from kz_build.core.locks import scratch_folder
 from kz_build.pipeline import text as view
 from kz_build.pipeline.stages import Lack, Row, Step, record, walk
@@ -159,7 +167,7 @@ class _Stages:
         from kz_build.export.preflight import preflight
 
         failed = preflight(self.project, plan(self.project, self.request.recipe)).failed
-        return tuple(Missing(c.name, c.evidence, "\n         ".join(c.fix) or "another machine") for c in failed)
+        return tuple(Missing(c.name, c.evidence, "\n".join(c.fix) or "another machine") for c in failed)
 
     def _connect(self, stack: contextlib.ExitStack) -> None:
         soc = self.request.build.soc or self.wanted["soc"] or "SM8750"

@@ -76,7 +76,7 @@ class TargetBuild:
 
     def require(self) -> None:
         """Raise MissingError with everything that this machine lacks to build the target."""
-        stage.require(self.project, self.line, self.target, self.wanted, here=self.chosen.engine.name == "host")
+        stage.require(self.project, self.target, self.wanted, here=self.chosen.engine.name == "host")
 
     def fetch(self) -> None:
         """Fetch the sources, verified against the lock."""

@@ -19,7 +19,8 @@ def lacks(stages: Sequence[Lack]) -> str:
     for one in stages:
         rows.append(f"{one.stage} will be skipped, it needs:")
         for item in one.missing:
-            rows += [_wrapped(f"{item.what}: {item.why}", "  ", "     "), _wrapped(f"-> {item.remedy}", "  ", "     ")]
+            rows.append(_wrapped(f"{item.what}: {item.why}", "  ", "     "))
+            rows += [f"  -> {way}" for way in item.remedy.splitlines()]
     return "\n".join(rows)
 
 

@@ -18,9 +18,10 @@ from kz_build.git import remote
 from kz_build.git import repository as git
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
-from kz_build.sources import clones, installed_sdk, integrity, store
-from kz_build.sources.accept import not_accepted, require_accepted
+from kz_build.sources import clones, integrity, store
+from kz_build.sources.accept import require_accepted
 from kz_build.sources.fetched import Fetched, TreeAt
+from kz_build.sources.installed_sdk import installed
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.prove import archive_part
 from kz_build.sources.request import (
@@ -35,51 +36,9 @@ from kz_build.sources.request import (
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
     """Fetch every named source of a line. Raises MissingError, LockError or CommandError; earlier sources stay fetched."""
-    check_installed(project, request)
-    missing = (*not_accepted(project, request), *missing_sources(project, request))
-    if missing:
+    if missing := missing_sources(project, request):
         raise MissingError(missing)
-    check_known(project, request)
     return tuple(_fetch_source(project, request, project.pins.source(name)) for name in request.names)
-
-
-def check_installed(project: Project, request: Request) -> None:
-    """Raise LockError for an installed SDK of another version, before anything is downloaded for the others."""
-    for name in request.names:
-        source = project.pins.source(name)
-        if (options := source.options.get("installed")) and (
-            installed := installed_sdk.installed_folder(options["env"])
-        ):
-            _installed(request, source, project.pins.line(request.line)[name], *installed)
-
-
-def check_known(project: Project, request: Request) -> None:
-    """Raise LockError with every fact that a fetch requires and the lock lacks, before anything is downloaded."""
-    lacks: list[str] = []
-    trust: list[str] = []
-    for name in request.names:
-        source = project.pins.source(name)
-        if source.kind in ("wheel", "archive") and not _is_installed(source):
-            entry = file_entry(project, request.line, source)
-            lacking = [] if entry is None or entry.get("sha256") else ["digest"]
-            if entry is not None and source.options.get("licence") and not entry.get("licence"):
-                lacking.append("licence's digest")
-            if lacking:
-                lacks.append(f"the {' and the '.join(lacking)} of {name} {project.pins.line(request.line)[name]}")
-                trust.append(name)
-    if lacks:
-        command = " ".join(["kz lock --write", *(f"--trust {name}" for name in trust)])
-        raise LockError(
-            "\n  ".join(
-                ["pins.lock does not know these, because they could not be reached when it was written:", *lacks]
-            ),
-            hint=f"{command}; or name copies in pins.local.yaml",
-        )
-
-
-def _is_installed(source: Source) -> bool:
-    options = source.options.get("installed")
-    return bool(options and installed_sdk.installed_folder(options["env"]))
 
 
 def _fetch_source(project: Project, request: Request, source: Source) -> Fetched:
@@ -100,32 +59,11 @@ def _fetch_source(project: Project, request: Request, source: Source) -> Fetched
         return Fetched(
             source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine"
         )
-    if (options := source.options.get("installed")) and (installed := installed_sdk.installed_folder(options["env"])):
-        return _installed(request, source, version, *installed)
+    if own := installed(source, version):
+        note = f"not the pinned version: it {own.problem}" if own.problem else ""
+        identity = f"installed {own.revision or 'unknown'}"
+        return Fetched(source.name, "archive", version, identity, folder=own.folder, note=note)
     return _fetch_file(project, request, source, version)
-
-
-def _installed(request: Request, source: Source, version: str, variable: str, folder: Path) -> Fetched:
-    options = source.options["installed"]
-    published = source.options["published"].get(version) or {}
-    wanted = published.get("revision") or version
-    installed = installed_sdk.revision(folder, options["identity"])
-    if installed == wanted:
-        return Fetched(source.name, "archive", version, f"installed {installed}", folder=folder)
-    problem = f"says it is {installed}" if installed else f"has no {options['identity']} that says which version it is"
-    if source.name not in request.allow_unpinned:
-        raise LockError(
-            f"{variable}={folder} {problem}; the pin is {version} ({wanted})",
-            hint=f"install {source.name} {version}, unset {variable} so that kz downloads it, or accept this one: --allow-unpinned {source.name}",
-        )
-    return Fetched(
-        source.name,
-        "archive",
-        version,
-        f"installed {installed or 'unknown'}",
-        folder=folder,
-        note=f"not the pinned version: it {problem}",
-    )
 
 
 def _fetch_file(project: Project, request: Request, source: Source, version: str) -> Fetched:

@@ -5,8 +5,34 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kz_build.core.env import variable
+from kz_build.pins.pins import Source
+
+
+class InstalledSdk(NamedTuple):
+    """An SDK of the user's: the variable that names its folder, the version that it states ('' for none), and why it is not
+    the pinned one ('' if it is)."""
+
+    variable: str
+    folder: Path
+    revision: str
+    problem: str
+
+
+def installed(source: Source, version: str) -> InstalledSdk | None:
+    """Return the installed SDK that a variable names for a source, compared with a version of it; None without one."""
+    options = source.options.get("installed")
+    place = installed_folder(options["env"]) if options else None
+    if not options or not place:
+        return None
+    published = source.options["published"].get(version) or {}
+    wanted, own = published.get("revision") or version, revision(place[1], options["identity"])
+    problem = f"says it is {own}" if own else f"has no {options['identity']} that says which version it is"
+    if version != wanted:
+        version += f" ({wanted})"
+    return InstalledSdk(*place, own, "" if own == wanted else f"{problem}; the pin is {version}")
 
 
 def installed_folder(env: Sequence[str]) -> tuple[str, Path] | None:

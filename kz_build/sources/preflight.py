@@ -1,87 +1,167 @@
-"""What would stop sources from being fetched on this machine, found before anything is downloaded."""
+"""All that would stop sources from being fetched on this machine, found before anything is downloaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from kz_build.core import host
 from kz_build.core.env import index_url
-from kz_build.core.errors import Missing
-from kz_build.git import remote
+from kz_build.core.errors import LockError, Missing
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
-from kz_build.sources import clones, installed_sdk, store
-from kz_build.sources.request import Request, archive_url, file_entry, wanted_commits
+from kz_build.sources import clones, store
+from kz_build.sources.accept import not_accepted
+from kz_build.sources.hosts import Hosts
+from kz_build.sources.installed_sdk import installed
+from kz_build.sources.request import Request, archive_url, file_entry, lock_holds, wanted_commits
 
 PROBE_SECONDS = 8.0
+MB = 10**6
 
 
-def missing_sources(project: Project, request: Request) -> tuple[Missing, ...]:
-    """Return what would stop the named sources from being fetched: networks that do not answer, SDKs that are not installed."""
-    probes: dict[str, tuple[list[str], Callable[[], str], str]] = {}
-    for name in request.names:
-        for what, url, probe, remedy in _needs_network(project, request, project.pins.source(name)):
-            probes.setdefault(url, ([], probe, remedy))[0].append(what)
-    if not probes:
-        return ()
-    with ThreadPoolExecutor(len(probes)) as pool:
-        answers = dict(zip(probes, pool.map(lambda item: item[1](), probes.values()), strict=True))
-    silent: dict[tuple[str, str, str], list[str]] = {}
-    for url, (whats, _, remedy) in probes.items():
-        if answers[url]:
-            silent.setdefault((_host(url), answers[url], remedy), []).extend(whats)
-    return tuple(
-        Missing(f"{host} ({why})", f"for {', '.join(whats)}", remedy) for (host, why, remedy), whats in silent.items()
+def missing_sources(project: Project, request: Request, hosts: Hosts | None = None) -> tuple[Missing, ...]:
+    """Return all that would stop the named sources from being fetched: what the lock does not know, installed SDKs of other
+    versions, licences that the user has not accepted, too small a disk, servers that do not answer."""
+    sources = [project.pins.source(name) for name in request.names]
+    unknown = {source.name: facts for source in sources if (facts := _unknown(project, request, source))}
+    return (
+        *_unlocked(project, request, unknown),
+        *(lack for source in sources for lack in _other_version(project, request, source)),
+        *not_accepted(project, request),
+        *_disk(project, request, sources),
+        *_silent(project, request, [s for s in sources if s.kind != "git" or s.name not in unknown], hosts),
     )
 
 
-_Need = tuple[str, str, Callable[[], str], str]
-_MIRROR = 'a network that reaches it, or a mirror: git config --global url."<mirror>".insteadOf {url}'
+def _unlocked(project: Project, request: Request, unknown: dict[str, list[str]]) -> Iterator[Missing]:
+    """Yield what pins.lock does not know of these sources, as one thing: one command asks for all of it."""
+    if unknown:
+        version = project.pins.line(request.line)
+        facts = [f"the {' and the '.join(of)} of {name} {version[name]}" for name, of in unknown.items()]
+        trust = [f"--trust {name}" for name in unknown if project.pins.source(name).kind != "git"]
+        yield Missing(
+            f"{', '.join(facts)} in pins.lock",
+            f"line {request.line} was locked where nothing could be asked for it",
+            "\n".join(
+                [
+                    " ".join(["kz lock --write", *(trust or ["--line", request.line])]),
+                    *(_local(project.pins.source(name)) for name in unknown),
+                ]
+            ),
+            LockError.exit_code,
+        )
 
 
-def _needs_network(project: Project, request: Request, source: Source) -> list[_Need]:
+def _unknown(project: Project, request: Request, source: Source) -> list[str]:
+    """Return the facts that a fetch requires and the lock lacks."""
     if source.kind == "git":
-        return _git_needs(project, request, source)
+        elsewhere = project.pins.overridden(request.line, source.name) and not lock_holds(project, request.line, source)
+        return [] if elsewhere or project.locked(request.line, source.name)["commit"] else ["commit"]
+    if source.kind not in ("wheel", "archive") or installed(source, ""):
+        return []
+    if (entry := file_entry(project, request.line, source)) is None:
+        return []
+    facts = [] if entry.get("sha256") else ["digest"]
+    return facts + (["licence's digest"] if source.options.get("licence") and not entry.get("licence") else [])
+
+
+def _other_version(project: Project, request: Request, source: Source) -> Iterator[Missing]:
+    version = project.pins.line(request.line)[source.name]
+    own = installed(source, version)
+    if own and own.problem and source.name not in request.allow_unpinned:
+        yield Missing(
+            f"{source.name} {version}",
+            f"{own.variable}={own.folder} {own.problem}",
+            f"unset {own.variable}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
+            LockError.exit_code,
+        )
+
+
+def _disk(project: Project, request: Request, sources: Sequence[Source]) -> Iterator[Missing]:
+    """Yield the disk of the store if it cannot hold the archives to come: each file, and as much again where all of it is
+    unpacked. Sizes that the lock does not know are left out."""
+    need = 0
+    for source in sources:
+        if _is_to_come(project, request, source):
+            entry = file_entry(project, request.line, source) or {}
+            need += int(entry.get("size") or 0) * (1 if source.options.get("only") else 2)
+    disk = host.disk(project.store)
+    if disk.free < need:
+        yield Missing(
+            f"{need / MB:,.0f} MB on {disk.mount}",
+            f"archives to download and unpack; {disk.free / MB:,.0f} MB are free",
+            "kz store gc\nexport KZ_CACHE=/folder/on/another/disk",
+        )
+
+
+def _is_to_come(project: Project, request: Request, source: Source) -> bool:
+    """Return whether a fetch downloads the file of a source."""
+    if source.kind not in ("wheel", "archive") or installed(source, ""):
+        return False
     entry = file_entry(project, request.line, source)
-    if source.kind == "folder" or (
-        entry and entry.get("sha256") and store.stored_file(project.store, entry["sha256"]).exists()
-    ):
-        return []
-    what = f"{source.name} {project.pins.line(request.line)[source.name]}"
-    if source.kind == "wheel":
-        url = f"{index_url(source.options['index'])}/"
-        return [
-            (
-                what,
-                url,
-                lambda: _http_reachable(f"{url}{source.location}/"),
-                "a network that reaches it, or a mirror: PIP_INDEX_URL for PyPI, `index` in pins.local.yaml for others",
-            )
-        ]
-    if (options := source.options["installed"]) and installed_sdk.installed_folder(options["env"]):
-        return []
-    url = archive_url(project, request.line, source)
-    remedy = "a network that reaches it"
-    if options:
-        remedy += f", or an installed one: export {options['env'][0]}=/path/to/it"
-    return [(what, url, lambda: _http_reachable(url), remedy)]
+    return not (entry and entry.get("sha256") and store.stored_file(project.store, entry["sha256"]).exists())
 
 
-def _http_reachable(url: str) -> str:
-    from kz_build.core import http  # requests costs 160 ms
+class _Need(NamedTuple):
+    """An address that a fetch asks: what for, what could stand in for it, and the line for pins.local.yaml with NAME in it."""
 
-    return http.reachable(url, PROBE_SECONDS)
+    what: str
+    url: str
+    remedy: str
+    local: str
+    name: str
+    git: bool = False
 
 
-def _git_needs(project: Project, request: Request, source: Source) -> list[_Need]:
-    needs: list[_Need] = []
+def _silent(project: Project, request: Request, sources: Sequence[Source], hosts: Hosts | None) -> Iterator[Missing]:
+    """Yield the servers that do not answer, each with all that it would be asked for."""
+    hosts = hosts or Hosts(PROBE_SECONDS)
+    needs = [need for source in sources for need in _needs(project, request, source)]
+    for need in needs:
+        hosts.ask(need.url, git=need.git)
+    silent: dict[tuple[str, str, str], list[_Need]] = {}
+    for need in needs:
+        if error := hosts.error(need.url):
+            silent.setdefault((_host(need.url), error, need.remedy), []).append(need)
+    for (server, error, remedy), of in silent.items():
+        names: dict[str, list[str]] = {}
+        for need in of:
+            names.setdefault(need.local, []).append(need.name)
+        lines = [local.replace("NAME", one[0] if len(one) == 1 else "NAME") for local, one in names.items()]
+        what = ", ".join(dict.fromkeys(need.what for need in of))
+        yield Missing(f"{server} ({error})", f"for {what}", "\n".join([*filter(None, [remedy]), *lines]))
+
+
+def _needs(project: Project, request: Request, source: Source) -> Iterator[_Need]:
+    if source.kind == "git":
+        yield from _git_needs(project, request, source)
+    elif _is_to_come(project, request, source):
+        what, local = f"{source.name} {project.pins.line(request.line)[source.name]}", _local(source)
+        if source.kind == "wheel":
+            index = index_url(source.options["index"])
+            remedy = "" if source.options["index"] else "export PIP_INDEX_URL=MIRROR"
+            yield _Need(what, f"{index}/{source.location}/", remedy, local, source.name)
+        else:
+            options = source.options["installed"]
+            remedy = f"export {options['env'][0]}=/path/to/it, if it is installed" if options else ""
+            yield _Need(what, archive_url(project, request.line, source), remedy, local, source.name)
+
+
+def _git_needs(project: Project, request: Request, source: Source) -> Iterator[_Need]:
     for path, url, commit in wanted_commits(project, request, source):
         if url and not clones.clone(project.store, path or source.name, url).has(commit):
-            what = source.name if not path else f"{source.name}/{path}"
-            needs.append((what, url, partial(remote.reachable, url, PROBE_SECONDS), _MIRROR.format(url=_host(url))))
-    return needs
+            what = f"{source.name}/{path}" if path else source.name
+            remedy = f'git config --global url."MIRROR".insteadOf {_host(url)}'
+            local = f"pins.local.yaml: submodules: {{{source.name}: {{NAME: {{folder: /path/to/it}}}}}}"
+            yield _Need(what, url, remedy, local if path else _local(source), path or source.name, git=True)
+
+
+def _local(source: Source) -> str:
+    """Return the line of pins.local.yaml that takes a source from elsewhere."""
+    value = {"git": "git: ADDRESS", "wheel": "index: ADDRESS"}.get(source.kind, "archive: ADDRESS")
+    return f"pins.local.yaml: sources: {{{source.name}: {{{value}}}}}"
 
 
 def _host(url: str) -> str:

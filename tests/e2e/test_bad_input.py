@@ -309,6 +309,32 @@ def test_all_that_is_missing_comes_at_once_before_any_download(
     assert not list((tmp_path / "cache").glob("partial/*"))
 
 
+def test_a_wrong_sdk_a_null_and_a_silent_server_are_one_list(small: Path, kz: Kz, tmp_path: Path) -> None:
+    """Each with the command or the line of pins.local.yaml that closes it; and such a line does close it."""
+    pins(small, UNREACHABLE + "/{version}.zip")
+    text = (small / "pins.yaml").read_text().replace("  minirt:", f"  ndk: {{archive: '{UNREACHABLE}/n-{{version}}.zip', "
+        "installed: {env: [MY_NDK], identity: source.properties}}\n  minirt:").replace("minirt: v0.1.0,", "minirt: v0.1.0, ndk: r2,")  # fmt: skip
+    (small / "pins.yaml").write_text(
+        text.replace("[sdk,", "[sdk, ndk,").replace("tools:", "needs: {no-such: apt install it}, tools:")
+    )
+    sdk = tmp_path / "sdk"
+    sdk.mkdir()
+    (sdk / "source.properties").write_text("Pkg.Revision = r1\n")
+    env = {"KZ_CACHE": str(tmp_path / "cache"), "MY_NDK": str(sdk)}
+    assert kz("-C", small, "lock", "--write", **env).returncode == 0
+    for verb in ("fetch", "build", "all"):
+        done = kz("-C", small, verb, **env)
+        assert done.returncode == 3 and last(done) == "kz: exit 3 (lock)", done.stderr
+        assert "missing on this machine: 4" in done.stderr
+        for part in ("the digest of sdk 1 in pins.lock", "-> kz lock --write --trust sdk", f"MY_NDK={sdk} says it is r1; the pin is r2",
+                     "-> --allow-unpinned ndk", UNREACHABLE, "-> pins.local.yaml: sources: {sdk: {archive: ADDRESS}}", "-> apt install it"):  # fmt: skip
+            assert part in " ".join(done.stderr.split()), (part, done.stderr)
+    (small / "pins.local.yaml").write_text(f"lines: {{l: {{ndk: r1}}}}\nsources: {{sdk: {{folder: {sdk}}}}}\n")
+    edit(small / "pins.yaml", "needs: {no-such: apt install it}, ", "")
+    fetched = kz("-C", small, "fetch", **env)
+    assert fetched.returncode == 0, fetched.stderr
+
+
 def test_a_patch_that_does_not_apply(sample: Path, kz: Kz) -> None:
     """The stack of v0.1.0 on v0.3.0: every patch that fails is named, the upstreamed one as such."""
     edit(sample / "pins.yaml", "minirt: v0.1.0", "minirt: v0.3.0")
@@ -363,12 +389,15 @@ def test_a_patch_that_climbs_out(sample: Path, kz: Kz) -> None:
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare to mount a small disk")
 def test_a_full_disk(sample: Path, clean_env: dict[str, str], tmp_path: Path) -> None:
-    """A store on a disk of 1 MB: the message names the place, nothing half is left, and with room it goes on."""
+    """A store on a disk of 1 MB: said before anything is downloaded; where no size is known, when it is full."""
     disk = tmp_path / "disk"
     disk.mkdir()
+    fetch = (
+        f"'{sys.executable}' -m kz_build -C '{sample}' fetch; echo code $?; ls -A '{disk}/sha256' 2>/dev/null | wc -l"
+    )
     script = (
         f"mount -t tmpfs -o size=1m tmpfs '{disk}' || exit 77\n"
-        f"'{sys.executable}' -m kz_build -C '{sample}' fetch; echo code $?; ls -A '{disk}/sha256' 2>/dev/null | wc -l\n"
+        f"{fetch}\nsed -i 's/\"size\": [0-9]*/\"size\": null/' '{sample}/pins.lock'\n{fetch}\n"
     )
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-c", script],
@@ -379,8 +408,10 @@ def test_a_full_disk(sample: Path, clean_env: dict[str, str], tmp_path: Path) ->
     )
     if done.returncode == 77:
         pytest.skip("this kernel mounts no tmpfs in a namespace")
-    assert "code 6" in done.stdout and "is full" in done.stderr and "KZ_CACHE" in done.stderr, done.stdout + done.stderr
-    assert done.stdout.split()[-1] == "0"
+    assert done.stdout.split() == ["code", "6", "0"] * 2, done.stdout + done.stderr
+    before, when = done.stderr.split("kz: exit 6 (missing)\n")[:2]
+    assert f"113 MB on {disk}" in before and "-> export KZ_CACHE=" in before
+    assert "is full" in when and "KZ_CACHE" in when, when
     assert last(done) == "kz: exit 6 (missing)"
 
 

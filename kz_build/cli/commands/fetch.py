@@ -22,8 +22,8 @@ def run(arguments: argparse.Namespace) -> None:
     from kz_build.sources.text import sources
 
     project = open_project(arguments)
-    line, target, request = resolve_target(project, arguments.line, arguments.target, arguments.allow_unpinned)
-    require(project, line, target, request)
+    _, target, request = resolve_target(project, arguments.line, arguments.target, arguments.allow_unpinned)
+    require(project, target, request)
     with Live() as live:
         result = fetch(project, replace(request, watch=live.event))
     show(arguments, result, sources(result))
