@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import platform
 from functools import partial
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError, Missing, MissingError
 from kz_build.core.files import disk_errors
-from kz_build.core.process import Process
+from kz_build.core.process import Process, find, run
 from kz_build.emulator import shell as adbd_shell
 from kz_build.emulator import sync as adbd_sync
 from kz_build.emulator.adb_key import proves
 from kz_build.emulator.adbd import FEATURES, Listener, Service
 from kz_build.emulator.root import OWN, DeviceRoot
+from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from kz_build.pins.soc import arch_of
 
 _NO_ROOT = b"adbd cannot run as root in production builds\n"
+ARM64_LOADER = f"{ARM64_LIBC}/lib/ld-linux-aarch64.so.1"
 ANSWERS = {
     "root": _NO_ROOT,
     "unroot": b"adbd not running as root\n",
@@ -89,6 +92,21 @@ class EmulatedDevice:
         for running in list(self.alive):
             adbd_shell.end(running)
         self.system.close()
+
+    def missing_for_arm64(self) -> tuple[Missing, ...]:
+        """Return what this machine lacks to run the device's arm64 programs; everything else of it works without."""
+        why = "arm64 programs of an emulated device run through qemu, with Debian's arm64 C library"
+        absent = {QEMU: "qemu-user-static", ARM64_LOADER: "libc6-arm64-cross"}
+        if platform.machine() == "aarch64":
+            return ()
+        if packages := {name: package for name, package in absent.items() if not (find(name) or Path(name).exists())}:
+            return (Missing(" and ".join(packages), why, f"apt install {' '.join(packages.values())}"),)
+        done = run(self.system.argv(f"{ARM64_LOADER} --version"), env=adbd_shell.environment())
+        if done.code == 0:
+            return ()
+        error = done.stderr.decode("utf-8", "replace").strip()
+        remedy = "Linux 6.7 or newer\nsudo systemctl restart systemd-binfmt, which registers qemu"
+        return (Missing("a kernel that starts arm64 programs through qemu", error or why, remedy),)
 
     def offline(self) -> None:
         """Disconnect the device for a while."""

@@ -313,6 +313,8 @@ def _emulated(root: Path, soc: str, stack: contextlib.ExitStack) -> Device:
     except ConfigError:
         emulated = EmulatedDevice(soc, place / "device", owner=home)
     serial = stack.enter_context(emulated).serial
+    if missing := emulated.missing_for_arm64():
+        raise MissingError(missing)
     return stack.enter_context(adb.private(home)).device(serial)
 
 

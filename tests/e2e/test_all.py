@@ -15,11 +15,15 @@ from typing import Any
 import pytest
 
 from kz_build.device import adb as adapter
+from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from tests.conftest import Kz
 from tests.deadline import patient
 from tests.export.toys import toy
 from tests.formats.ptes import Method, program
 
+EMULATES = pytest.mark.skipif(
+    not shutil.which(QEMU) or not Path(ARM64_LIBC).is_dir(), reason="needs qemu-user-static and libc6-arm64-cross"
+)
 STAGES = ("fetch", "apply", "build", "audit", "package", "export", "device", "in-app", "report")
 
 
@@ -43,6 +47,7 @@ def stages(stdout: str) -> dict[str, dict[str, Any]]:
     return found
 
 
+@EMULATES
 def test_the_sample_is_built_pushed_loaded_called_and_timed(sample: Path, kz: Kz, nobody: dict[str, str]) -> None:
     done = kz("-C", sample, "all", "--emulate", "--json", **nobody)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -76,6 +81,7 @@ printf 'PyTorchObserver \173"prompt_tokens":1,"generated_tokens":2,"inference_st
 printf '"prompt_eval_end_ms":%d,"inference_end_ms":%d\175\n' $((now+5)) $((now+9))"""
 
 
+@EMULATES
 @pytest.mark.exports
 def test_a_model_is_exported_and_run_on_the_device(
     project: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
@@ -109,6 +115,7 @@ def test_a_model_is_exported_and_run_on_the_device(
     assert runs.read_text() == "x", "what was exported is not exported again"
 
 
+@EMULATES
 def test_told_to_end_it_leaves_nothing_running(
     project: Path, clean_env: dict[str, str], nobody: dict[str, str], tmp_path: Path
 ) -> None:
@@ -129,6 +136,7 @@ def test_told_to_end_it_leaves_nothing_running(
     assert left == []
 
 
+@EMULATES
 def test_a_stage_that_fails_keeps_only_those_that_need_it(project: Path, kz: Kz, nobody: dict[str, str]) -> None:
     lock = project / "pins.lock"
     tree = json.loads(lock.read_text())["lines"]["sample-0.1"]["minirt"]["patched"]["tree"]
@@ -189,6 +197,29 @@ contract: {backends: [QnnBackend]}
 """
 
 
+def test_a_machine_without_qemu_says_so_first_with_its_package(
+    sample: Path, kz: Kz, nobody: dict[str, str], clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    """The build would take a minute, and end in `Exec format error` on the device."""
+    (tmp_path / "bin").mkdir()
+    for folder in clean_env["PATH"].split(":"):
+        for tool in Path(folder).glob("*"):
+            if not tool.name.startswith("qemu") and not (tmp_path / "bin" / tool.name).exists():
+                (tmp_path / "bin" / tool.name).symlink_to(tool)
+    env = {**nobody, "PATH": str(tmp_path / "bin")}
+    done = kz("-C", sample, "all", "--emulate", **env)
+    assert done.returncode == 6 and "nothing was started" in done.stderr and "== fetch" not in done.stderr, done.stderr
+    assert "qemu-aarch64-static" in done.stderr and "-> apt install qemu-user-static" in done.stderr
+    argv = [sys.executable, "-m", "kz_build", "device", "emulate"]
+    with subprocess.Popen(
+        argv, env={**clean_env, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as it:
+        assert it.stdout and it.stdout.readline().startswith("EMULATED SM8750")
+        it.terminate()
+        assert it.stderr and "-> apt install qemu-user-static" in it.stderr.read()
+
+
+@EMULATES
 def test_qualcomms_libraries_that_nothing_brings_are_said_first(
     project: Path, kz: Kz, nobody: dict[str, str], tmp_path: Path
 ) -> None:
@@ -218,6 +249,7 @@ def test_all_that_is_missing_is_said_at_once_and_nothing_is_begun(
     assert not (sample / "out").exists() and not list((tmp_path / "store").glob("sha256/*"))
 
 
+@EMULATES
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
 def test_two_at_once_do_not_disturb_each_other(
     project: Path, clean_env: dict[str, str], nobody: dict[str, str]

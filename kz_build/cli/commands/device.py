@@ -133,6 +133,9 @@ def _do_emulate(arguments: argparse.Namespace) -> None:
                 device.log(log)
             if arguments.cut_after is not None:
                 device.cut_after(arguments.cut_after * 1_000_000)
+        for missing in devices[0].missing_for_arm64():
+            text = f"kz: it runs no arm64 programs: {missing.what} is missing\n  -> "
+            print(text + missing.remedy.replace("\n", "\n  -> "), file=sys.stderr)
         facts = [{"serial": d.serial, "soc": d.soc, "root": d.root.folder, "emulated": True} for d in devices]
         rows = [f"EMULATED {d.soc} at {d.serial}, its / is {d.root.folder}\n  adb connect {d.serial}" for d in devices]
         show(arguments, facts, "\n".join([*rows, "Ctrl-C ends it."]))
