@@ -13,7 +13,7 @@ from typing import Any
 
 from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
-from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
+from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError, UnreachableError
 
 SOCKET = "/var/run/docker.sock"
 OWN = "kz_build"
@@ -81,7 +81,7 @@ class Daemon:
         try:
             yield
         except docker.errors.APIError as error:
-            raise CommandError(f"the container daemon refuses {request}: {error.explanation or error}") from error
+            raise UnreachableError(f"the container daemon refuses {request}: {error.explanation or error}") from error
         except (
             docker.errors.DockerException,
             requests.exceptions.RequestException,
@@ -89,7 +89,7 @@ class Daemon:
             ConnectionError,
             TimeoutError,
         ) as error:
-            raise CommandError(
+            raise UnreachableError(
                 f"the container daemon at {self.address} no longer answers ({request})",
                 hint="look at its log, and whether its machine has memory and disk left; the same command continues from here",
             ) from error

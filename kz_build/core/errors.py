@@ -70,6 +70,10 @@ class CommandError(KzError):
         self.log = log
 
 
+class UnreachableError(CommandError):
+    """A server does not answer, or does not have what was asked for: what it has stays unknown."""
+
+
 class StoppedError(CommandError):
     """A program that kz started exceeded its time limit; it was stopped, with all that it had started."""
 

@@ -20,7 +20,7 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
 from kz_build.core.env import ca_bundle, with_password
-from kz_build.core.errors import CommandError
+from kz_build.core.errors import UnreachableError
 from kz_build.core.files import disk_errors
 from kz_build.core.progress import Event, Watch
 
@@ -228,7 +228,7 @@ def cause(error: requests.RequestException) -> str:
 
 
 def download(url: str, part: Path, watch: Watch, *, proved: bool, size: int | None = None) -> None:
-    """Download `url` to the file `part`, or resume it. Raises CommandError if the connection keeps breaking.
+    """Download `url` to the file `part`, or resume it. Raises UnreachableError if the connection keeps breaking.
 
     `proved`: the caller knows the file's digest. Without one, an answer must say where it ends, or it may have been cut off.
     `size`: the file's, if the caller knows it; no more is read.
@@ -252,7 +252,7 @@ def download(url: str, part: Path, watch: Watch, *, proved: bool, size: int | No
                         part.unlink(missing_ok=True)
                         continue
                     if status not in (200, 206):
-                        raise CommandError(
+                        raise UnreachableError(
                             f"{url} answered HTTP {status}",
                             hint="is the version right? does upstream still have it?",
                         )
@@ -262,7 +262,7 @@ def download(url: str, part: Path, watch: Watch, *, proved: bool, size: int | No
             except TooMuchError as error:
                 part.unlink(missing_ok=True)
                 what = "it should have" if size is not None else "kz reads of a file"
-                raise CommandError(
+                raise UnreachableError(
                     f"{url} has more than the {most:,} bytes that {what}",
                     hint="upstream changed the file, or something altered it on the way. Nothing was kept",
                 ) from error
@@ -270,7 +270,7 @@ def download(url: str, part: Path, watch: Watch, *, proved: bool, size: int | No
                 problem = cause(error)
                 if isinstance(error, _FINAL):
                     break
-    raise CommandError(
+    raise UnreachableError(
         f"{url} broke off: {problem}", hint="run the command again: the download resumes where it stopped"
     )
 
@@ -288,12 +288,12 @@ def _refuse_unclear(response: requests.Response, url: str, proved: bool) -> None
     """Refuse an answer whose bytes are not the file's own, or that could be cut off unseen."""
     packed = response.headers.get("Content-Encoding", "identity")
     if packed != "identity":
-        raise CommandError(
+        raise UnreachableError(
             f"{url} is answered as {packed!r}, though kz asks for the file as it is", hint="is a proxy in between?"
         )
     chunked = response.headers.get("Transfer-Encoding", "").lower() == "chunked"
     if not (proved or chunked) and _length(response) is None:
-        raise CommandError(
+        raise UnreachableError(
             f"{url} is answered without a length, so nobody can say whether all of it arrived",
             hint="name another address, or its digest under `published` in pins.yaml",
         )

@@ -79,11 +79,13 @@ def checked(
     return output.stdout
 
 
-def require_success(argv: Argv, output: Output) -> None:
-    """Raise CommandError with a command's errors if it failed."""
-    if output.code != 0:
-        errors = output.stderr.decode("utf-8", "replace").strip()
-        raise CommandError(f"`{joined(argv)}` ended with {output.code}\n{errors}")
+def require_success(argv: Argv, output: Output, failure: type[CommandError] = CommandError) -> None:
+    """Raise `failure` with a command's errors if it failed; CommandError if it was killed, which says nothing of its work."""
+    errors = output.stderr.decode("utf-8", "replace").strip()
+    if output.code < 0:
+        raise CommandError(f"`{joined(argv)}` was killed by signal {-output.code}\n{errors}", code=output.code)
+    if output.code:
+        raise failure(f"`{joined(argv)}` ended with {output.code}\n{errors}", code=output.code)
 
 
 def run_following_errors(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:

@@ -7,17 +7,19 @@ import re
 from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
 from kz_build.core.process import checked, run
+from kz_build.git.machine_errors import require_answer
 from kz_build.git.object_types import output_lines
 
 
 def resolve(url: str, version: str) -> str:
-    """Return the commit that a tag, branch or full id names upstream. Raises CommandError if there is no such thing."""
+    """Return the commit that a tag, branch or full id names upstream. Raises UnreachableError if the server does not answer."""
     if len(version) == 40 and set(version) <= set("0123456789abcdef"):
         return version
     # One request for all tags and branches: the answer to a wrong name lists similar ones.
     argv = ("git", "ls-remote", "--tags", "--heads", "--end-of-options", url)
-    output = output_lines(checked(argv, env=networked()))
-    refs = {ref: oid for oid, ref in (line.split("\t") for line in output)}
+    output = run(argv, env=networked())
+    require_answer(argv, output)
+    refs = {ref: oid for oid, ref in (line.split("\t") for line in output_lines(output.stdout))}
     for ref in (f"refs/tags/{version}^{{}}", f"refs/tags/{version}", f"refs/heads/{version}"):
         if ref in refs:
             return refs[ref]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 import re
@@ -12,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.env import networked, plain
-from kz_build.core.errors import CommandError, ConfigError, StorageError
-from kz_build.core.files import OWN, disk_errors, new_folder, remove, write_atomic
+from kz_build.core.errors import CommandError, ConfigError, StorageError, UnreachableError
+from kz_build.core.files import OWN, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
 from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors
 from kz_build.core.rules import bad_id
 from kz_build.git.cat_file import Objects
+from kz_build.git.machine_errors import git_disk_errors, require_answer
 from kz_build.git.stale_locks import retry_past_stale_locks
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ _CLONE = """[core]
 
 _REFUSED = re.compile(r"(^|/)(\.{0,2}|\.git)(/|$)", re.IGNORECASE)
 """A component of a path that git refuses."""
-_FULL = "(?m)^(?!remote:).*(?:No space left on device|Disk quota exceeded)"
 
 
 class TreeEntry(NamedTuple):
@@ -143,7 +142,7 @@ class Repository(NamedTuple):
         if not damaged:
             return
         existed = self.path.exists()
-        with _disk_errors(self.path):
+        with git_disk_errors(self.path):
             if "objects" in damaged:
                 with new_folder(self.path) as folder:
                     self._init(folder)
@@ -199,7 +198,8 @@ class Repository(NamedTuple):
         listing = "".join(f"{oid}\n" for oid in sorted(wanted - self._present(wanted))).encode()
         if listing:
             clone = self._replace(path=self.lender, lender=None) if self.lender else self
-            require_success(*clone.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"]))
+            argv, done = clone.fetch(["--stdin"], stdin=listing, config=["-c", "fetch.negotiationAlgorithm=noop"])
+            require_answer(argv, done)
             clone.index_packs()
 
     def _present(self, blobs: Collection[str]) -> set[str]:
@@ -224,10 +224,10 @@ class Repository(NamedTuple):
             code = run_following_errors(argv, progress.line, env=networked(), stdin=stdin)
             return Output(code, b"", progress.messages.encode())
 
-        with _disk_errors(self.path):
+        with git_disk_errors(self.path):
             done = retry_past_stale_locks(self.path, once)
-            if re.search(_FULL, done.stderr.decode("utf-8", "replace")):
-                require_success(argv, done)
+            with contextlib.suppress(UnreachableError):  # the caller may have another question
+                require_answer(argv, done)
         return argv, done
 
     def index_packs(self) -> None:
@@ -243,7 +243,7 @@ class Repository(NamedTuple):
 
     def repack(self) -> None:
         """Put all objects into one pack, and one for those that upstream promises; none is lost."""
-        with _disk_errors(self.path):
+        with git_disk_errors(self.path):
             self.git("-c", "repack.writeBitmaps=false", "repack", "-a", "-d", "--keep-unreachable", "--quiet")
         self.index_packs()
 
@@ -258,7 +258,7 @@ class Repository(NamedTuple):
             _, named = self.fetch(depth, f"+refs/tags/{version}:refs/tags/{version}")
             problem = named.stderr.decode("utf-8", "replace").strip() or problem
         if not self.has(commit):
-            raise CommandError(
+            raise UnreachableError(
                 f"cannot fetch {commit} ({version})\n{problem}",
                 hint="does upstream still have this commit? did the tag move?",
             )
@@ -277,7 +277,7 @@ class Repository(NamedTuple):
         alone = (
             contextlib.nullcontext() if self.lender else locks.lock(self.path.parent.parent, self.path.name, self.watch)
         )
-        with alone, _disk_errors(self.path):
+        with alone, git_disk_errors(self.path):
             return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
 
     def checkout(self, entries: Sequence[TreeEntry], folder: Path) -> None:
@@ -288,7 +288,7 @@ class Repository(NamedTuple):
         env = {**local_environment(), "GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder)}
         listing = b"".join(f"{e.mode} {e.id}\t".encode() + os.fsencode(e.path) + b"\0" for e in files)
         try:
-            with _disk_errors(folder):
+            with git_disk_errors(folder):
                 checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)
                 checked(
                     self.argv(
@@ -312,23 +312,11 @@ class Repository(NamedTuple):
             index.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _disk_errors(path: Path) -> Iterator[None]:
-    """As `disk_errors`, also if it is git that finds the disk full."""
-    with disk_errors(path):
-        try:
-            yield
-        except CommandError as error:
-            if re.search(_FULL, str(error)):
-                raise OSError(errno.ENOSPC, str(error)) from error
-            raise
-
-
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:
-        return b""
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return b""  # damaged; that it cannot be read does not say so
 
 
 def _quoted(text: str) -> str:

@@ -13,7 +13,7 @@ import requests
 
 from kz_build.core import http
 from kz_build.core.env import public_address
-from kz_build.core.errors import CommandError, ConfigError
+from kz_build.core.errors import ConfigError, UnreachableError
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -72,7 +72,7 @@ def _index_page(page: str, project: str) -> list[WheelFile]:
                 status, url, kind = response.status_code, response.url, response.headers.get("Content-Type", "")
                 data = http.content(response) if status == 200 else b""
         except requests.RequestException as error:
-            raise CommandError(f"the package index {page} does not answer: {http.cause(error)}") from error
+            raise UnreachableError(f"the package index {page} does not answer: {http.cause(error)}") from error
     if status != 200:
         raise ConfigError(f"{page} answered HTTP {status}", hint=f"is {project!r} the project's name?")
     try:
@@ -83,7 +83,7 @@ def _index_page(page: str, project: str) -> list[WheelFile]:
         return [_from_link(url, link) for link in parser.links]
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"[:200]
-        raise CommandError(
+        raise UnreachableError(
             f"{page} did not answer like a package index: {problem}", hint="is a proxy in between?"
         ) from error
 

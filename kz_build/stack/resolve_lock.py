@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from kz_build.core.env import index_url
-from kz_build.core.errors import CommandError, ConfigError, ConflictError, KzError, LockError, MissingError
+from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError, MissingError, UnreachableError
 from kz_build.core.paths import excluded
 from kz_build.core.progress import Watch
 from kz_build.core.rules import bad_file_name
@@ -154,7 +154,7 @@ def _resolve(pin: _Pin) -> dict[str, Any]:
         if kind == "image":
             return {**pin.entry, **(_stated(pin, "digest") or _from_registry(pin))}
         entry = _git(pin) if kind == "git" else _file(pin)
-    except (CommandError, MissingError) as error:
+    except (UnreachableError, MissingError) as error:
         if pin.trusted or (isinstance(error, MissingError) and kind != "image"):
             raise
         known = any(pin.old.get(key) for key in ("commit", "sha256", "digest"))
@@ -173,10 +173,10 @@ def _git(pin: _Pin) -> dict[str, Any]:
     project, source = pin.project, pin.source
     url, what = project.git_url(source), f"{pin.name} {pin.version}"
     wanted = source.list("submodules")
-    unreachable: CommandError | None = None
+    unreachable: UnreachableError | None = None
     try:
         commit = remote.resolve(url, pin.version)
-    except CommandError as error:
+    except UnreachableError as error:
         if not pin.old.get("commit"):
             raise
         commit, unreachable = str(pin.old["commit"]), error
@@ -184,7 +184,7 @@ def _git(pin: _Pin) -> dict[str, Any]:
         repo = clones.fetch_commit(project.store, source.name, url, commit, pin.version, history=True, watch=pin.watch)
         repo.entries(commit)  # which refuses what no checkout could have
         links = clones.links(project.store, repo, commit, wanted) if wanted else []
-    except CommandError as error:
+    except UnreachableError as error:
         if pin.was.get("commit") != commit:
             raise
         pin.note(what, error, _KEPT, url)
@@ -210,7 +210,7 @@ def _submodules(pin: _Pin, links: Sequence[tuple[str, str, str]], prefix: str) -
             facts["tree"] = repo.tree_id(commit)
             repo.entries(commit)
             nested = clones.links(store, repo, commit)
-        except CommandError as error:
+        except UnreachableError as error:
             known = known_submodules(pin.was, full, commit)
             facts["tree"] = known.pop(full, facts).get("tree")
             consequence = _KEPT if facts["tree"] else "its tree and nested submodules are left unknown"
@@ -289,7 +289,7 @@ def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
     stack = parse_stack(files)
     try:
         base = _base_of_git(pin, entry, stack) if pin.source.kind == "git" else _base_of_wheel(pin, entry)
-    except CommandError as error:
+    except UnreachableError as error:
         return {**entry, **_kept_facts(pin, entry, stack, error)}
     if pin.source.kind == "wheel":
         entry |= {"commit": base.commit, "tree": base.tree}
@@ -306,7 +306,7 @@ def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
 def _base_of_git(pin: _Pin, entry: Mapping[str, Any], stack: Stack) -> TreeAt:
     repo = clones.clone(pin.project.store, pin.name, pin.project.git_url(pin.source))
     if not repo.has(entry["commit"]):
-        raise CommandError(f"{entry['commit']} was never fetched here")
+        raise UnreachableError(f"{entry['commit']} was never fetched here")
     clones.fill(pin.project.store, repo, entry["commit"], (), stack.touched)
     return TreeAt("", repo.path, entry["commit"], entry["tree"])
 
@@ -318,7 +318,7 @@ def _base_of_wheel(pin: _Pin, entry: Mapping[str, Any]) -> TreeAt:
     return clones.import_files(root, "", archive.wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
 
 
-def _kept_facts(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: CommandError) -> dict[str, Any]:
+def _kept_facts(pin: _Pin, entry: Mapping[str, Any], stack: Stack, error: UnreachableError) -> dict[str, Any]:
     """Return what the lock knows of the same stack on the same source, which cannot be read here."""
     what, identity = f"the stack of {pin.name}", "commit" if pin.source.kind == "git" else "sha256"
     kept: dict[str, Any] = {}

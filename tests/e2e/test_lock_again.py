@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,6 +184,30 @@ def test_nothing_of_another_commit_is_kept(place: Place) -> None:
     assert now["libs/inner"] == {**was["libs/inner"], "commit": link, "tree": None}
     assert place.entry["commit"] == sh("git", "rev-parse", "v2", cwd=main)
     assert place.entry["tree"] == sh("git", "rev-parse", f"v2{TREE}", cwd=main)
+
+
+@pytest.mark.parametrize(
+    ("asked", "git", "why"),
+    [
+        ("ls-remote", "kill -9 $$", "was killed by signal 9"),
+        ("fetch", "kill -9 $$", "was killed by signal 9"),
+        ("fetch", "echo 'fatal: write error: Input/output error' >&2; exit 128", "main-"),
+        ("fetch", "echo 'error: index-pack died of signal 9' >&2; exit 128", "index-pack died of signal 9"),
+    ],
+)
+def test_a_git_that_could_not_ask_is_an_error_and_leaves_nothing_unknown(
+    place: Place, tmp_path: Path, asked: str, git: str, why: str
+) -> None:
+    """Only a server that does not answer does so."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase " $* " in *" {asked} "*) {git};; esac\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    (place.root / "pins.lock").unlink()
+    for path, expected in ((f"{program.parent}:{os.environ['PATH']}", why), (str(tmp_path), "cannot start git")):
+        done = place.run("-C", place.root, "lock", "--write", PATH=path, KZ_CACHE=str(tmp_path / "empty"))
+        assert done.returncode in (5, 6) and expected in done.stderr, done.stdout + done.stderr
+        assert not (place.root / "pins.lock").exists()
 
 
 @pytest.mark.parametrize("change", ["another version", "another address"])

@@ -11,7 +11,7 @@ import pytest
 
 from kz_build.container import daemon
 from kz_build.core import http
-from kz_build.core.errors import CommandError
+from kz_build.core.errors import UnreachableError
 from kz_build.core.progress import quiet
 from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
@@ -115,7 +115,7 @@ class World:
     def ask(self, *what: Any) -> None:
         self.asked.append(what)
         if (what[0], what[1]) in self.gone:
-            raise CommandError(f"git {what[0]} failed:\nwarning: x\nfatal: no route\nmore")
+            raise UnreachableError(f"git {what[0]} failed:\nwarning: x\nfatal: no route\nmore")
 
     def put(self, data: bytes) -> str:
         path = store.stored_file(self.store, sha(data))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kz_build.container import daemon
-from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError
+from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, MissingError, UnreachableError
 from kz_build.core.progress import quiet
 from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
@@ -99,7 +99,7 @@ def test_a_host_that_cannot_be_reached_is_named_once_for_each_reason(
     def refuse(root: Path, name: str, url: str, *_: object, **options: object) -> Any:
         if url == "https://h/up":
             return reachable_commit(root, name, url, *_, **options)
-        raise CommandError(f"git fetch failed:\nfatal: unable to access '{url}/': {next(reasons)}")
+        raise UnreachableError(f"git fetch failed:\nfatal: unable to access '{url}/': {next(reasons)}")
 
     reachable_commit = clones.fetch_commit
     monkeypatch.setattr(clones, "fetch_commit", refuse)
@@ -174,7 +174,7 @@ def test_a_commit_that_cannot_be_fetched(world: World) -> None:
 )
 def test_the_reason_is_given_in_one_line(world: World, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     def refuse(*_: object, **__: object) -> Any:
-        raise CommandError(text)
+        raise UnreachableError(text)
 
     monkeypatch.setattr(remote, "resolve", refuse)
     assert world.with_note("up")[1] == f"up v1: {said}; left unknown"
