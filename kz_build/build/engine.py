@@ -14,14 +14,22 @@ from kz_build.core.command_log import Commands
 from kz_build.core.env import variable
 from kz_build.core.errors import CommandError
 from kz_build.core.files import disk_errors, remove
-from kz_build.core.process import find, run
+from kz_build.core.process import find, require_success, run
 from kz_build.git.repository import Repository
 
 
 def no_network_prefix() -> list[str]:
-    """Return the words before a command line that turn its network off; none if this kernel does not allow it."""
-    prefix = [find("unshare"), "-rn", "--"]
-    return prefix if prefix[0] and run([*prefix, "true"]).code == 0 else []
+    """Return the words before a command line that turn its network off; none if this kernel does not allow it.
+
+    Raises CommandError if that cannot be told.
+    """
+    if not (program := find("unshare")):
+        return []
+    argv = [program, "-rn", "--", "true"]
+    if (output := run(argv)).code == 1:  # unshare was refused; a failure to start `true` is another
+        return []
+    require_success(argv, output)
+    return argv[:-1]
 
 
 class HostEngine:
