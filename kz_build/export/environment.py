@@ -185,7 +185,16 @@ def _add_adaptor(spec: EnvironmentSpec, folder: Path) -> None:
 
 
 def _packages_folder(folder: Path) -> Path:
-    return next((folder / "lib").glob("python3.*")) / "site-packages"
+    library = folder / "lib"
+    with files.disk_errors(library):
+        names = os.listdir(library) if library.is_dir() else []  # `glob` would skip a folder that it cannot read
+    for name in names:
+        if name.startswith("python3."):
+            return library / name / "site-packages"
+    raise LockError(
+        f"the environment {folder} is damaged: it has no lib/python3.*",
+        hint=f"remove it, and kz makes it again: rm -rf {folder}",
+    )
 
 
 def _tested(recipe: Recipe, spec: EnvironmentSpec, python: Path, folder: Path) -> dict[str, object]:

@@ -130,6 +130,9 @@ def test_a_half_made_environment_counts_for_nothing(toys: Toy, run: Run) -> None
     assert module.read_text() == EXPORTER
     (folder / "bin" / "python").unlink()  # its Python has left this machine
     assert "environment of toy: made" in run("env", "toy").stdout
+    (folder / "lib").rename(folder / "gone")
+    done = run("export", "toy")
+    assert done.returncode == 6 and f"the environment {folder} is damaged" in done.stdout, done.stderr
 
 
 @pytest.mark.exports
