@@ -124,6 +124,7 @@ def begin(project: Project, pinned: PinnedStack, session: Session) -> tuple[Pinn
     """Return a new session in an empty folder, and its stack in a repository of its own: the remains of a killed one are thrown away."""
     opened = require_none(project, session)
     end(opened)
+    _forget_unresolved(project, session.source)
     opened.worktree(pinned).create(rerere_folder(project, session.source))
     return in_worktree(project, pinned, opened), opened
 
@@ -131,6 +132,15 @@ def begin(project: Project, pinned: PinnedStack, session: Session) -> tuple[Pinn
 def rerere_folder(project: Project, source: str) -> Path:
     """Return where git remembers how conflicts of a source were resolved."""
     return project.out("rerere", source)
+
+
+def _forget_unresolved(project: Project, source: str) -> None:
+    """Remove what git remembers of conflicts that nobody resolved, and never will: no session of the source is open."""
+    if any(opened.session.source == source for opened in open_sessions(project)):
+        return
+    for preimage in rerere_folder(project, source).glob("*/preimage*"):
+        if not preimage.with_name(preimage.name.replace("pre", "post")).exists():
+            remove(preimage)
 
 
 def in_worktree(project: Project, pinned: PinnedStack, opened: SessionFolder) -> PinnedStack:

@@ -109,6 +109,18 @@ def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) ->
     assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
 
 
+def test_a_conflict_that_nobody_resolved_is_not_remembered(ours: Project) -> None:
+    killed(ours, "cherry-pick --allow-empty", "rebase", "--onto", "v3")
+    for words in (("--onto", "v3"), ("abort",), ("--onto", "v3")):
+        ours.kz("rebase", *words)
+    assert [path.name for path in (ours.root / "out" / "rerere").rglob("*image*")] == ["preimage"]
+    resolve(ours)
+    assert ours.kz("rebase", "continue").returncode == 0
+    ours.kz("edit", "up")
+    names = sorted(path.name for path in (ours.root / "out" / "rerere").rglob("p*image*"))
+    assert names == ["postimage", "preimage"]
+
+
 def test_git_killed_when_it_had_committed_the_resolution_is_not_asked_again(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
