@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from kz_build.core.errors import ConflictError
 from tests.faults import cases
 from tests.faults.points import parsed
 from tests.faults.process import prepare
@@ -62,7 +63,7 @@ def _verb(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     try:
         with cases.CASES[name](folder) as (world, argv, answers):
             world.keep()
-            trial = Trial(world, argv, answers)
+            trial = Trial(world, argv, answers, code=ConflictError.exit_code if name.endswith("-conflict") else 0)
             points = [parsed(text) for text in arguments.at] or trial.points(arguments.points, arguments.seed)
             verdicts = []
             for point in points:

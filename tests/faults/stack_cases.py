@@ -169,7 +169,7 @@ def import_pr_continue(root: Path) -> Iterator[Prepared]:
     world, made = stacks(root)
     ran(made, "import-pr", "8", code=4)
     tree = worktree(made, "import-pr")
-    (tree / "b.txt").write_text(put(text(), 10, "used"))
+    (tree / "b.txt").write_text(put(text(), 10, "ours", "used"))
     made.upstream.git("-C", str(tree), "add", "b.txt")
     yield world, ["import-pr", "continue"], str
 

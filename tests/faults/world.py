@@ -16,6 +16,9 @@ from tests.faults.strace import normal
 from tests.kz import ROOT
 from tests.stack.upstreams import URL
 
+_OF_RUNS = ("out/log/", "/.git/logs/", "/.git/objects/", "/.git/refs/kz/kept/", ".pte.runs")
+"""Parts of names of files that hold when something ran, or how often: logs, git's reflogs, commits that git makes with the
+time of day as their committer's (what was committed is compared in the patches), the count of the exporter of tests/export."""
 COMPARED = ("pins.yaml", "pins.lock", "pins.local.yaml", "patches/", "dist/", "recipes/", "out/")
 _CONTENT = re.compile(
     r"(store/git/[^/]+|project/out/.*/\.git)/(objects/([0-9a-f]{2}(/[0-9a-f]{38})?|pack/(pack-|multi-pack-)[^/]*)|refs/.*(?<!\.lock))"
@@ -55,11 +58,11 @@ class World:
         subprocess.run(["cp", "-a", self.root / "prepared", self.state], check=True)
 
     def files(self) -> Files:
-        """What a person has of the project after a command: every file but logs."""
+        """What a person has of the project after a command: every file but those of single runs."""
         result: Files = {}
         for path in sorted(self.project.rglob("*")):
             name = path.relative_to(self.project).as_posix()
-            if name.startswith(COMPARED) and not name.startswith("out/log/") and "/.git/objects/" not in name:
+            if name.startswith(COMPARED) and not any(part in name for part in _OF_RUNS):
                 if path.is_symlink():
                     result[name] = os.readlink(path)
                 elif path.is_file():
