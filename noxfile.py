@@ -119,7 +119,7 @@ def verify_patches(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """Judge the newest line on upstream's branch, and report in one issue of GITHUB_REPOSITORY: `kz nightly`."""
+    """Propose what moves by itself to GITHUB_REPOSITORY, and report what does not: `kz nightly`."""
     install(session, "run")
     kz(session, "nightly")
 

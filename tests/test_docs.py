@@ -28,7 +28,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 # Verbs that share the page of another.
-PAGE_OF = {"refresh": "edit", "nightly": "health", "schema": "pins"}
+PAGE_OF = {"refresh": "edit", "schema": "pins"}
 EVERYWHERE = {"--json", "--help"}
 # Options of git, Guix, Docker and pytest that stand alone.
 OF_OTHERS = {"--filter", "--check", "--internal", "--hypothesis-profile"}

@@ -82,7 +82,12 @@ def test_permissions_are_the_least() -> None:
     granted = {path.name: read(path)["permissions"] for path in WORKFLOWS}
     assert granted == {"verify.yml": {"contents": "read"}, "nightly.yml": {}}
     own = {name: job["permissions"] for name, job in jobs() if "permissions" in job}
-    assert own == {"nightly.yml: nightly": {"contents": "read", "issues": "write"}}
+    assert own == {"nightly.yml: nightly": {"contents": "write", "issues": "write", "pull-requests": "write"}}
+    for name, job in jobs():
+        holders = [step for step in job["steps"] if "github.token" in str(step)]
+        assert holders == ([job["steps"][-1]] if name == "nightly.yml: nightly" else []), (
+            "only kz itself gets the token"
+        )
 
 
 def test_a_pull_request_gets_no_secret() -> None:

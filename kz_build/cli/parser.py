@@ -147,7 +147,7 @@ GROUPS = {
     },
     "CI": {
         "matrix": "list every target on every line that can build it",
-        "nightly": "judge the newest line on main, and report in one GitHub issue",
+        "nightly": "propose what moves by itself on GitHub, and report what does not",
         "health": "write patches/HEALTH.md: every patch on every tag and main",
     },
     "files": {

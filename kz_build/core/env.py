@@ -104,17 +104,17 @@ def with_password(url: str) -> str:
     return url if server is None else urlunsplit(parts._replace(netloc=urlsplit(server).netloc))
 
 
-def _git_passwords(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return git's settings for the servers that have a password, added to those that it has in the environment."""
+def _git_settings(variables: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return variables with more settings for git than it has in these: they are in no argument that others see."""
     first = int(variables.get("GIT_CONFIG_COUNT") or 0)
-    settings: dict[str, str] = {}
-    for number, (public, server) in enumerate(_servers.items(), first):
-        settings |= {
-            f"GIT_CONFIG_KEY_{number}": f"url.{server}/.insteadOf",
-            f"GIT_CONFIG_VALUE_{number}": f"{public}/",
+    more: dict[str, str] = {}
+    for number, (key, value) in enumerate(settings, first):
+        more |= {
+            f"GIT_CONFIG_KEY_{number}": key,
+            f"GIT_CONFIG_VALUE_{number}": value,
             "GIT_CONFIG_COUNT": str(number + 1),
         }
-    return settings
+    return more
 
 
 def cache_root() -> Path:
@@ -147,8 +147,9 @@ def plain() -> dict[str, str]:
     return {**variables, "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC"}
 
 
-def networked() -> dict[str, str]:
-    """Return the environment for tools that reach upstream: the plain one, and this machine's network settings.
+def networked(settings: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
+    """Return the environment for tools that reach upstream: the plain one, this machine's network settings, and more
+    settings for git. It knows the passwords of servers that this process was given.
 
     Git uses only its own protocols, so that no address in a file or at upstream can name a program to run.
     """
@@ -157,7 +158,8 @@ def networked() -> dict[str, str]:
     variables.update(
         {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
     )
-    return {**plain(), **variables, **_git_passwords(variables), "GIT_TERMINAL_PROMPT": "0"}
+    passwords = [(f"url.{server}/.insteadOf", f"{public}/") for public, server in _servers.items()]
+    return {**plain(), **variables, **_git_settings(variables, [*passwords, *settings]), "GIT_TERMINAL_PROMPT": "0"}
 
 
 def pip(indexes: Sequence[str] = ()) -> dict[str, str]:

@@ -44,30 +44,27 @@ class _Answer(NamedTuple):
 
 def open_pulls(store: Path, slug: str) -> tuple[Pull, ...]:
     """Return the open pull requests of 'owner/name', newest first. Raises MissingError or CommandError, like all functions here."""
-    return tuple(_items(store, f"/repos/{slug}/pulls?state=open&per_page=100", _pull))
+    return tuple(items(store, f"/repos/{slug}/pulls?state=open&per_page=100", _pull))
 
 
 def pull(store: Path, slug: str, number: int) -> Pull:
     """Return a pull request, in any state."""
-    path = f"/repos/{slug}/pulls/{number}"
-    with _session() as web:
-        data, _ = _read(web, store, _api() + path)
-    return _parse(_pull, data, path)
+    return read(store, f"/repos/{slug}/pulls/{number}", _pull)
 
 
 def find_issue(store: Path, slug: str, marker: str) -> Issue | None:
     """Return the newest open issue that kz opened with a marker, which is its first line: text of others comes below it."""
     path = f"/repos/{slug}/issues?state=open&labels={LABEL}&sort=created&direction=desc&per_page=100"
-    issues = (issue for issue in _items(store, path, _issue_or_pull) if issue)
-    return next((issue for issue in issues if issue.body.startswith(_comment_marker(marker))), None)
+    issues = (issue for issue in items(store, path, _issue_or_pull) if issue)
+    return next((issue for issue in issues if issue.body.startswith(comment_marker(marker))), None)
 
 
 def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:
     """Open an issue with `marker` hidden in its body, for `find_issue`."""
     path = f"/repos/{slug}/issues"
-    data = _write("POST", path, {"title": title, "body": _body_with_marker(body, marker), "labels": [LABEL]})
-    issue = _parse(_issue, data, path)
-    if LABEL not in _parse(_labels, data, path):
+    data = write("POST", path, {"title": title, "body": body_with_marker(body, marker), "labels": [LABEL]})
+    issue = parse(_issue, data, path)
+    if LABEL not in parse(_labels, data, path):
         # GitHub silently drops labels the author may not set; then each night would open another issue.
         raise CommandError(
             f"{issue.url} was opened without its label {LABEL}",
@@ -78,21 +75,23 @@ def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:
 
 def update_issue(slug: str, number: int, body: str, marker: str) -> Issue:
     path = f"/repos/{slug}/issues/{number}"
-    return _parse(_issue, _write("PATCH", path, {"body": _body_with_marker(body, marker)}), path)
+    return parse(_issue, write("PATCH", path, {"body": body_with_marker(body, marker)}), path)
 
 
 def comment(slug: str, number: int, body: str) -> str:
     """Add a comment to an issue or pull request; return its URL."""
     path = f"/repos/{slug}/issues/{number}/comments"
-    return _parse(lambda data: str(data["html_url"]), _write("POST", path, {"body": body[:_LONGEST_BODY]}), path)
+    return parse(lambda data: str(data["html_url"]), write("POST", path, {"body": body[:_LONGEST_BODY]}), path)
 
 
-def _comment_marker(marker: str) -> str:
+def comment_marker(marker: str) -> str:
+    """Return the first line of what kz wrote, by which it finds it again."""
     return f"<!-- {marker} -->"
 
 
-def _body_with_marker(body: str, marker: str) -> str:
-    return f"{_comment_marker(marker)}\n{body}"[:_LONGEST_BODY]  # the marker first: only text for people is cut
+def body_with_marker(body: str, marker: str) -> str:
+    """Return a text with its marker as its first line, and no longer than GitHub allows."""
+    return f"{comment_marker(marker)}\n{body}"[:_LONGEST_BODY]  # the marker first: only text for people is cut
 
 
 def _pull(data: Any) -> Pull:
@@ -118,7 +117,21 @@ def _labels(data: Any) -> list[str]:
     return [str(label["name"]) for label in data["labels"]]
 
 
-def _parse(make: Callable[[Any], _Item], data: Any, path: str) -> _Item:
+def required_token(permission: str) -> str:
+    """Return the token. Raises MissingError if there is none, with the permission that it needs."""
+    if known := token():
+        return known
+    what = f"a token for {_api()} with the permission `{permission}: write`"
+    remedy = f"export GITHUB_TOKEN=…; in a workflow: `permissions: {permission}: write` and `GITHUB_TOKEN: ${{{{ github.token }}}}`"
+    raise MissingError((Missing(what, "neither GITHUB_TOKEN nor GH_TOKEN is set", remedy),))
+
+
+def _permission(path: str) -> str:
+    return "pull-requests" if "/pulls" in path else "contents" if "/git/" in path else "issues"
+
+
+def parse(make: Callable[[Any], _Item], data: Any, path: str) -> _Item:
+    """Return what `make` reads in an answer. Raises CommandError if it cannot."""
     try:
         return make(data)
     except (LookupError, TypeError, ValueError, OverflowError) as error:
@@ -129,7 +142,14 @@ def _unexpected(url: str, what: str) -> CommandError:
     return CommandError(f"{url} did not answer like GitHub: {what}", hint="is a proxy or GITHUB_API_URL in between?")
 
 
-def _items(store: Path, path: str, make: Callable[[Any], _Item]) -> Iterator[_Item]:
+def read(store: Path, path: str, make: Callable[[Any], _Item]) -> _Item:
+    """Return what `make` reads in the answer to a path."""
+    with _session() as web:
+        data, _ = _page(web, store, _api() + path)
+    return parse(make, data, path)
+
+
+def items(store: Path, path: str, make: Callable[[Any], _Item]) -> Iterator[_Item]:
     """Yield the items of a list, over all its pages."""
     following = _api() + path
     seen: set[str] = set()
@@ -141,16 +161,16 @@ def _items(store: Path, path: str, make: Callable[[Any], _Item]) -> Iterator[_It
             if len(seen) == _MOST_PAGES:
                 raise _unexpected(url, f"a list of more than {_MOST_PAGES} pages")
             seen.add(url)
-            data, following = _read(web, store, url)
+            data, following = _page(web, store, url)
             if not isinstance(data, list):
                 raise _unexpected(url, f"{type(data).__name__}, not a list")
             for item in data:
-                yield _parse(make, item, path)
+                yield parse(make, item, path)
 
 
-def _read(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
+def _page(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
     """Return (the JSON of a URL, the next page's URL or ''), from the store if it did not change."""
-    key = hashlib.sha256(f"{url} {'token' if _token() else 'anonymous'}".encode()).hexdigest()
+    key = hashlib.sha256(f"{url} {'token' if token() else 'anonymous'}".encode()).hexdigest()
     file = store / "github" / f"{key}.json"
     cached = _cached(file)
     answer = _request(web, "GET", url, headers={"If-None-Match": cached["etag"]} if cached else {})
@@ -174,13 +194,9 @@ def _cached(file: Path) -> dict[str, Any] | None:
     return cached if isinstance(cached, dict) and {"etag", "next", "data"} <= cached.keys() else None
 
 
-def _write(method: str, path: str, content: dict[str, Any]) -> Any:
-    if not _token():
-        what = f"a token that may write issues at {_api()}"
-        remedy = (
-            "export GITHUB_TOKEN=…; in a workflow: `permissions: issues: write` and `GITHUB_TOKEN: ${{ github.token }}`"
-        )
-        raise MissingError((Missing(what, "neither GITHUB_TOKEN nor GH_TOKEN is set", remedy),))
+def write(method: str, path: str, content: dict[str, Any]) -> Any:
+    """Send content, and return the answer."""
+    required_token(_permission(path))
     with _session() as web:
         return _json(_request(web, method, _api() + path, content=content))
 
@@ -196,19 +212,20 @@ def _api() -> str:
     return (variable("GITHUB_API_URL") or "https://api.github.com").rstrip("/")
 
 
-def _token() -> str:
+def token() -> str:
+    """Return the token of this process, '' if it has none."""
     for name in ("GITHUB_TOKEN", "GH_TOKEN"):
-        if token := variable(name).strip():
-            if not (token.isascii() and token.isprintable() and " " not in token):
+        if known := variable(name).strip():
+            if not (known.isascii() and known.isprintable() and " " not in known):
                 raise ConfigError(f"{name} has characters that no token has")  # and that http would print
-            return token
+            return known
     return ""
 
 
 def _add_token(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Add the token; as `auth`, because requests lets ~/.netrc override our header."""
-    if token := _token():
-        request.headers["Authorization"] = f"Bearer {token}"
+    if known := token():
+        request.headers["Authorization"] = f"Bearer {known}"
     return request
 
 
@@ -277,13 +294,12 @@ def _rate_limit_error(seconds: float) -> CommandError:
     until = datetime.datetime.fromtimestamp(time.time() + seconds, datetime.timezone.utc)
     return CommandError(
         f"{_api()} accepts no more requests until {until:%Y-%m-%d %H:%M:%S} UTC: its rate limit is used up",
-        hint="wait until then" if _token() else "wait until then, or export GITHUB_TOKEN=…: a token raises the limit",
+        hint="wait until then" if token() else "wait until then, or export GITHUB_TOKEN=…: a token raises the limit",
     )
 
 
 _HINTS = {
     401: "GITHUB_TOKEN or GH_TOKEN is wrong or has expired",
-    403: "the token does not allow that; in a workflow: `permissions: issues: write`",
     404: "is the name right? GitHub answers 404 for a private repository that the token cannot see",
 }
 
@@ -296,4 +312,9 @@ def _http_error(method: str, answer: _Answer) -> CommandError:
         message = response.reason or ""
     status = response.status_code
     hint = _HINTS.get(status, "try again later" if status >= 500 else "")
+    if status == 403:
+        right = "read" if method == "GET" else "write"
+        hint = f"the token does not allow that; in a workflow: `permissions: {_permission(response.url)}: {right}`"
+        if method == "POST" and response.url.endswith("/pulls"):
+            hint += ", and Settings > Actions > General > Allow GitHub Actions to create and approve pull requests"
     return CommandError(f"{method} {response.url} answered HTTP {status}: {message}", hint=hint)

@@ -41,7 +41,6 @@ _CLONE = """[core]
 """
 """Configuration of a partial clone."""
 
-
 _REFUSED = re.compile(r"(^|/)(\.{0,2}|\.git)(/|$)", re.IGNORECASE)
 """A component of a path that git refuses."""
 
@@ -60,7 +59,7 @@ class TreeEntry(NamedTuple):
 
 
 def local_environment() -> dict[str, str]:
-    """Environment in which git only reads and writes objects: no user configuration, no lazy fetch."""
+    """Environment in which git only reads and writes objects: no user configuration, no hook, no lazy fetch."""
     return {
         **plain(),
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -69,6 +68,9 @@ def local_environment() -> dict[str, str]:
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.hooksPath",
+        "GIT_CONFIG_VALUE_0": os.devnull,
     }
 
 

@@ -1,4 +1,4 @@
-"""health: every patch on every release and on upstream's own branch; and what the nightly run says about it."""
+"""health: every patch on every release and on upstream's own branch."""
 
 from __future__ import annotations
 

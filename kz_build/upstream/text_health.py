@@ -1,4 +1,4 @@
-"""The health of the stacks as Markdown: patches/HEALTH.md, and the issue of the nightly run."""
+"""The health of the stacks as Markdown: patches/HEALTH.md."""
 
 from __future__ import annotations
 
@@ -66,23 +66,4 @@ def broken_list(history: StackHistory, stories: Sequence[PatchHistory]) -> str:
             tag = history.tags.get(one.since.commit.id)
             first = f"first in {code(tag)}" if tag else "in no tag yet"
             rows.append(f"  - since {code(one.since.commit.shown)}, {first}")
-    return "\n".join(rows)
-
-
-def issue(history: StackHistory, news: Sequence[PatchHistory], healed: Sequence[str]) -> str:
-    """Return the text of the nightly issue: what is new, then all that is broken."""
-    broken = [s for s in history.patches if not s.now.holds]
-    rows = [
-        f"`{history.line}` ({history.source} {code(history.pin)}) against {code(history.to)} `{history.commit[:10]}`:\n"
-    ]
-    if news:
-        rows.append(f"Newly broken:\n\n{broken_list(history, news)}\n")
-    if healed:
-        rows.append(
-            "Holds again, or is gone from the stack:\n\n" + "\n".join(f"- {code(name)}" for name in healed) + "\n"
-        )
-    old = [s for s in broken if s not in news]
-    if old:
-        rows.append(f"Broken before:\n\n{broken_list(history, old)}\n")
-    rows.append("`kz history --why` shows the upstream lines, `kz rebase --onto REV` moves the stack.")
     return "\n".join(rows)

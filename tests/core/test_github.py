@@ -278,7 +278,7 @@ def test_a_used_up_rate_limit_with_a_token(api: Api, tmp_path: Path) -> None:
     ("status", "message", "hint"),
     [
         (401, "Bad credentials", "wrong or has expired"),
-        (403, "Resource not accessible by integration", "issues: write"),
+        (403, "Resource not accessible by integration", "pull-requests: read"),
         (404, "Not Found", "is the name right"),
         (422, "Validation Failed", ""),
     ],

@@ -15,12 +15,11 @@ from kz_build.core.escape import escaped
 from kz_build.device import adb as adapter
 from kz_build.emulator.device import EmulatedDevice, emulated_properties
 from tests.conftest import Kz
-from tests.core.test_github import Answer, Api, make_api
 from tests.formats.ptes import Method, program
+from tests.nightly.github_server import TOKEN, GitHub, Thing, make_github
 from tests.stack.upstreams import Project, project, put, started, text
-from tests.upstream.test_nightly import LIST, issue
 
-__all__ = ["make_api"]
+__all__ = ["make_github"]
 SEEN = "\u202egnp\u2066\u200b\u200f\x9b31m\x85\u2028\ufeff"
 """What git allows in the name of a tag: it refuses ASCII's control characters."""
 HOSTILE = f"\x01\x1b]0;title\x07\x1b[2J\b\x7f\r{SEEN}\U000e0041"
@@ -154,15 +153,18 @@ def test_what_is_wrong_in_a_file(hostile: Project, name: str) -> None:
     assert MARK in done and "\nkz: exit 0" not in done, done
 
 
-def test_nightly_and_its_issue(hostile: Project, make_api: Callable[[], Api]) -> None:
-    api = make_api()
-    env = {"GITHUB_API_URL": api.url, "GITHUB_REPOSITORY": f"us/ours{SEEN}", "GITHUB_TOKEN": "t", "NO_PROXY": "*"}
-    both(hostile, "nightly", **env)
+def test_nightly_and_its_issue(hostile: Project, make_github: Callable[[Path], GitHub]) -> None:
+    github = make_github(hostile.root)
+    env = {"GITHUB_API_URL": github.url, "GITHUB_SERVER_URL": github.url, "GITHUB_TOKEN": TOKEN, "NO_PROXY": "*"}
+    both(hostile, "nightly", **env, GITHUB_REPOSITORY=f"us/ours{SEEN}")
     env["GITHUB_REPOSITORY"] = "us/ours"
-    api.tell(LIST, Answer(403, {"message": HOSTILE}))
+    github.refusals["GET", "/repos/us/ours/issues"] = 403, HOSTILE, {}
     assert MARK in both(hostile, "nightly", **env)
-    api.tell(LIST, Answer(200, [{**issue(HOSTILE), "title": HOSTILE, "html_url": f"https://x/{HOSTILE}"}]))
+    github.refusals.clear()
+    github.things.append(Thing(1, HOSTILE, HOSTILE))
+    assert MARK in both(hostile, "nightly", "--dry-run", **env)
     both(hostile, "nightly", **env)
+    assert MARK in github.things[1].body and escaped(github.things[1].body) == github.things[1].body
 
 
 def test_devices(hostile: Project, device: EmulatedDevice, server: adapter.Server) -> None:

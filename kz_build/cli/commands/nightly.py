@@ -1,23 +1,28 @@
-"""kz nightly: judge the newest line on main, and report in one GitHub issue."""
+"""kz nightly: propose what moves by itself on GitHub, and report what does not."""
 
 from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import json_option, open_project, show, watching
+from kz_build.cli.common import json_option, locked_project, show, watching
 
-EXAMPLE = ""
+EXAMPLE = "--dry-run"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
+    parser.add_argument("--dry-run", action="store_true", help="print what would be pushed and said, and do neither")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.upstream.nightly import nightly
-    from kz_build.upstream.text_history import text
+    from kz_build.core.env import append_to
+    from kz_build.nightly.nightly import Night
+    from kz_build.nightly.text import summary, terminal
 
-    with watching() as watch:
-        result = nightly(open_project(arguments), watch)
-    issue_line = f"issue: {result.did}" + (f" {result.url}" if result.url else "")
-    show(arguments, result, f"{text(result.history, {})}\n{issue_line}")
+    with locked_project(arguments) as project, watching() as watch:
+        night = Night(project, watch, dry_run=arguments.dry_run)
+        result = night.run()
+    show(arguments, result, terminal(result))
+    append_to("GITHUB_STEP_SUMMARY", summary(result))
+    if night.failures:
+        raise night.failures[0]

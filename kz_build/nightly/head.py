@@ -1,0 +1,103 @@
+"""The project as it is committed: copies of it to work in, and the commit that a branch adds to it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import NamedTuple
+
+from kz_build.core.env import networked
+from kz_build.core.errors import ConfigError
+from kz_build.core.files import remove
+from kz_build.core.process import checked, run
+from kz_build.git.repository import Repository, local_environment
+from kz_build.pins.load import load_project
+from kz_build.pins.project import Project
+
+WHO = ("kz_build", "kz_build@localhost")
+"""Name and address of the committer."""
+CONTENT = "Kz-Content"
+"""The trailer of a commit that says what it changes."""
+
+
+class Head(NamedTuple):
+    """HEAD of the git repository that a project is in: its commit and branch, and the project's folder in it, '' or `a/b/`."""
+
+    repository: Repository
+    commit: str
+    branch: str
+    prefix: str
+
+
+def head_of(project: Project) -> Head:
+    """Return HEAD of the project's repository. Raises ConfigError if it has none, or is on no branch."""
+    words = ("rev-parse", "--absolute-git-dir", "--show-prefix", "HEAD", "--symbolic-full-name", "HEAD")
+    done = run(["git", "-C", str(project.root), *words], env=networked())
+    folder, prefix, commit, ref, *_ = [*os.fsdecode(done.stdout).split("\n"), "", "", "", ""]
+    if done.code or not ref.startswith("refs/heads/"):
+        raise ConfigError(
+            f"{project.root} is not in a git repository whose HEAD is on a branch with a commit",
+            hint="the nightly run moves what is committed there: git checkout BRANCH",
+        )
+    return Head(Repository(Path(folder)), commit, ref.removeprefix("refs/heads/"), prefix)
+
+
+def copy_of(head: Head, folder: Path) -> Project:
+    """Check the project out into a new folder, without what is not committed, and load it."""
+    remove(folder)
+    only = (f":(literal){head.prefix}",) if head.prefix else ()
+    head.repository.checkout(head.repository.entries(head.commit, only=only), folder)
+    return load_project(folder / head.prefix)
+
+
+def content_of(head: Head, project: Project, files: Collection[str]) -> tuple[str, str]:
+    """Return (the tree of HEAD with these files of a copy, a digest of the files): the digest stays when others change."""
+    index = project.root / ".kz-index"
+    env = {**local_environment(), "GIT_INDEX_FILE": str(index)}
+    blobs: dict[str, str] = {}
+    for name in sorted(files):
+        path = project.root / name
+        words = ("hash-object", "-w", "--no-filters", "--stdin")
+        blobs[head.prefix + name] = (
+            head.repository.git(*words, stdin=path.read_bytes()).decode().strip() if path.is_file() else ""
+        )
+    listing = "".join(f"{'100644' if oid else 0} {oid or '0' * 40}\t{name}\0" for name, oid in blobs.items())
+    try:
+        checked(head.repository.argv("read-tree", "--end-of-options", head.commit), env=env)
+        checked(head.repository.argv("update-index", "-z", "--index-info"), env=env, stdin=os.fsencode(listing))
+        tree = checked(head.repository.argv("write-tree"), env=env).decode().strip()
+    finally:
+        index.unlink(missing_ok=True)
+    return tree, hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()
+
+
+def commit_on(head: Head, tree: str, message: str) -> str:
+    """Commit a tree on HEAD, and return the commit; no ref changes. Of the same HEAD and tree it is the same commit."""
+    words = ("log", "-1", "--format=%cI", "--end-of-options", head.commit)
+    date = head.repository.git(*words).decode().strip()
+    who = {
+        f"GIT_{role}_{what}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for what, value in zip(("NAME", "EMAIL", "DATE"), (*WHO, date), strict=True)
+    }
+    argv = head.repository.argv("commit-tree", "-p", head.commit, "-F", "-", tree)
+    return checked(argv, env={**local_environment(), **who}, stdin=message.encode()).decode().strip()
+
+
+def diff(head: Head, commit: str) -> str:
+    """Return what a commit changes, as git shows it."""
+    words = (
+        "diff-tree",
+        "-p",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-renames",
+        "--end-of-options",
+        head.commit,
+        commit,
+    )
+    return head.repository.git(*words).decode("utf-8", "replace")
