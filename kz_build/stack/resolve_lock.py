@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from kz_build.core.env import index_url
 from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError, MissingError, UnreachableError
@@ -23,6 +22,7 @@ from kz_build.sources.fetched import TreeAt
 from kz_build.sources.request import archive_url
 from kz_build.stack.apply import apply_to
 from kz_build.stack.files import read_stack
+from kz_build.stack.lock_notes import LockNote, reason, sentences
 from kz_build.stack.lock_submodules import known_submodules
 from kz_build.stack.parse import parse_stack
 
@@ -55,7 +55,7 @@ class _Pin:
     was: Mapping[str, Any]
     trusted: bool
     watch: Watch
-    notes: list[_Note]
+    notes: list[LockNote]
 
     @property
     def name(self) -> str:
@@ -90,40 +90,7 @@ class _Pin:
 
     def note(self, what: str, error: KzError, then: str, url: str = "") -> None:
         """Note what could not be reached, why, and what the lock says about it now."""
-        rows = str(error).splitlines()
-        fatal = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), "")
-        why = fatal or (rows[0] if len(rows) == 1 else f"{rows[0]}: {rows[-1].strip()}")
-        self.notes.append(_Note(what, why, then, url))
-
-
-class _Note(NamedTuple):
-    """What could not be reached, why, and what follows; an address groups those of a host."""
-
-    what: str
-    why: str
-    then: str
-    url: str = ""
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        host = urlsplit(self.url).hostname
-        return (host, self.why.rpartition("': ")[2], self.then) if host else self
-
-
-def _sentences(notes: Sequence[_Note]) -> tuple[str, ...]:
-    """Return a sentence for each note, but one for all from a host that have the same reason and result."""
-    groups: dict[tuple[str, ...], dict[str, _Note]] = {}
-    for note in notes:
-        groups.setdefault(note.group, {}).setdefault(note.what, note)
-    sentences = []
-    for group, members in groups.items():
-        (what, why, then, url), *others = members.values()
-        if others:
-            sentences.append(f"{what} and {len(others)} more from {group[0]}: {group[1]}; for each, {then}")
-        else:
-            where = f" from {url}" if url and url not in why else ""
-            sentences.append(f"{what}{where}: {why}; {then}" if then else f"{what}: {why}")
-    return tuple(sentences)
+        self.notes.append(LockNote(what, reason(error), then, url))
 
 
 def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch: Watch) -> Resolved:
@@ -131,7 +98,7 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch
 
     What cannot be reached keeps the lock's facts of the same commit, file or address.
     """
-    notes: list[_Note] = []
+    notes: list[LockNote] = []
     known = {source for line in lines for source in project.pins.line(line)}
     for name in trust:
         if name not in known:
@@ -145,7 +112,7 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch
             was, source = project.lock.entry(line, name) or {}, project.pins.source(name)
             new[line][name] = _resolve(_Pin(project, line, source, was, name in trust, watch, notes))
     # What upstream says must have the same form as what a file says.
-    return Resolved(parse_lock(Lock(new).text().encode(), "the new pins.lock"), _sentences(notes))
+    return Resolved(parse_lock(Lock(new).text().encode(), "the new pins.lock"), sentences(notes))
 
 
 def _resolve(pin: _Pin) -> dict[str, Any]:
@@ -299,7 +266,7 @@ def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
             "\n".join([f"the stack of {pin.name} does not hold:", *(f"  {p}" for p in problems)]),
             hint="the lock was not written",
         )
-    pin.notes.extend(_Note(f"{stack.folder}/{p.name}", p.left_out_text, "") for p in stack.patches if p.left_out)
+    pin.notes.extend(LockNote(f"{stack.folder}/{p.name}", p.left_out_text, "") for p in stack.patches if p.left_out)
     return {**entry, "patched": {"commit": tree.commit, "tree": tree.tree}}
 
 

@@ -1,0 +1,44 @@
+"""What `kz lock` could not reach, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+
+def reason(error: Exception) -> str:
+    """Return the line of an error that says why: git's own `fatal:` where there is one."""
+    rows = str(error).splitlines()
+    fatal = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), "")
+    return fatal or (rows[0] if len(rows) == 1 else f"{rows[0]}: {rows[-1].strip()}")
+
+
+class LockNote(NamedTuple):
+    """What could not be reached, why, and what follows; an address groups those of a host."""
+
+    what: str
+    why: str
+    then: str
+    url: str = ""
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        host = urlsplit(self.url).hostname
+        return (host, self.why.rpartition("': ")[2], self.then) if host else self
+
+
+def sentences(notes: Sequence[LockNote]) -> tuple[str, ...]:
+    """Return a sentence for each note, but one for all from a host that have the same reason and result."""
+    groups: dict[tuple[str, ...], dict[str, LockNote]] = {}
+    for note in notes:
+        groups.setdefault(note.group, {}).setdefault(note.what, note)
+    result = []
+    for group, members in groups.items():
+        (what, why, then, url), *others = members.values()
+        if others:
+            result.append(f"{what} and {len(others)} more from {group[0]}: {group[1]}; for each, {then}")
+        else:
+            where = f" from {url}" if url and url not in why else ""
+            result.append(f"{what}{where}: {why}; {then}" if then else f"{what}: {why}")
+    return tuple(result)
