@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.faults import git_server
 from tests.faults.strace import normal
 from tests.kz import ROOT
 from tests.stack.upstreams import URL
@@ -102,7 +103,7 @@ def environment(root: Path) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"url.file://{root / 'up'}.insteadOf",
+        "GIT_CONFIG_KEY_0": f"url.{git_server.address(root / 'up')}.insteadOf",
         "GIT_CONFIG_VALUE_0": URL,
     }
 
