@@ -96,14 +96,14 @@ def test_a_host_that_cannot_be_reached_is_named_once_for_each_reason(
 ) -> None:
     reasons = iter(("Could not resolve host: h", "Could not resolve host: h", "The requested URL returned error: 403"))
 
-    def refuse(root: Path, name: str, url: str, *_: object, **options: object) -> Any:
+    def refuse(root: Path, name: str, url: str, *words: Any, **options: Any) -> Any:
         if url == "https://h/up":
-            return reachable_commit(root, name, url, *_, **options)
+            return reachable_commit(root, name, url, *words, **options)
         raise UnreachableError(f"git fetch failed:\nfatal: unable to access '{url}/': {next(reasons)}")
 
     reachable_commit = clones.fetch_commit
     monkeypatch.setattr(clones, "fetch_commit", refuse)
-    a, b = (f"up/third/{name} {oid(name)[:10]}" for name in "ab")
+    a = f"up/third/a {oid('a')[:10]}"
     unknown = "its tree and nested submodules are left unknown"
     assert world.lock("up").notes == (f"{a} and 1 more from h: Could not resolve host: h; for each, {unknown}",)
     world.options["up"]["submodules"] = ["third/a"]
