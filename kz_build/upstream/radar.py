@@ -168,7 +168,7 @@ def _open(project: Project, pinned: PinnedStack) -> tuple[Pull, ...]:
 
     slug = slug_of(pinned.source.location)
     if not slug:
-        raise ConfigError(f"{pinned.source.location} is not on GitHub: --open works only there")
+        raise refs.UnknownRevisionError(f"{pinned.source.location} is not on GitHub: --open works only there")
     return github.open_pulls(project.store, slug)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import Kz
+from tests.core.test_github import PULLS, Answer, Api, make_api, raw_pull
 from tests.stack.upstreams import Project, Upstream, before, project, put, started, text
 
+__all__ = ["make_api"]
 STACK = [("Ours", {"a.txt": put(text(), 10, "ours")})]
 
 
@@ -89,3 +93,17 @@ def test_a_pull_request_that_one_upstream_lacks_is_judged_on_the_other(two: Proj
     other, up = two.json("radar", "--pr", "5")[::-1]
     assert other["source"] == "other" and other["absent"] == "upstream has no pull request #5"
     assert [pull["pull"] for pull in up["pulls"]] == [5]
+
+
+def test_open_requests_are_judged_where_upstream_is_on_github(two: Project, make_api: Callable[[], Api]) -> None:
+    api = make_api()
+    two.upstream.pull(5, {"a.txt": put(text(), 10, "theirs")}, base="v1")
+    env: dict[str, Any] = {"GITHUB_API_URL": api.url, "NO_PROXY": "*", "GITHUB_TOKEN": "", "GH_TOKEN": ""}
+    head = two.upstream.git("rev-parse", "refs/pull/5/head").strip()
+    answer = Answer(200, [raw_pull(5, head={"sha": head, "ref": "topic"})], {"ETag": '"1"'})
+    api.tell(PULLS, answer, answer)
+    other, up = two.json("radar", "--open", **env)[::-1]
+    assert other["source"] == "other" and other["absent"].endswith("is not on GitHub: --open works only there")
+    assert [pull["pull"] for pull in up["pulls"]] == [5]
+    assert "--open works only there; the other stacks were judged" in two.kz("radar", "--open", **env).stdout
+    assert two.kz("radar", "--open", "--source", "other", **env).returncode == 2
