@@ -142,11 +142,18 @@ def _needs(project: Project, request: Request, source: Source) -> Iterator[_Need
         if source.kind == "wheel":
             index = index_url(source.options["index"])
             remedy = "" if source.options["index"] else "export PIP_INDEX_URL=MIRROR"
-            yield _Need(what, f"{index}/{source.location}/", remedy, local, source.name)
+            yield _Need(what, f"{index}/{_normalized(source.location)}/", remedy, local, source.name)
         else:
             options = source.options["installed"]
             remedy = f"export {options['env'][0]}=/path/to/it, if it is installed" if options else ""
             yield _Need(what, archive_url(project, request.line, source), remedy, local, source.name)
+
+
+def _normalized(project: str) -> str:
+    """Return the one name of a project that every index has: PyPI leads to it from others, a folder of files does not."""
+    from packaging.utils import canonicalize_name  # costs 50 ms
+
+    return str(canonicalize_name(project))
 
 
 def _git_needs(project: Project, request: Request, source: Source) -> Iterator[_Need]:
