@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import binascii
+import codecs
 import re
+from collections.abc import Callable, Mapping
 
 from kz_build.patch.change import Patch, split_lines
 from kz_build.patch.diff import DiffReader
 
 _ENCODED = re.compile(r"=\?([\w-]+)(?:\*[\w-]*)?\?([QqBb])\?([!->@-~]*)\?=")
+_CHARSET = re.compile(r"charset=\"?([^\"; \t]+)", re.IGNORECASE)
+_NOT_OF_MAILS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape")
+"""What Python decodes, but iconv, and so git, does not."""
+_DECODERS: Mapping[str, Callable[[bytes], bytes]] = {"quoted-printable": binascii.a2b_qp, "base64": binascii.a2b_base64}
+_LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 _SPACES = re.compile(r"[\0\t-\r]+")
 _IDENTITY = re.compile(r"(?:[^<>]* )?<[^<>]*>")  # what git takes as an author
 DATE = re.compile(
@@ -32,27 +39,29 @@ class _Reader(DiffReader):
             raise self.fail("there is no `diff --git` in it", 1)
         return Patch(self.name, headers["from"], headers["date"], message, files)
 
+    charset = ""
+
     def headers(self) -> dict[str, str]:
-        headers: dict[str, str] = {}
+        fields: dict[str, bytes] = {}
         last = ""
         if self.peek().startswith(b"From "):
             self.at += 1
         while self.peek().strip():
-            line = self.peek().decode("utf-8", "replace")
-            if line[0] in " \t" and last:
-                headers[last] += " " + line.strip()
-            elif ":" in line:
-                last, value = line.split(":", 1)
-                last = last.strip().lower()
-                headers[last] = value.strip()
+            line = self.peek()
+            if line[:1] in b" \t" and last:
+                fields[last] += b" " + line.strip()
+            elif b":" in line:
+                name, value = line.split(b":", 1)
+                last = name.decode("latin-1").strip().lower()
+                fields[last] = value.strip()
             else:
                 raise self.fail("is not a mail: a header line `From:`, `Date:` or `Subject:` is expected here")
             self.at += 1
         for needed in ("from", "date", "subject"):
-            if needed not in headers:
+            if needed not in fields:
                 raise self.fail(f"is not a mail of git format-patch: it has no `{needed.title()}:` header", 1)
-        if headers.get("content-transfer-encoding", "8bit").lower() not in ("8bit", "7bit", "binary"):
-            raise self.fail("is encoded as " + headers["content-transfer-encoding"] + "; kz accepts 8bit mails", 1)
+        headers = {key: text_of(value) for key, value in fields.items()}
+        self._decode_body(headers.get("content-type", ""), headers.get("content-transfer-encoding", "8bit"))
         for key, form in (("from", _IDENTITY), ("date", DATE), ("subject", None)):
             try:
                 headers[key] = decoded(headers[key])
@@ -62,6 +71,23 @@ class _Reader(DiffReader):
                 raise self.fail(f"its `{key.title()}:` is not what git writes: {headers[key]!r}", 1)
         return headers
 
+    def _decode_body(self, kind: str, encoding: str) -> None:
+        """Undo what a mail program did to the text below the headers, as `git am` does: its encoding, not its character set."""
+        self.charset = match[1].lower() if (match := _CHARSET.search(kind)) else ""
+        for word, what in (("boundary=", "has several parts"), ("format=flowed", "is wrapped (format=flowed)")):
+            if word in kind.lower():
+                raise self.fail(f"{what}: save the patch itself, or send it with `git send-email`", 1)
+        if encoding.lower() in ("8bit", "7bit", "binary"):
+            return
+        body = b"".join(self.lines[self.at + 1 :])
+        try:
+            data = _DECODERS[encoding.lower()](body)
+        except KeyError:
+            raise self.fail(f"is encoded as {encoding}, which git does not decode", 1) from None
+        except binascii.Error as error:
+            raise self.fail(f"cannot be decoded as {encoding}: {error}", 1) from error
+        self.lines[self.at + 1 :] = split_lines(data)
+
     def message(self, subject: str) -> str:
         body = []
         self.at += 1
@@ -69,10 +95,30 @@ class _Reader(DiffReader):
             line = self.peek().rstrip()
             if line == b"---":
                 break
-            body.append(line.decode("utf-8", "replace"))
+            try:
+                body.append(text_of(line, self.charset))
+            except ValueError as error:
+                raise self.fail(f"cannot be decoded: {error}") from error
             self.at += 1
         title = re.sub(r"^(\[[^\]]*\]\s*)+", "", subject)
         return (title + "\n\n" + "\n".join(body).strip("\n")).rstrip("\n") + "\n"
+
+
+def text_of(data: bytes, charset: str = "") -> str:
+    """Return text in a character set, else UTF-8, as git stores it: a byte that is not UTF-8 is taken for Latin 1.
+
+    Raises ValueError for another character set that is unknown, or bytes that are not of it.
+    """
+    if charset in ("", "utf-8", "utf8"):
+        return data.decode("utf-8", "surrogateescape").translate(_LATIN_1)
+    try:
+        if codecs.lookup(charset).name in _NOT_OF_MAILS:
+            raise LookupError(f"unknown encoding: {charset}")
+        text = data.decode(charset)
+        text.encode()  # UTF-7 has halves of characters
+    except LookupError as error:
+        raise ValueError(str(error)) from error
+    return text
 
 
 def decoded(value: str) -> str:
@@ -93,9 +139,4 @@ def decoded(value: str) -> str:
             data = parts.pop()[1] + data
         parts.append((charset, data))
     parts.append(("", value[end:].encode()))
-    try:
-        text = "".join(data.decode(charset or "utf-8") for charset, data in parts)
-        text.encode()  # UTF-7 has halves of characters
-    except LookupError as error:
-        raise ValueError(str(error)) from error
-    return _SPACES.sub(" ", text)
+    return _SPACES.sub(" ", "".join(text_of(data, charset) for charset, data in parts))

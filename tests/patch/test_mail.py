@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import quopri
 import subprocess
 from pathlib import Path
 
@@ -54,7 +56,8 @@ def test_a_mail_of_format_patch() -> None:
         (b"Subject: kernel: fix: it\n", "kernel: fix: it"),
         (b"X-Other: x\nSubject: one\nMIME-Version: 1.0\n continued\n", "one"),
         (b"Subject: =?UTF-8?q?J=C3=B6rg?= and =?utf-8?B?w7w=?=\n", "J\u00f6rg and \u00fc"),
-        (b"Subject: raw \xc3\xbc \xff\n", "raw \u00fc \ufffd"),
+        (b"Subject: raw \xc3\xbc\n", "raw \u00fc"),
+        (b"Subject: raw \xc3\xbc \xff\n", "raw \u00fc \u00ff"),
         (b"Content-Transfer-Encoding: 8bit\nSubject: one\n", "one"),
         (b"Content-Transfer-Encoding: 7BIT\nSubject: one\n", "one"),
         (b"Content-Transfer-Encoding: Binary\nSubject: one\n", "one"),
@@ -71,7 +74,7 @@ def test_the_title_is_the_subject_without_its_tags(subject: bytes, title: str) -
         (b"\n\n\nText.\n\n\n---\n" + GOOD, "T\n\nText.\n"),
         (b"\nText.  \n  indented\n" + GOOD, "T\n\nText.\n  indented\n"),
         (b"\nText.\n----\nmore\r\n--- \nnot this\n" + GOOD, "T\n\nText.\n----\nmore\n"),
-        (b"\n\xc3\xbc \xff\n---\n" + GOOD, "T\n\n\u00fc \ufffd\n"),
+        (b"\n\xc3\xbc \xff\n---\n" + GOOD, "T\n\n\u00fc \u00ff\n"),
         (b"\n  indented\nText for MLX\n---\n" + GOOD, "T\n\n  indented\nText for MLX\n"),
         (b"\nXNNPACK too.\n---\n" + GOOD, "T\n\nXNNPACK too.\n"),
         (b"\nText.\n---\nA note for the list.\n" + GOOD, "T\n\nText.\n"),
@@ -107,9 +110,29 @@ def test_a_line_of_three_dashes_does_not_hide_what_follows_a_bare_diff() -> None
         ),
         (FROM + DATE + b"Subject: =?x-y?q?a?=\n" + BODY, 1, "its `Subject:` cannot be decoded: unknown encoding: x-y"),
         (
-            FROM + b"Content-Transfer-Encoding: Base64\n" + DATE + SUBJECT + BODY,
+            FROM + b"Content-Transfer-Encoding: x-uuencode\n" + DATE + SUBJECT + BODY,
             1,
-            "is encoded as Base64; kz accepts 8bit mails",
+            "is encoded as x-uuencode, which git does not decode",
+        ),
+        (
+            FROM + b"Content-Type: multipart/mixed; boundary=x\n" + DATE + SUBJECT + BODY,
+            1,
+            "has several parts: save the patch itself, or send it with `git send-email`",
+        ),
+        (
+            FROM + b"Content-Type: text/plain; Format=Flowed\n" + DATE + SUBJECT + BODY,
+            1,
+            "is wrapped (format=flowed): save the patch itself, or send it with `git send-email`",
+        ),
+        (
+            FROM + b"Content-Type: text/plain; charset=us-ascii\n" + DATE + SUBJECT + b"\na\n\xfc\n---\n" + GOOD,
+            7,
+            "cannot be decoded: 'ascii' codec can't decode byte 0xfc in position 0: ordinal not in range(128)",
+        ),
+        (
+            FROM + b"Content-Type: text/plain; charset=punycode\n" + DATE + SUBJECT + BODY,
+            6,
+            "cannot be decoded: unknown encoding: punycode",
         ),
     ],
 )
@@ -158,3 +181,39 @@ def test_what_git_writes_for_an_address_that_is_not_ascii(tmp_path: Path) -> Non
     )
     patch = parse(mail.stdout)
     assert (patch.author, patch.subject) == ("Jörg Ünique <j@exämple.org>", "Füge ä hinzu")
+
+
+KINDS = (
+    ("8bit", "iso-8859-1"), ("8bit", "utf-8"), ("8bit", ""), ("8bit", "windows-1252"), ("quoted-printable", "utf-8"),
+    ("Quoted-Printable", '"ISO-8859-15"'), ("base64", "utf-8"), ("base64", "koi8-r"), ("BASE64", ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("encoding", "charset"), KINDS)
+def test_what_mail_programs_do_to_a_body_is_undone_as_git_does(tmp_path: Path, encoding: str, charset: str) -> None:
+    """The message is of the mail's character set; the diff's bytes are not touched by it."""
+    codec = charset.strip('"') or "latin-1"
+    words = "привет" if codec == "koi8-r" else "Größe \u20ac" if codec in ("windows-1252", "ISO-8859-15") else "Größe"
+    diff = GOOD.replace(b"-b\n", "-größe\n".encode()).replace(b"+B\n", b"+gr\xf6\xdfe = 1" + b"x" * 100 + b"\n")
+    body = (
+        f"Why {words}=3D.\n".encode(codec)
+        + (b"" if charset else "Ä\n".encode())
+        + b"---\n f | 2 +-\n\n"
+        + diff
+        + b"-- \n2.43.0\n"
+    )
+    encode = {"8bit": bytes, "quoted-printable": quopri.encodestring, "base64": base64.encodebytes}[encoding.lower()]
+    kind = f"Content-Type: text/plain{f'; charset={charset}' if charset else ''}\n"
+    headers = kind.encode() + f"Content-Transfer-Encoding: {encoding}\n".encode()
+    mail = TOP + FROM + DATE + headers + "Subject: [PATCH] Ä\n\n".encode("latin-1" if encoding == "8bit" else "utf-8")
+    mail += encode(body)  # type: ignore[operator]
+    (tmp_path / "f").write_bytes("a\ngröße\nc\n".encode())
+    for argv in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"], ["am", "-q"]):
+        run_git(tmp_path, *argv, data=mail)
+    patch = parse(mail)
+    assert run_git(tmp_path, "log", "-1", "--format=%B").rstrip() == patch.message.encode().rstrip()
+    assert (tmp_path / "f").read_bytes() == b"".join(patch.files[0].hunks[0].after)
+
+
+def run_git(folder: Path, *words: str, data: bytes = b"") -> bytes:
+    return subprocess.run(["git", *words], input=data, cwd=folder, stdout=subprocess.PIPE, check=True).stdout
