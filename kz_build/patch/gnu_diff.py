@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from kz_build.core.errors import ConfigError
 from kz_build.core.rules import unsafe_path
 from kz_build.patch.binary import Binary
 from kz_build.patch.change import FileChange, Hunk
@@ -22,6 +23,8 @@ _FACT = re.compile(rb"((?:old|new|new file|deleted file) mode|(?:rename|copy) (?
 _INDEX = re.compile(rb"([0-9a-f]+)\.\.([0-9a-f]+)(?:\s+(\S+))?\s*")
 _MODE = re.compile(rb"\s*([0-7]{6})\s*")
 _DIFFER = re.compile(rb"Binary files .+ and .+ differ\r?\n")
+_COMMAND = re.compile(rb"\d[\d,]*[acd][\d,]*[ \t]*\r?\n")
+"""A command of ed, and of a normal diff."""
 _ISO = re.compile(
     r"(1969-12-31|1970-01-0[12])[ T](\d\d):(\d\d)(?::(\d\d))?(?:[.,]\d+)?\s*(?:([-+])(\d\d):?(\d\d)|Z|UTC|GMT)?"
 )
@@ -67,7 +70,7 @@ class GnuReader(LineReader):
         self.left_out: list[str] = []
 
     def files(self) -> tuple[FileChange, ...]:
-        """Read all diffs. Raises ConfigError for what GNU patch does not take, and for context diffs."""
+        """Read all diffs. Raises ConfigError for what GNU patch does not take, and for diffs that are not unified."""
         changes = []
         while header := self._header():
             indent = len(self.peek()) - len(self.peek().lstrip(b" \tX"))
@@ -77,22 +80,32 @@ class GnuReader(LineReader):
     def _header(self) -> _Header | None:
         """Read up to the first hunk of the next diff, or past a diff without hunks; None if there is no further one."""
         header = _Header()
-        after_stars = False
+        before, command = b"", 0
         while line := self._line():
             text = line.lstrip(b" \tX")
-            if text.startswith(b"@@ -") and header.line:
-                header.begin(text)
-                return header
+            if text.startswith(b"@@ -"):
+                if header.line:
+                    header.begin(text)
+                    return header
+                self.left_out.append(f"a hunk in line {self.at + 1} is of no file")
             if text.startswith(b"diff --git ") and header.extended:
                 return header
-            if text.startswith(b"*** ") and after_stars and header.line:
-                raise self.fail("context diffs are not supported: `quilt refresh -u` makes it a unified one")
+            if kind := _other_kind(before, text, command):
+                if header.line:
+                    raise self._unsupported(kind)
+                self.left_out.append(f"{kind} in line {self.at + 1} is of no file")
+            command = command or (self.at + 1 if _COMMAND.fullmatch(text) else 0)
             self._take(header, text)
-            after_stars = text.startswith(b"********")
+            before = text
             self.at += 1
             if header.binary:
                 return header
+        if command and header.line:
+            raise self._unsupported("an ed script", command)
         return header if header.extended else None
+
+    def _unsupported(self, kind: str, line: int | None = None) -> ConfigError:
+        return self.fail(f"{kind} is not supported: `quilt refresh -u` makes it a unified diff", line)
 
     def _line(self) -> bytes:
         """Return the next line that is no comment, b'' at the end: GNU patch drops a last line without a newline."""
@@ -254,6 +267,15 @@ class GnuReader(LineReader):
         leading, trailing = len(kinds) - len(kinds.lstrip(b" ")), len(kinds) - len(kinds.rstrip(b" "))
         before, after = (tuple(side) for side in sides)
         return Hunk(int(match[1]), int(match[3]), before, after, leading, trailing, line, header[match.end() :].strip())
+
+
+def _other_kind(before: bytes, text: bytes, command: int) -> str:
+    """Return what other diff than a unified one GNU patch takes these lines for, '' for none."""
+    if before.startswith(b"********") and text.startswith(b"*** "):
+        return "a context diff"
+    if _COMMAND.fullmatch(before) and text.startswith((b"< ", b"> ")):
+        return "a normal diff"
+    return "an ed script" if command and text == b".\n" else ""
 
 
 def _columns(indentation: bytes) -> int:

@@ -213,8 +213,8 @@ def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> 
             place.chmod(0o755 if (info.external_attr >> 16) & 0o111 else 0o644)
 
 
-class _Xz(io.RawIOBase):
-    """An xz file, whose streams and blocks each take bounded memory: lzma.open has no limit."""
+class Xz(io.RawIOBase):
+    """An xz or lzma file, whose streams and blocks each take bounded memory: lzma.open has no limit."""
 
     def __init__(self, archive: Path) -> None:
         self._file = archive.open("rb")
@@ -223,7 +223,7 @@ class _Xz(io.RawIOBase):
     def _begin(self) -> None:
         self._file.seek(0)
         self._at = 0
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_FOR_XZ)
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_AUTO, _MOST_FOR_XZ)
 
     def readable(self) -> bool:
         return True
@@ -244,7 +244,7 @@ class _Xz(io.RawIOBase):
         if self._stream.eof:
             if not (rest := self._stream.unused_data.lstrip(b"\0") or self._file.read(_PIECE).lstrip(b"\0")):
                 return None
-            self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_FOR_XZ)
+            self._stream = lzma.LZMADecompressor(lzma.FORMAT_AUTO, _MOST_FOR_XZ)
             return rest
         data = self._file.read(_PIECE) if self._stream.needs_input else b""
         if not data and self._stream.needs_input:
@@ -288,7 +288,7 @@ def _opened(archive: Path) -> IO[bytes] | gzip.GzipFile:
         return gzip.open(archive)
     if start.startswith(b"BZh"):
         return bz2.open(archive)
-    return io.BufferedReader(_Xz(archive)) if start == b"\xfd7zXZ\0" else archive.open("rb")
+    return io.BufferedReader(Xz(archive)) if start == b"\xfd7zXZ\0" else archive.open("rb")
 
 
 def _unpack_tar(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:

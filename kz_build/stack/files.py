@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from kz_build.core.rules import unsafe_path
 from kz_build.pins.project import Project
 
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".lzma": "lzma"}
+_NOT_READ = {".lz": "lzip", ".zst": "zstd"}
 _MOST_UNPACKED = 64 << 20
 
 
@@ -75,14 +77,20 @@ def _foreign(folder: Path, shown: str) -> list[str]:
 
 def _unpacked(path: Path) -> bytes:
     """Return a file's bytes, unpacked as quilt would. Raises ConfigError for a damaged one."""
+    if program := _NOT_READ.get(path.suffix):
+        hint = f"unpack it, and name it without {path.suffix} in series"
+        raise ConfigError(f"{path.name} is packed by {program}, which kz does not read", hint=hint)
     if path.suffix not in _PACKED:
         return path.read_bytes()
     import importlib
     import zlib
     from lzma import LZMAError
 
+    from kz_build.sources.archive import Xz
+
     try:
-        with importlib.import_module(_PACKED[path.suffix]).open(path) as file:
+        module = _PACKED[path.suffix]
+        with io.BufferedReader(Xz(path)) if module == "lzma" else importlib.import_module(module).open(path) as file:
             unpacked: bytes = file.read(_MOST_UNPACKED + 1)
     except (EOFError, zlib.error, LZMAError, ValueError) as error:
         raise ConfigError(f"{path.name} is damaged: {error}") from error

@@ -76,7 +76,17 @@ def test_text_between_the_diffs_is_passed_over() -> None:
         (
             PLAIN + b"\n*** a/f\n--- b/f\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n",
             12,
-            "context diffs are not supported: `quilt refresh -u` makes it a unified one",
+            "a context diff is not supported: `quilt refresh -u` makes it a unified diff",
+        ),
+        *(
+            (data, line, f"{kind} is not supported: `quilt refresh -u` makes it a unified diff")
+            for data, line, kind in (
+                (PLAIN + b"Index: a/g\n1c1\n< b\n---\n> B\n", 10, "a normal diff"),
+                (b"Index: a/g\n1a2,3 \r\n> B\n" + PLAIN, 3, "a normal diff"),
+                (PLAIN + b"Index: a/g\n1c\nB\n.\n", 11, "an ed script"),
+                (b"--- a/g\n+++ b/g\n3,4d\n1a\n.\n" + PLAIN, 5, "an ed script"),
+                (PLAIN + b"Index: a/g\n1,2d\n", 9, "an ed script"),
+            )
         ),
         (b"\n--- a/f\n+++ b/f\ntext\n", 1, "there is no diff in it"),
         (b"\n--- /dev/null\n+++ /dev/null\n" + HUNK, 2, "it names no file"),
@@ -270,6 +280,22 @@ MOVED = FileChange("g", (), source="f", line=1, names=("f", "g"))
 )
 def test_gits_diffs_are_taken_as_gnu_patch_takes_them(data: bytes, strip: int, change: FileChange) -> None:
     assert read_gnu(data, strip) == (change,)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b"diff a/g b/g\n1c1\n< b\n---\n> B\n", ("a normal diff in line 10 is of no file",)),
+        (b"1c\nB\n.\n", ("an ed script in line 10 is of no file",)),
+        (b"********\n*** 1 ****\n! x\n", ("a context diff in line 9 is of no file",)),
+        (b"text\n" + HUNK, ("a hunk in line 9 is of no file",)),
+        (b"It is 12d\n2d\n.text\n********\n", ()),
+    ],
+)
+def test_what_gnu_patch_passes_over_for_want_of_a_name_is_named(text: bytes, what: tuple[str, ...]) -> None:
+    patch = parse(PLAIN + text)
+    assert (patch.left_out, patch.files) == (what, parse(PLAIN).files)
+    assert not what or what[0] in patch.left_out_text
 
 
 def test_a_binary_change_that_git_left_out_is_passed_over() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import subprocess
 from collections.abc import Mapping
@@ -213,7 +214,7 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
         (b"p.patch\np.patch\n", "appears twice"),
         (b"../p.patch\n", "leads out"),
         (b"q.patch\n", "no such file"),
-        (b"context.patch\n", "context.patch:5: context diffs are not supported"),
+        (b"context.patch\n", "context.patch:5: a context diff is not supported"),
         (b"hunk.patch\n", "hunk.patch:1: there is no diff in it"),
         (b"text.patch\n", "text.patch:1: there is no diff in it"),
         (b"n" * 300 + b"\n", "leads out of the folder"),
@@ -222,6 +223,9 @@ def test_what_a_patch_may_say(tmp_path: Path, patch: bytes, files: dict[str, byt
         (b"cut.patch.gz\n", "cut.patch.gz is damaged: Compressed file ended"),
         (b"text.patch.bz2\n", "text.patch.bz2 is damaged: Invalid data stream"),
         (b"text.patch.xz\n", "text.patch.xz is damaged: "),
+        (b"text.patch.lz\n", "text.patch.lz is packed by lzip, which kz does not read"),
+        (b"text.patch.zst\n", "text.patch.zst is packed by zstd, which kz does not read"),
+        (b"wide.patch.lzma\n", "wide.patch.lzma is damaged: Memory usage limit exceeded"),
         (b"bomb.patch.gz\n", "bomb.patch.gz unpacks to more than 1,048,576 bytes"),
     ],
 )
@@ -238,10 +242,15 @@ def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str, mo
         "text": b"text\n",
     }.items():
         (tmp_path / FOLDER / f"{name}.patch").write_bytes(data)
-    packed = {"cut.patch.gz": gzip.compress(whole)[:-9], "bomb.patch.gz": gzip.compress(bytes(2 << 20))}
+    wide = b"\x5d" + (0xFFFFFFFF).to_bytes(4, "little") + lzma.compress(whole, lzma.FORMAT_ALONE)[5:]
+    packed = {
+        "wide.patch.lzma": wide,
+        "cut.patch.gz": gzip.compress(whole)[:-9],
+        "bomb.patch.gz": gzip.compress(bytes(2 << 20)),
+    }
     for file, data in {
         **packed,
-        **dict.fromkeys(("text.patch.gz", "text.patch.bz2", "text.patch.xz"), b"text"),
+        **dict.fromkeys((f"text.patch.{kind}" for kind in ("gz", "bz2", "xz", "lz", "zst")), b"text"),
     }.items():
         (tmp_path / FOLDER / file).write_bytes(data)
     with pytest.raises(ConfigError, match=said):
