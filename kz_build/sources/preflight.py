@@ -153,7 +153,7 @@ def _normalized(project: str) -> str:
     """Return the one name of a project that every index has: PyPI leads to it from others, a folder of files does not."""
     from packaging.utils import canonicalize_name  # costs 50 ms
 
-    return str(canonicalize_name(project))
+    return canonicalize_name(project)
 
 
 def _git_needs(project: Project, request: Request, source: Source) -> Iterator[_Need]:

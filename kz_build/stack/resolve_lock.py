@@ -34,6 +34,7 @@ _UNKNOWN: dict[str, dict[str, Any]] = {
     "image": {"digest": None},
 }
 _FILE = {"sha256": None, "size": None}
+_DIGESTS = {"sha256": "digest", "licence": "licence's digest"}
 _KEPT = "what pins.lock knows of it is kept"
 
 
@@ -193,7 +194,12 @@ def _file(pin: _Pin) -> dict[str, Any]:
     facts = _stated(pin, "sha256")
     if facts is None:
         facts = _FILE if pin.source.kind == "archive" and not pin.trusted else _from_index(pin)
-    return _with_licence(pin, {**pin.entry, **facts})
+    entry = _with_licence(pin, {**pin.entry, **facts})
+    if unknown := [what for key, what in _DIGESTS.items() if entry.get(key, "") is None]:
+        why = f"its {' and '.join(unknown)} is left unknown, for only a download tells it"
+        what, command = f"{pin.name} {pin.version}", f"kz lock --write --line {pin.line} --trust {pin.name}"
+        pin.notes.append(LockNote(what, f"{why}: {command}", ""))
+    return entry
 
 
 def _stated(pin: _Pin, key: str) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from kz_build.sources.fetch import fetched_file
 from tests.conftest import ROOT, SAMPLE, Kz
 from tests.network.project import LINES, Played
 from tests.network.proxy import Network
+from tests.stack.made_up import sha
 
 FILES = """
 https://dl.google.com/android/repository/android-ndk-r28c-linux.zip
@@ -127,3 +128,36 @@ def test_one_command_from_a_clone_to_the_audited_library(
         "libqnn_executorch_backend.so",
         "libfbjni.so",
     }
+
+
+@pytest.mark.reproduce
+def test_a_lock_fills_what_is_null_and_names_the_command_for_the_rest(
+    kz: Kz, clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    played = Played(tmp_path / "clone", Network(tmp_path), lines=("et-1.4",))
+    aar = b"the AAR that nobody states a digest of"
+    played.network.put(played.lock["lines"]["et-1.4"]["executorch-aar"]["url"], aar)
+    assert "extension/llm/tokenizers tree" in nulls(played.lock["lines"]["et-1.4"]["executorch"])
+    with played.network.served():
+        alone = alone_with(played, clean_env, tmp_path / "store")
+        done = kz("-C", played.root, "lock", "--write", "--line", "et-1.4", **alone)
+        assert done.returncode == 0, done.stderr
+        entries = json.loads((played.root / "pins.lock").read_text())["lines"]["et-1.4"]
+        assert nulls(entries) == ["executorch-aar sha256", "executorch-aar size", "fbjni size", "torchvision size"]
+        assert "extension/llm/tokenizers/third-party/pcre2/deps/sljit" in entries["executorch"]["submodules"]
+        note, command = next(row for row in done.stdout.splitlines() if row.startswith("note: ")).rsplit(": kz ", 1)
+        assert note == "note: executorch-aar 1.4.1: its digest is left unknown, for only a download tells it"
+        done = kz("-C", played.root, *command.split(), **alone)
+        assert done.returncode == 0 and "note: " not in done.stdout, done.stdout + done.stderr
+        entries = json.loads((played.root / "pins.lock").read_text())["lines"]["et-1.4"]
+        assert (entries["executorch-aar"]["sha256"], entries["executorch-aar"]["origin"]) == (sha(aar), "computed")
+        # The same sources fit the lock that knows more of them.
+        done = kz("-C", played.root, "fetch", "--line", "et-1.4", **alone)
+        assert done.returncode == 0, done.stderr
+
+
+def nulls(facts: object, place: str = "") -> list[str]:
+    """The place of each null, below the name of a submodule without what leads to it."""
+    if isinstance(facts, dict):
+        return [one for key, value in facts.items() for one in nulls(value, f"{place} {key}".strip())]
+    return [place.removeprefix("submodules ")] if facts is None else []

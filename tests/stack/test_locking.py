@@ -36,6 +36,7 @@ from tests.stack.made_up import (
 )
 
 KEPT = "what pins.lock knows of it is kept"
+DOWNLOAD = "left unknown, for only a download tells it: kz lock --write --line l --trust"
 
 
 @pytest.fixture
@@ -225,7 +226,8 @@ ARCHIVE = {"kind": "archive", "version": "r28", "url": "https://h/sdk-r28.zip"}
 
 def test_an_archive_is_downloaded_only_when_it_is_trusted(world: World) -> None:
     unknown = {**ARCHIVE, "sha256": None, "size": None}
-    assert world.entry("sdk") == unknown
+    note = f"sdk r28: its digest is {DOWNLOAD} sdk"
+    assert world.with_note("sdk") == (unknown, note)
     assert world.entry("sdk", trust=("sdk",)) == {**ARCHIVE, **FILE}
     assert world.asked == [("download", "sdk", "l", "")]
     world.old = {"sdk": {**ARCHIVE, **OLD}}
@@ -233,7 +235,7 @@ def test_an_archive_is_downloaded_only_when_it_is_trusted(world: World) -> None:
     assert world.entry("sdk", trust=("sdk",)) == {**ARCHIVE, **FILE}
     for other in ({"url": "https://other/sdk-r28.zip"}, {"version": "r27"}):
         world.old = {"sdk": {**ARCHIVE, **OLD, **other}}
-        assert world.entry("sdk") == unknown
+        assert world.with_note("sdk") == (unknown, note)
 
 
 def test_an_archive_that_cannot_be_downloaded(world: World) -> None:
@@ -311,7 +313,7 @@ def test_a_published_digest_that_is_not_the_known_one(world: World, name: str) -
 
 def test_a_published_sha1_is_no_digest(world: World) -> None:
     world.options["sdk"]["published"] = {"r28": {"sha256": "", "sha1": "1" * 40, "size": 3, "sources": []}}
-    assert world.entry("sdk") == {**ARCHIVE, "sha256": None, "size": None}
+    assert world.with_note("sdk")[0] == {**ARCHIVE, "sha256": None, "size": None}
 
 
 def test_a_wheel_of_an_index_that_does_not_answer(world: World) -> None:
@@ -352,14 +354,15 @@ def test_the_licence_that_users_accept_is_noted(world: World) -> None:
     assert (entry["sha256"], entry["licence"]) == (sha(world.file), sha(b"terms"))
     # Without the wheel only an old lock of the same wheel can tell.
     world.wheel = WheelFile("tool-2.0-py3-none-any.whl", "https://h/tool.whl", sha(b"old"), 3)
-    assert world.entry("tool")["licence"] is None
+    entry, note = world.with_note("tool")
+    assert (entry["licence"], note) == (None, f"tool 2.0: its licence's digest is {DOWNLOAD} tool")
     old = {"kind": "wheel", "version": "2.0", "file": WHEEL["file"], **OLD, "licence": sha(b"x")}
     world.old = {"tool": old}
     assert world.entry("tool") == old
     world.old = {"tool": {**old, "version": "1.0"}}
     assert world.entry("tool") == old
     world.old = {"tool": {**old, "version": "1.0", "sha256": sha(b"another")}}
-    assert world.entry("tool")["licence"] is None
+    assert world.with_note("tool")[0]["licence"] is None
 
 
 def test_only_the_lines_asked_for_are_resolved_and_lines_that_are_gone_go(world: World) -> None:
