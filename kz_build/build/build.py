@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.build.steps import Command, Plan
+from kz_build.build.steps import CCACHE_LOG, Command, Plan
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, Missing, MissingError
@@ -85,18 +85,22 @@ def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, 
     old = [path for path in plan.build.glob("*") if path.name != RECORD]
     aside = plan.build.parents[2] / "old" / plan.line / plan.target
     with files.delete_in_background((plan.tree, *old), aside, lambda: watch(Event("waiting: old files are deleted"))):
-        _steps(plan, engine, commands, watch)
+        phases = _steps(plan, engine, commands, watch)
         _file_symbols(plan)
         outputs = _outputs(plan)
         _publish(plan)
         seconds = round(time.monotonic() - started, 1)
-        facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds}
+        facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds, "phases": phases}
+        if counted := _cached(plan.build / CCACHE_LOG):
+            facts["ccache"] = counted
         record = StageRecord(plan.build / RECORD, plan.key, inputs, outputs, facts)
         record.save()
     return Built(plan, record, True)
 
 
-def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> None:
+def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> dict[str, float]:
+    """Run all steps; return phase -> seconds."""
+    phases: dict[str, float] = {}
     with files.disk_errors(plan.build):
         for folder in {plan.stage / a.folder for a in plan.artifacts} | {plan.stage / "symbols"}:
             folder.mkdir(parents=True, exist_ok=True)
@@ -104,7 +108,20 @@ def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> None
         for step in plan.steps:
             phase = step.phase if isinstance(step, Command) else type(step).__name__.lower()
             watch(Event(phase))
+            started = time.monotonic()
             engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
+            phases[phase] = round(phases.get(phase, 0.0) + time.monotonic() - started, 3)
+    return {phase: round(seconds, 1) for phase, seconds in phases.items()}
+
+
+def _cached(log: Path) -> dict[str, int] | None:
+    """Count the compilations that the compile cache had (`hits`) and had not, from its log; None without one."""
+    try:
+        events = log.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    hits = sum(event in ("direct_cache_hit", "preprocessed_cache_hit") for event in events)
+    return {"hits": hits, "misses": events.count("cache_miss")}
 
 
 def _progress(phase: str, text: str) -> Event:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kz_build import __version__
 from kz_build.build import native_sources
-from kz_build.build.steps import ASSEMBLE, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.build.steps import ASSEMBLE, CCACHE_LOG, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.container.mount import Mount
 from kz_build.core.errors import ConfigError
 from kz_build.pins.load import PLACEHOLDER
@@ -271,6 +271,7 @@ def _cache_variables(context: _Context) -> dict[str, str]:
         # By the headers that the compiler reports: no second preprocessing, which clang also refuses for assembler
         # (-mmark-bti-property, as in XNNPACK's).
         "CCACHE_DEPEND": "1",
+        "CCACHE_STATSLOG": str(context.layout.build / CCACHE_LOG),
         "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
         "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
     }

@@ -46,10 +46,13 @@ CACHING = (
     "CCACHE_CONFIGPATH",
     "CCACHE_COMPILERCHECK",
     "CCACHE_DEPEND",
+    "CCACHE_STATSLOG",
     "CMAKE_C_COMPILER_LAUNCHER",
     "CMAKE_CXX_COMPILER_LAUNCHER",
 )
 """Variables of a step that turn on a compile cache, and place it."""
+CCACHE_LOG = "ccache.log"
+"""The file in a build's folder that counts what the compile cache had."""
 
 ASSEMBLE = "<CMAKE_ASM_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SOURCE>"
 """CMake's own rule for one file of assembler (CMakeASMInformation.cmake)."""
