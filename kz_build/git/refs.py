@@ -40,13 +40,18 @@ def _guess_trunk(repository: Repository) -> list[str]:
 
 def trunk(repository: Repository) -> str:
     """Return the name of upstream's own branch, usually main; upstream is asked if the clone does not know it."""
-    for ask in (True, False):
-        name = repository.git("symbolic-ref", "--short", "HEAD").decode().strip()
-        if commit_of(repository, name):
-            return name
-        if ask:
-            fetch_names(repository)
+    if name := known_trunk(repository):
+        return name
+    fetch_names(repository)
+    if name := known_trunk(repository):
+        return name
     raise ConfigError("upstream's HEAD names no branch", hint="is it empty?")
+
+
+def known_trunk(repository: Repository) -> str:
+    """Return the name of upstream's own branch as the clone has it, '' if it does not know it."""
+    name = repository.git("symbolic-ref", "--short", "HEAD").decode().strip()
+    return name if commit_of(repository, name) else ""
 
 
 def fetch_name(repository: Repository, name: str) -> None:

@@ -60,6 +60,16 @@ def judge_states(
     return [cache[_key(state)] for state in states]
 
 
+def known_commits(pinned: PinnedStack, store: Path, commits: Sequence[str]) -> list[Row | None]:
+    """Return the row of each commit that `judge_commits` has judged; nothing is judged or fetched now."""
+    return _Cache(store, pinned).known(commits)
+
+
+def known_states(pinned: PinnedStack, store: Path, states: Sequence[State]) -> list[Row | None]:
+    """Return the row of each state that has been judged; nothing is judged or fetched now."""
+    return _Cache(store, pinned).known([_key(state) for state in states])
+
+
 def _learn(
     cache: _Cache,
     pinned: PinnedStack,
@@ -136,6 +146,10 @@ class _Cache:
         if key not in self.rows:
             self.rows[key] = tuple(_judgement(self.judgements[i]) for i in self.numbers[key])
         return self.rows[key]
+
+    def known(self, keys: Sequence[str]) -> list[Row | None]:
+        rows = {key: self[key] for key in keys if key in self}
+        return [rows.get(key) for key in keys]
 
     def write(self) -> None:
         """Write all rows, the old ones too."""
