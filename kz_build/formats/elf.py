@@ -217,6 +217,18 @@ def sections(path: Path) -> dict[str, bytes]:
     return contents
 
 
+def section_sizes(path: Path) -> dict[str, int]:
+    """Return the bytes that each section takes in the file, in the file's order; `headers, padding` is the rest of the
+    file. Raises AuditError like `read_elf`."""
+    sizes: Counter[str] = Counter()
+    with _open_elf(path) as (elf, whole):
+        for section in elf.iter_sections():
+            if section["sh_type"] not in ("SHT_NOBITS", "SHT_NULL"):
+                sizes[section.name] += section["sh_size"]
+        sizes["headers, padding"] = max(0, len(whole) - sum(sizes.values()))
+    return dict(sizes)
+
+
 def _folder(path: str) -> re.Pattern[bytes]:
     """Match the folder or what is in it; /home/me is not part of /home/me2."""
     return re.compile(re.escape(path.rstrip("/").encode()) + rb"(?![\w.-])")

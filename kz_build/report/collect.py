@@ -1,0 +1,74 @@
+"""All facts of a report, from records and the store. Nothing is fetched, judged or built for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import kz_build
+from kz_build.core.errors import LockError
+from kz_build.core.stage_record import load_any
+from kz_build.pins.project import RECORD, Project
+from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Facts, PairFacts, PinFacts, StackFacts
+from kz_build.report.pin_facts import pin_facts, together
+from kz_build.report.record_facts import build_facts, device_facts, export_facts, pair_facts
+from kz_build.report.report import report
+from kz_build.report.stack_facts import Applied, stack_facts
+
+
+def collect(project: Project, lines: Sequence[str]) -> Facts:
+    """Return the facts of these lines. Raises LockError for a record that kz did not write."""
+    try:
+        return _collect(project, lines)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LockError(
+            f"a record in {project.out('')} or {project.root / 'dist'} was not written by this kz:"
+            f" {type(error).__name__}: {error}",
+            hint="run the stage that wrote it again: kz build, kz export or kz device",
+        ) from error
+
+
+def _collect(project: Project, lines: Sequence[str]) -> Facts:
+    reports = {line: report(project, line) for line in lines}
+    overrides: dict[tuple[str, str], None] = {}
+    builds: list[BuildFacts] = []
+    exports: list[ExportFacts] = []
+    devices: list[DeviceFacts] = []
+    pairs: list[PairFacts] = []
+    pins: list[PinFacts] = []
+    stacks: list[StackFacts] = []
+    for line in lines:
+        rows = reports[line]["overrides"]
+        overrides |= {(str(o["where"]), str(o["value"])): None for o in rows} if isinstance(rows, list) else {}
+        mine = build_facts(project, line), export_facts(project, line), device_facts(project, line)
+        builds += mine[0]
+        exports += mine[1]
+        devices += mine[2]
+        pairs += pair_facts(project.pins.line(line), *mine)
+        pins += pin_facts(project, line, mine[0])
+        stacks += stack_facts(project, line, _applied(reports[line]))
+    return Facts(
+        kz=kz_build.__version__,
+        lines=tuple(lines),
+        overrides=tuple(overrides),
+        stacks=tuple(stacks),
+        builds=tuple(builds),
+        exports=tuple(exports),
+        devices=tuple(devices),
+        pairs=tuple(pairs),
+        pins=together(pins),
+        reproduced=tuple(_reproduced(project, lines)),
+        reports=reports,
+    )
+
+
+def _applied(report: Mapping[str, Any]) -> Applied:
+    """Return the verdicts on the stacks that builds of a line applied."""
+    stacks = [stack for record in report.get("build", {}).values() for stack in record["stacks"]]
+    return {(stack["source"], stack["base"]): stack["patches"] for stack in stacks}
+
+
+def _reproduced(project: Project, lines: Sequence[str]) -> list[tuple[str, str, bool]]:
+    paths = [path for line in lines for path in sorted(project.out("reproduce", line).glob(f"*/{RECORD}"))]
+    records = [record for path in paths if (record := load_any(path))]
+    return [(r.path.parent.parent.name, r.path.parent.name, r.get("same", bool)) for r in records]

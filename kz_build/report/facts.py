@@ -1,0 +1,216 @@
+"""What the page of a report is made from: what stages recorded, and what the store knows of stacks and pins. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kz_build.core.check import Check
+
+
+class Change(NamedTuple):
+    """An upstream commit. `tag` is the first release with it, '' for none yet."""
+
+    id: str
+    date: str
+    subject: str
+    tag: str = ""
+
+
+class Cell(NamedTuple):
+    """A patch on one version: `state` is one of `STATES`, `word` the verdict, `change` the commit that broke it, if known."""
+
+    state: str
+    word: str = ""
+    details: tuple[str, ...] = ()
+    change: Change | None = None
+
+
+STATES = ("applies", "moved", "upstreamed", "merged", "broken", "unknown")
+"""Applies as it is, with an offset, is upstream already, by a three-way merge only, does not hold, or was not judged yet."""
+FAILING = ("merged", "broken")
+"""The states of a patch that does not hold."""
+
+
+class Version(NamedTuple):
+    """A revision that a stack is judged on. `date` is YYYY-MM-DD, '' for a source without dates."""
+
+    name: str
+    commit: str
+    date: str
+
+
+class Span(NamedTuple):
+    """A patch's verdict on upstream's branch between two dates; `since` is the commit that it begins with."""
+
+    start: str
+    end: str
+    cell: Cell
+    since: Change | None
+
+
+class PatchFacts(NamedTuple):
+    """A patch: its verdict on each version of its stack, and over upstream's branch."""
+
+    name: str
+    subject: str
+    status: str
+    cells: tuple[Cell, ...]
+    spans: tuple[Span, ...] = ()
+
+
+class StackFacts(NamedTuple):
+    """A stack. `trunk` is the tip of upstream's branch as the store has it, None if it has none; `lacks` are sentences of
+    what is not known, each with the command that finds it."""
+
+    line: str
+    source: str
+    pin: str
+    versions: tuple[Version, ...]
+    patches: tuple[PatchFacts, ...]
+    trunk: Version | None = None
+    commits: int = 0
+    lacks: tuple[str, ...] = ()
+
+    def at_pin(self, patch: PatchFacts) -> Cell:
+        """Return a patch's verdict on the version that the stack is pinned to."""
+        pinned = (cell for version, cell in zip(self.versions, patch.cells, strict=False) if version.name == self.pin)
+        return next(pinned, Cell("unknown"))
+
+    def on_trunk(self, patch: PatchFacts) -> Cell:
+        """Return a patch's verdict on upstream's branch."""
+        return patch.cells[-1] if self.trunk and patch.cells else Cell("unknown")
+
+    def ends(self, patch: PatchFacts) -> tuple[str, str]:
+        """Return the states of a patch at its pin and on upstream's branch."""
+        return self.at_pin(patch).state, self.on_trunk(patch).state
+
+
+class File(NamedTuple):
+    """A file of a build; `sections` (name, bytes) are None if it is no ELF file, or not there any more."""
+
+    name: str
+    profile: str
+    size: int
+    sections: tuple[tuple[str, int], ...] | None
+
+
+class BuildFacts(NamedTuple):
+    """The last build of a target. `stages` are (name, result, seconds or None) of `kz all`, `phases` (name, seconds)."""
+
+    line: str
+    target: str
+    engine: str
+    network: str
+    key: str
+    seconds: float
+    phases: tuple[tuple[str, float], ...]
+    cache: tuple[int, int] | None
+    """Compilations that the compile cache had, and those that it had not; None if it was not used, or nobody counted."""
+    files: tuple[File, ...]
+    stages: tuple[tuple[str, str, float | None], ...]
+    checks: tuple[Check, ...]
+    signed: bool | None
+    licences: Mapping[str, tuple[str, ...]]
+
+
+class PhaseFacts(NamedTuple):
+    """A phase of an export: its seconds, and the most bytes that its processes held in RAM and swap."""
+
+    stage: str
+    name: str
+    seconds: float
+    ram: int
+    swap: int
+
+
+class ExportFacts(NamedTuple):
+    """A published model. `least` and `most` are the bytes of memory that the recipe says it needs; None if it says nothing."""
+
+    line: str
+    recipe: str
+    file: str
+    size: int
+    seconds: float
+    phases: tuple[PhaseFacts, ...]
+    least: float | None
+    most: float | None
+    soc: str
+    qnn: str
+    checks: tuple[Check, ...]
+
+
+class Figure(NamedTuple):
+    """A figure of a device: its runs, and the band (low, high) that its baseline allows, None without one. `result` is
+    `worse`, `not worse` or `not compared`."""
+
+    title: str
+    unit: str
+    less: bool
+    runs: tuple[float, ...]
+    median: float
+    band: tuple[float, float] | None
+    result: str
+
+
+class DeviceFacts(NamedTuple):
+    """The last report of a device."""
+
+    line: str
+    target: str
+    subject: str
+    serial: str
+    device: str
+    soc: str
+    process: str
+    emulated: bool
+    checks: tuple[Check, ...]
+    figures: tuple[Figure, ...]
+    notes: tuple[str, ...]
+
+
+class PairFacts(NamedTuple):
+    """A library with a model on a QNN and an SoC. `state` is PASS, FAIL or '' for never tried."""
+
+    line: str
+    target: str
+    model: str
+    qnn: str
+    soc: str
+    state: str
+    emulated: bool
+    details: tuple[str, ...]
+
+
+class PinFacts(NamedTuple):
+    """A pin, and the lines that have it. `newest` is the newest release that the store knows, '' if it knows none; `origin` says what its digest rests on."""
+
+    lines: tuple[str, ...]
+    source: str
+    kind: str
+    version: str
+    date: str
+    newest: str
+    newest_date: str
+    origin: str
+    single: bool
+    licences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All of it. `reports` are those of `kz report --json` by line."""
+
+    kz: str
+    lines: tuple[str, ...]
+    overrides: tuple[tuple[str, str], ...]
+    stacks: tuple[StackFacts, ...] = ()
+    builds: tuple[BuildFacts, ...] = ()
+    exports: tuple[ExportFacts, ...] = ()
+    devices: tuple[DeviceFacts, ...] = ()
+    pairs: tuple[PairFacts, ...] = ()
+    pins: tuple[PinFacts, ...] = ()
+    reproduced: tuple[tuple[str, str, bool], ...] = ()
+    """(line, target, whether a second build gave the same bytes)."""
+    reports: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

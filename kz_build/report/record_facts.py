@@ -1,0 +1,209 @@
+"""What builds, exports and devices recorded in out/ and dist/."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kz_build.core.check import Check
+from kz_build.core.errors import AuditError, ConfigError
+from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.stage_record import StageRecord, load_any
+from kz_build.device.baseline import Baseline, baseline
+from kz_build.device.metrics import METRICS
+from kz_build.device.properties import known_soc
+from kz_build.export.load import recipes
+from kz_build.export.preflight_rules import GB
+from kz_build.export.recipe import Recipe
+from kz_build.formats.elf import section_sizes
+from kz_build.pins.project import RECORD, Project
+from kz_build.release.statement import SBOM, SIGNATURE, SUMS
+from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File, PairFacts, PhaseFacts
+
+_MOST_BYTES = 64 << 20
+"""A longer bill of materials is not read."""
+
+
+def build_facts(project: Project, line: str) -> list[BuildFacts]:
+    """Return the last build of each target of a line."""
+    return [_build(project, line, record) for record in _records(project, "build", line)]
+
+
+def _records(project: Project, stage: str, line: str) -> list[StageRecord]:
+    paths = sorted(project.out(stage, line).glob(f"*/{RECORD}"))
+    return [record for path in paths if (record := load_any(path))]
+
+
+def _build(project: Project, line: str, record: StageRecord) -> BuildFacts:
+    target = record.path.parent.name
+    dist = project.dist_folder(line, target)
+    audit, whole = (load_any(project.record(stage, line, target)) for stage in ("audit", "all"))
+    plain = record.plain()
+    stages = whole.get("stages", list) if whole else ()
+    counted = plain.get("ccache")
+    return BuildFacts(
+        line=line,
+        target=target,
+        engine=record.get("engine", str),
+        network=record.get("network", str),
+        key=record.key,
+        seconds=float(plain["seconds"]),
+        phases=tuple(plain.get("phases", {}).items()),
+        cache=(counted["hits"], counted["misses"]) if counted else None,
+        files=tuple(_file(project, dist, name, output.sha256, output.size, output.profile) for name, output in record.outputs.items()),
+        stages=tuple((row["stage"], row["status"], row["seconds"]) for row in stages),
+        checks=tuple(Check.from_json(row) for row in audit.get("checks", list)) if audit else (),
+        signed=(dist / SIGNATURE).is_file() if (dist / SUMS).is_file() else None,
+        licences=_licences(dist / SBOM),
+    )  # fmt: skip
+
+
+def _file(project: Project, dist: Path, name: str, sha256: str, size: int | None, profile: str) -> File:
+    """Read the sections of a file, if it is still the one that was built."""
+    path = dist / name
+    sections = None
+    try:
+        if path.is_file() and cached_sha256(project.store, path) == sha256:
+            sections = tuple(section_sizes(path).items())
+    except AuditError:
+        pass
+    return File(name, profile, size or 0, sections)
+
+
+def _licences(path: Path) -> Mapping[str, tuple[str, ...]]:
+    """Return component -> the SPDX ids, or names, of its licences, from a bill of materials."""
+    if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        return {}
+    components = json.loads(path.read_bytes()).get("components", [])
+    return {
+        str(one["name"]): tuple(_licence(row.get("license", {})) for row in one.get("licenses", ()))
+        for one in components
+        if "/" not in str(one.get("bom-ref", ""))
+    }
+
+
+def _licence(row: Mapping[str, Any]) -> str:
+    return str(row.get("id") or row.get("name") or "unknown")
+
+
+def export_facts(project: Project, line: str) -> list[ExportFacts]:
+    """Return each published model of a line that has its record beside it."""
+    try:
+        known = {recipe.name: recipe for recipe in recipes(project.root, project.pins)}
+    except ConfigError:  # `kz export` says what is wrong with a recipe
+        known = {}
+    paths = sorted(project.dist_folder(line).glob("*.json")) if project.dist_folder(line).is_dir() else []
+    records = [record for path in paths if (record := load_any(path)) and "recipe" in record.inputs]
+    return [_export(line, record, known.get(record.get("recipe", str))) for record in records]
+
+
+def _export(line: str, record: StageRecord, recipe: Recipe | None) -> ExportFacts:
+    plain = record.plain()
+    contract = record.get("contract", dict)
+    file = record.path.name.removesuffix(".json")
+    phases = tuple(
+        PhaseFacts(stage, str(one["name"]), float(one["seconds"]), int(one["ram"]), int(one["swap"]))
+        for stage, facts in plain["stages"].items()
+        for one in facts["phases"]
+    )
+    need = recipe.needs.memory if recipe else None
+    return ExportFacts(
+        line=line,
+        recipe=record.get("recipe", str),
+        file=file,
+        size=record.outputs[""].size or 0,
+        seconds=float(plain["seconds"]),
+        phases=phases,
+        least=need.low * GB if need else None,
+        most=need.high * GB if need and need.high is not None else None,
+        soc=str(contract.get("soc", "")),
+        qnn=str(contract.get("qnn", "")),
+        checks=tuple(Check.from_json(row, file) for row in record.get("checks", list)),
+    )
+
+
+def device_facts(project: Project, line: str) -> list[DeviceFacts]:
+    """Return the last report of each device, and of the app on it."""
+    rows = []
+    for record in _records(project, "device", line):
+        report = record.get("report", dict)
+        rows += [_device(project, one) for one in (report, report.get("in_app")) if one]
+    return rows
+
+
+def _device(project: Project, report: Mapping[str, Any]) -> DeviceFacts:
+    run = report["run"] or {}
+    known = None if report["emulated"] else _baseline(project, report)
+    return DeviceFacts(
+        line=report["line"],
+        target=report["target"],
+        subject=report["subject"],
+        serial=report["serial"],
+        device=report["device"],
+        soc=report["soc"],
+        process=report["process"],
+        emulated=bool(report["emulated"]),
+        checks=tuple(Check.from_json(row, report["serial"]) for row in report["checks"]),
+        figures=tuple(_figures(run, known, report)),
+        notes=(*run.get("notes", ()), *(["it was hot: throttled"] if run.get("throttled") else [])),
+    )
+
+
+def _baseline(project: Project, report: Mapping[str, Any]) -> Baseline | None:
+    try:
+        return baseline(project.root, str(report["device"]).rpartition(" ")[2], known_soc(str(report["soc"])))
+    except ConfigError:  # `kz device run` says what is wrong with it
+        return None
+
+
+def _figures(run: Mapping[str, Any], known: Baseline | None, report: Mapping[str, Any]) -> Iterable[Figure]:
+    same = [
+        one
+        for one in (known.figures if known else ())
+        if one.recipe == report["subject"] and one.process == report["process"]
+    ]
+    worse: dict[str, bool] = {}
+    for row in run.get("compared", ()):
+        worse[row["metric"]] = worse.get(row["metric"], False) or row["worse"]
+    results = {None: "not compared", True: "worse", False: "not worse"}
+    for metric in METRICS:
+        runs = tuple(value for one in run.get("samples", ()) if (value := one[metric.name]) is not None)
+        if metric.name not in run.get("spreads", {}) or not runs:
+            continue
+        band = None
+        if known and same and (value := getattr(same[0], metric.name)):
+            share = known.tolerance / 100
+            band = (value * (1 - share), value * (1 + share))
+        median = float(run["spreads"][metric.name]["median"])
+        yield Figure(metric.title, metric.unit, metric.less, runs, median, band, results[worse.get(metric.name)])
+
+
+def pair_facts(
+    pins: Mapping[str, str],
+    builds: Sequence[BuildFacts],
+    exports: Sequence[ExportFacts],
+    devices: Sequence[DeviceFacts],
+) -> list[PairFacts]:
+    """Return what of a line was tried together: each target with what devices ran of it, and with each model that was not run."""
+    qnn = pins.get("qnn-sdk", "")
+    rows = []
+    for one in devices:
+        failed = [f"{check.name}: {check.evidence}" for check in one.checks if check.failed]
+        failed += [f"{figure.title} is worse than before" for figure in one.figures if figure.result == "worse"]
+        state = "FAIL" if failed else "PASS"
+        rows.append(
+            PairFacts(
+                one.line, one.target, one.subject, qnn, one.soc, state, one.emulated, tuple(failed or [one.device])
+            )
+        )
+    tried = {(row.target, row.model) for row in rows}
+    for build in builds:
+        for model in exports:
+            if (build.target, model.recipe) not in tried:
+                never = f"kz device run --line {model.line} --target {build.target} --recipe {model.recipe}"
+                rows.append(
+                    PairFacts(build.line, build.target, model.recipe, model.qnn or qnn, model.soc, "", False, (never,))
+                )
+    return rows

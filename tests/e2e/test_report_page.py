@@ -1,0 +1,63 @@
+"""kz report --html of the sample: built, checked on an emulated device, and judged on every version of its upstream."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz
+
+
+@pytest.fixture
+def project(built: Path, sample: Path) -> Path:
+    """A copy of the built sample."""
+    return Path(shutil.copytree(built, sample, dirs_exist_ok=True))
+
+
+def test_the_page_shows_what_is_recorded_and_known_and_asks_nobody(project: Path, kz: Kz) -> None:
+    assert kz("-C", project, "health").returncode == 0
+    (project / "upstream.bundle").rename(project / "gone")  # upstream is not there any more
+    done = kz("-C", project, "report", "--html")
+    assert done.returncode == 0, done.stderr
+    page = (project / "out/report/report.html").read_text()
+    assert done.stdout.splitlines()[-1] == str(project / "out/report/report.html")
+    sentence = done.stdout.splitlines()[0]
+    assert "5 of 5 patches hold on their pins" in sentence and sentence in html.unescape(page)
+
+    heads = re.findall(r'<th scope="col"[^>]*>(v[\d.]+|main)', page)
+    assert heads[0] == "v0.1.0" and heads[-1] == "main" and "not judged yet:" not in page
+    record = json.loads((project / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())
+    size = record["files"]["lib/libminirt.so"]["size"]
+    assert f"libminirt.so, {size} bytes" in page
+    assert set(record["phases"]) >= {"library-configure", "library-build"} and ">library-build</th>" in page
+    assert "BSD-3-Clause" in page and "not signed" in page and len(page) < 1_500_000
+
+    again = kz("-C", project, "report", "--html", "copy.html", cwd=project)
+    assert again.returncode == 0 and (project / "copy.html").read_text() == page
+    assert len((project / "out/report/history.jsonl").read_bytes().splitlines()) == 1
+
+
+def test_a_broken_check_is_the_first_thing_on_the_next_page(project: Path, kz: Kz) -> None:
+    assert kz("-C", project, "report", "--html").returncode == 0
+    record = project / "out/audit/sample-0.1/linux-arm64/manifest.json"
+    facts = json.loads(record.read_text())
+    facts["checks"][0].update(status="FAIL", evidence="<b>made up</b>")
+    record.write_text(json.dumps(facts))
+    done = kz("-C", project, "report", "--html", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["verdict"]["good"] is False
+    page = (project / "out/report/report.html").read_text()
+    first = page[page.index("<main>") : page.index("<h2>Patches on every version")]
+    assert "Something fails" in first and "newly failing" in first and "&lt;b&gt;made up&lt;/b&gt;" in first
+    assert len((project / "out/report/history.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_a_record_of_another_kz_is_named(project: Path, kz: Kz) -> None:
+    record = project / "out/audit/sample-0.1/linux-arm64/manifest.json"
+    record.write_text('{"key": "k", "checks": [7]}')
+    done = kz("-C", project, "report", "--html")
+    assert done.returncode == 3 and "was not written by this kz" in done.stderr
