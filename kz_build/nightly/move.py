@@ -35,8 +35,8 @@ def next_version(pinned: PinnedStack) -> str:
     Another series of releases is another line, which a person begins.
     """
     if pinned.version == pinned.base:
-        tip = refs.commit_of(pinned.repository, refs.trunk(pinned.repository))
-        return tip if tip != pinned.base else ""
+        trunk = refs.trunk(pinned.repository)
+        return trunk if refs.commit_of(pinned.repository, trunk) != pinned.base else ""
     own = _SERIES.fullmatch(pinned.version)
     if not own:
         return ""

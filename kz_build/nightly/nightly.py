@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kz_build.core.env import variable
 from kz_build.core.errors import ConfigError, KzError, Missing, MissingError
+from kz_build.core.files import remove
 from kz_build.git import refs
 from kz_build.nightly import text
 from kz_build.nightly.head import CONTENT, commit_on, content_of, copy_of, diff, head_of
@@ -77,6 +78,12 @@ class Night:
 
     def run(self) -> Nightly:
         """Judge and move every line."""
+        try:
+            return self._run()
+        finally:
+            remove(self.project.out("nightly"))
+
+    def _run(self) -> Nightly:
         copy = copy_of(self.head, self.project.out("nightly", "head"))
         stacks = {line: _git_stacks(copy, line) for line in copy.pins.lines}
         lines = [line for line, sources in stacks.items() if sources]
@@ -121,7 +128,7 @@ class Night:
         """Move the stacks of a line that can, in a copy of the project of its own."""
         if not nexts:
             return {}
-        moved = copy_of(self.head, self.project.out("nightly", line))
+        moved = copy_of(self.head, self.project.out("nightly", "lines", line))
         results: dict[str, Moved | None] = {}
         for source, to in nexts.items():
             results[source] = move(moved, pinned_stack(moved, line, source, watch=self.watch), to, self.watch)
@@ -143,11 +150,13 @@ class Night:
         )
 
     def _propose(self, line: str, moves: Sequence[Moved], nights: tuple[StackNight, ...]) -> LineNight:
-        moved = load_project(self.project.out("nightly", line) / self.head.prefix)
+        moved = load_project(self.project.out("nightly", "lines", line) / self.head.prefix)
         tree, content = content_of(self.head, moved, {file for one in moves for file in one.written.files})
         commit = commit_on(self.head, tree, text.commit_message(line, moves, f"{CONTENT}: {content}"))
         title, body = text.pull_title(line, moves), text.pull_body(line, moves)
-        proposal = Proposal(line, f"kz/nightly-{line}", self.head.branch, commit, content, title, body)
+        proposal = Proposal(
+            line, f"kz/nightly-{line}", self.head.branch, self.head.commit, commit, content, title, body
+        )
         if not self.dry_run:
             return LineNight(
                 line, nights, propose(self.project.store, self.slug, self.head.repository, proposal), title

@@ -15,11 +15,13 @@ from kz_build.nightly.push import remote
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a pull request proposes: a commit for `branch`, to be merged into `base`. `content` is a digest of what it changes."""
+    """What a pull request proposes: a commit for `branch` on `head`, to be merged into the branch `base`. `content` is a digest
+    of what it changes."""
 
     line: str
     branch: str
     base: str
+    head: str
     commit: str
     content: str
     title: str
@@ -67,7 +69,10 @@ def propose(store: Path, slug: str, repository: Repository, proposal: Proposal) 
     if done := known(pull, proposal):
         return done
     at = remote(slug)
-    tip = at.tip(proposal.branch)
+    tip, base = at.tips(proposal.branch, proposal.base)
+    if base != proposal.head:  # a push would take along what nobody has pushed yet
+        why = f"{proposal.base} there is not at {proposal.head[:10]}, which is HEAD here"
+        return Done("nothing", pull.url if pull else "", why)
     if tip and not _ours(store, slug, tip):
         why = f"{proposal.branch} has commits of others: merge it, or delete it"
         return Done("nothing", pull.url if pull else "", why)

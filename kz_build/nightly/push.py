@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import NamedTuple
 
 from kz_build.core import github
 from kz_build.core.env import networked, variable
 from kz_build.core.errors import CommandError
 from kz_build.core.process import Output, run
+from kz_build.git.object_types import output_lines
 from kz_build.git.repository import Repository
 
 
@@ -31,7 +33,7 @@ class Remote(NamedTuple):
             (header, f"Authorization: Basic {basic}"),
         )
         argv = repository.argv(*words) if repository else ["git", *words]
-        done = run(argv, env=networked(settings))
+        done = run(argv, env={**networked(settings), "GIT_ASKPASS": ""})
         return Output(done.code, self._without_token(done.stdout, basic), self._without_token(done.stderr, basic))
 
     def _without_token(self, text: bytes, basic: str) -> bytes:
@@ -39,13 +41,14 @@ class Remote(NamedTuple):
             text = text.replace(secret.encode(), b"***")
         return text
 
-    def tip(self, branch: str) -> str:
-        """Return the commit of a branch, '' if there is none."""
-        words = ("ls-remote", "--quiet", "--end-of-options", self.url, f"refs/heads/{branch}")
+    def tips(self, *branches: str) -> tuple[str, ...]:
+        """Return the commits of branches, '' for one that is not there."""
+        words = ("ls-remote", "--quiet", "--end-of-options", self.url, *(f"refs/heads/{name}" for name in branches))
         done = self.git(*words)
         if done.code:
-            raise self._refused(branch, done)
-        return done.stdout.decode().split("\t")[0] if done.stdout else ""
+            raise self._refused(branches[0], done)
+        commits = {ref: commit for commit, ref in (row.split("\t") for row in output_lines(done.stdout))}
+        return tuple(commits.get(f"refs/heads/{name}", "") for name in branches)
 
     def push(self, repository: Repository, commit: str, branch: str, expected: str) -> None:
         """Move a branch from the commit `expected` ('': it must not exist) to another. Raises CommandError if it is refused."""
@@ -60,12 +63,13 @@ class Remote(NamedTuple):
         rows = [row for data in (done.stdout, done.stderr) for row in data.decode("utf-8", "replace").splitlines()]
         marks = ("!\t", "remote: ", "fatal: ", "error: ")
         reasons = [row.split("\t")[-1] for mark in marks for row in rows if row.startswith(mark)]
-        hint = "the token needs `contents: write`; in a workflow: `permissions: contents: write`"
-        if "stale info" in str(reasons):
+        reason = reasons[0] if reasons else f"git ended with {done.code}"
+        hint = ""
+        if re.search(r"\b40[13]\b|denied|could not read Username", "\n".join(rows)):
+            hint = "the token needs `contents: write`; in a workflow: `permissions: contents: write`"
+        if "stale info" in reason:
             hint = f"somebody pushed to {branch} at the same time: the next run looks again"
-        return CommandError(
-            f"{self.url} refused {branch}: {reasons[0] if reasons else f'git ended with {done.code}'}", hint=hint
-        )
+        return CommandError(f"{self.url} refused {branch}: {reason}", hint=hint)
 
 
 def remote(slug: str) -> Remote:

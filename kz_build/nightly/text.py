@@ -32,7 +32,7 @@ def issue(trouble: Trouble, changes: Sequence[Change]) -> str:
     """Return the text of an issue: a table of what changed, then for each broken patch the commit, its hunk, and what to do."""
     history = trouble.history
     rows = [
-        f"{code(history.line)} ({code(history.source)} {code(history.pin)}) against {code(history.to)} {code(history.commit[:10])}:",
+        f"{code(history.line)} ({code(history.source)} {code(_short(history.pin))}) against {code(history.to)} {code(history.commit[:10])}:",
         "",
         *text_diff.rows(changes),
     ]
@@ -67,10 +67,16 @@ def _short(version: str) -> str:
 
 def pull_body(line: str, moves: Sequence[Moved]) -> str:
     """Return the text of a line's pull request: what moved, and git's range-diff of each stack."""
-    rows = ["Every patch applies there, and every check of the stacks holds. Only a build shows whether it compiles."]
+    rows = [
+        "Every patch applies there, and every check of the stacks holds. The other pins of the line stay as they are, and only a build shows whether it compiles."
+    ]
     for one in moves:
         written = one.written
-        rows += ["", f"{code(written.source)} {code(one.was)} → {code(written.version)}, tree {code(written.tree)}", ""]
+        rows += [
+            "",
+            f"{code(written.source)} {code(_short(one.was))} → {code(written.version)}, tree {code(written.tree)}",
+            "",
+        ]
         rows += [f"- {code(note)}" for note in written.notes]
         rows += [f"- {code(_dropped(dropped))}" for dropped in written.dropped]
         rows += ["", *code_block(written.range_diff or "(no patch is left)", "")]
@@ -91,9 +97,11 @@ def commit_message(line: str, moves: Sequence[Moved], trailer: str) -> str:
 
 
 def summary(night: Nightly) -> str:
-    """Return the table of all stacks for the job's summary; '' if nothing is broken, or was."""
+    """Return the job's summary: the pull requests, and the table of all stacks; '' if there is neither."""
+    pulls = [f"- pull request {code(_pull(line))}" for line in night.lines if line.pull]
     changes = [change for line in night.lines for stack in line.stacks for change in stack.changes]
-    return "\n".join(["### Patches on upstream's newest versions\n", *text_diff.rows(changes), ""]) if changes else ""
+    rows = [*pulls, "", *text_diff.rows(changes)]
+    return "\n".join(["### The stacks on upstream's newest versions", "", *rows, ""]) if pulls or changes else ""
 
 
 def terminal(night: Nightly) -> str:
@@ -104,10 +112,16 @@ def terminal(night: Nightly) -> str:
 def _line(line: LineNight) -> list[str]:
     rows = [row for stack in line.stacks for row in _stack(stack)]
     if line.pull:
-        why = f" ({line.pull.why})" if line.pull.why else ""
-        rows.append(f"pull request: {line.title}: {' '.join(filter(None, (line.pull.did, line.pull.url)))}{why}")
+        rows.append(f"pull request: {_pull(line)}")
     rows += [f"  {row}".rstrip() for row in (*line.body.splitlines(), *line.diff.splitlines())]
     return rows
+
+
+def _pull(line: LineNight) -> str:
+    if line.pull is None:
+        return ""
+    done = " ".join(filter(None, (line.pull.did, line.pull.url)))
+    return f"{line.title}: {done}" + (f" ({line.pull.why})" if line.pull.why else "")
 
 
 def _stack(stack: StackNight) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import Kz
 from tests.nightly.github_server import GitHub, commit, make_github
 from tests.nightly.test_pull_request import Night
+from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import OURS
 from tests.stack.upstreams import Project, before, copied, project, put, started, text
 from tests.upstream.test_health import MARKUP, marked_up, marked_up_project
@@ -124,6 +125,7 @@ def test_a_pull_request_has_no_markup_of_upstream(night: Night) -> None:
     pins.write_text(pins.read_text().replace("up: v1}", f"up: {base}}}"))
     assert night.project.kz("lock", "--write").returncode == 0
     commit(night.project.root, "Follow main")
+    sh("git", "push", "-q", str(night.github.bare), "main", cwd=night.project.root)
     up.commit(f"Take {MARKUP}", {"b.txt": OURS})
     night.run()
     pull = night.github.pull

@@ -71,8 +71,10 @@ def test_a_new_release_of_the_series_is_one_pull_request(night: Night) -> None:
     night.project.upstream.git("tag", "v2.0.0")
     night.project.upstream.git("tag", "v1.0.2-rc1")
     was = snapshot(night.project.root)
-    said = night.run().stdout
+    summary = night.project.root.parent / "summary.md"
+    said = night.run(GITHUB_STEP_SUMMARY=str(summary)).stdout
     pull = night.github.pull
+    assert f"- pull request `l: up v1.0.0 -> v1.0.1: opened https://github.com/{SLUG}/pull/1`" in summary.read_text()
     assert night.github.wrote == ["push", "POST pulls"] and (pull.head, pull.base) == (BRANCH, "main")
     assert f"pull request: l: up v1.0.0 -> v1.0.1: opened https://github.com/{SLUG}/pull/1" in said
     assert pull.title == "l: up v1.0.0 -> v1.0.1" and "moved by +1 lines" in pull.body
@@ -164,6 +166,25 @@ def test_a_run_that_was_killed_after_its_push_is_finished_by_the_next(night: Nig
     assert night.github.wrote == ["push", "POST pulls"] and night.changed(), "its own commit is replaced"
 
 
+def test_what_nobody_has_pushed_yet_is_not_pushed(night: Night) -> None:
+    night.project.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
+    (night.project.root / "secret").write_text("not yet\n")
+    commit(night.project.root, "Not yet")
+    said = night.run().stdout
+    assert not night.github.wrote and "main there is not at " in said and not night.github.tip(BRANCH)
+
+
+def test_a_shallow_clone_as_ci_has_it_is_enough(night: Night, tmp_path: Path) -> None:
+    night.project.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
+    (night.project.root / "README").write_text("ours\n")
+    commit(night.project.root, "Second")
+    sh("git", "push", "-q", str(night.github.bare), "main", cwd=night.project.root)
+    sh("git", "clone", "-q", "--depth=1", f"file://{night.github.bare}", "shallow", cwd=tmp_path)
+    night.project.root = tmp_path / "shallow"
+    night.run()
+    assert night.github.wrote == ["push", "POST pulls"] and "patches/l/up/0001-first.patch" in night.changed()
+
+
 def test_a_line_on_a_commit_follows_upstreams_branch(ours: Project, make_github: Callable[[Path], GitHub]) -> None:
     base = ours.upstream.git("rev-parse", "main")
     pins = ours.root / "pins.yaml"
@@ -204,6 +225,9 @@ def test_a_push_that_is_refused_is_one_sentence_and_issues_are_written(night: Ni
     done = night.run(code=5)
     assert f"{night.github.url}/{SLUG}.git refused {BRANCH}: " in done.stderr and "contents: write" in done.stderr
     assert night.github.wrote == ["POST issues"] and "Take the line" in night.github.issue.body
+
+    night.run(code=5)
+    assert night.github.wrote == [], "the issue is told once"
 
     night.github.push_status = 200
     hook = night.github.bare / "hooks/pre-receive"

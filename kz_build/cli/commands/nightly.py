@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from kz_build.cli.common import json_option, locked_project, show, watching
 
@@ -24,5 +25,7 @@ def run(arguments: argparse.Namespace) -> None:
         result = night.run()
     show(arguments, result, terminal(result))
     append_to("GITHUB_STEP_SUMMARY", summary(result))
+    for failure in night.failures[1:]:
+        print(f"kz: {failure}", file=sys.stderr)
     if night.failures:
         raise night.failures[0]
