@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -281,6 +282,28 @@ def typecheck(session: nox.Session) -> None:
     """Run mypy --strict."""
     install(session, "dev")
     session.run("mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the pages as a site into out/site, without a network: a link that leads nowhere fails, and so does anything loaded from elsewhere."""
+    install(session, "docs")
+    site = Path("out/site")
+    shutil.rmtree(site, ignore_errors=True)
+    session.run(
+        "sphinx-build", "-q", "-E", "-n", "-W", "--keep-going", "-d", session.create_tmp(), "-c", "docs", ".", str(site)
+    )
+    loads = re.compile(
+        r"""<(?:script|img|iframe|source)[^>]+src=["']?(?:https?:)?//|<link[^>]+rel=["']?stylesheet[^>]*//|(?:@import|url\()[ "']*(?:https?:)?//"""
+    )
+    elsewhere = [
+        str(page)
+        for page in site.rglob("*")
+        if page.suffix in {".html", ".css", ".svg"} and loads.search(page.read_text())
+    ]
+    if elsewhere:
+        session.error(f"loads something from elsewhere: {', '.join(elsewhere)}")
+    session.log(f"{site.absolute()}/index.html")
 
 
 @nox.session

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from docs.made_of_code import PAGE_OF, SUMMARIES, parsers
 from kz_build.checks.contract import Contract
-from kz_build.cli.commands.device import SUBVERBS
-from kz_build.cli.parser import GROUPS, VerbParser
 from kz_build.core.errors import EXIT_CODES, KzError
 from kz_build.export import recipe as recipe_schema
 from kz_build.pins import schema
@@ -27,8 +24,11 @@ PAGES = [
     ROOT / "examples/sample/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+<<<<<<< HEAD
 # Verbs that share the page of another.
 PAGE_OF = {"refresh": "edit", "schema": "pins"}
+=======
+>>>>>>> 9eb5981 (A tutorial, guides and concepts, and a site of all pages: nox -s docs)
 EVERYWHERE = {"--json", "--help"}
 # Options of git, Guix, Docker and pytest that stand alone.
 OF_OTHERS = {"--filter", "--check", "--internal", "--hypothesis-profile"}
@@ -46,17 +46,10 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-def options(fill: Callable[[Any], None]) -> set[str]:
-    parser = VerbParser()
-    fill(parser)
-    return {word for action in parser._actions for word in action.option_strings if word.startswith("--")}
-
-
-VERBS = [name for verbs in GROUPS.values() for name in verbs]
 OPTIONS = {
-    name: options(importlib.import_module(f"kz_build.cli.commands.{name.replace('-', '_')}").options) for name in VERBS
+    verb: {word for action in parser._actions for word in action.option_strings if word.startswith("--")}
+    for verb, parser in parsers().items()
 }
-OPTIONS |= {f"device {name}": options(fill) for name, fill, *_ in SUBVERBS}
 
 
 def commands(page: Path) -> Iterator[tuple[str, set[str]]]:
@@ -78,9 +71,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert not anchor or anchor in anchors(to), f"{link}: no such heading"
 
 
-def test_every_verb_is_in_the_readme() -> None:
-    table = re.findall(r"^\| (\[`kz .+?) \|", (ROOT / "README.md").read_text(), re.M)
-    assert {verb for row in table for verb in re.findall(r"`kz ([a-z-]+)", row)} == set(VERBS)
+def test_every_verb_is_in_the_table_of_verbs() -> None:
+    table = re.findall(r"^\| (\[`kz .+?) \|", (ROOT / "docs/reference/verbs/index.md").read_text(), re.M)
+    assert {verb for row in table for verb in re.findall(r"`kz ([a-z-]+)", row)} == set(SUMMARIES)
 
 
 @pytest.mark.parametrize("verb", OPTIONS)

@@ -61,7 +61,7 @@ def test_each_job_is_one_nox_session() -> None:
         session = re.fullmatch(r"nox -s (\w+)( -- -C examples/sample --emulate)?", commands[0])
         assert session, f"{name}: {commands[0]}"
         ran.add(session[1])
-    assert ran == {"all", "lint", "typecheck", "tests", "verify_patches", "nightly", "audit_requirements"}
+    assert ran == {"all", "lint", "typecheck", "docs", "tests", "verify_patches", "nightly", "audit_requirements"}
     missing = ran - sessions()
     assert not missing, f"noxfile.py has no session {missing}"
 
