@@ -11,7 +11,7 @@ from kz_build.cli.commands.device import SUBVERBS
 from kz_build.cli.parser import GROUPS, VerbParser
 from kz_build.diagnose.diagnose import shipped
 
-PAGE_OF = {"refresh": "edit", "nightly": "health", "schema": "pins"}
+PAGE_OF = {"refresh": "edit", "schema": "pins"}
 """The page of a verb that has none of its own."""
 SUMMARIES = {name: summary for verbs in GROUPS.values() for name, summary in verbs.items()}
 

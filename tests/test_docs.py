@@ -24,11 +24,6 @@ PAGES = [
     ROOT / "examples/sample/README.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-<<<<<<< HEAD
-# Verbs that share the page of another.
-PAGE_OF = {"refresh": "edit", "schema": "pins"}
-=======
->>>>>>> 9eb5981 (A tutorial, guides and concepts, and a site of all pages: nox -s docs)
 EVERYWHERE = {"--json", "--help"}
 # Options of git, Guix, Docker and pytest that stand alone.
 OF_OTHERS = {"--filter", "--check", "--internal", "--hypothesis-profile"}
