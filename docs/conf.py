@@ -20,6 +20,7 @@ include_patterns = [
     "SECURITY.md",
     "CHANGELOG.md",
     "examples/sample/README.md",
+    "benchmarks/README.md",
     "docs/**.md",
 ]
 exclude_patterns = ["out", "dist", ".*"]  # folders of a checkout that may be large

@@ -51,7 +51,7 @@ def kz_commands(typed: str) -> Iterator[list[str]]:
         if not set(word) <= set("();<>|&"):
             one.append(word)
             continue
-        if one[:1] == ["kz"]:
+        if one and one[0] in ("kz", ".venv/bin/kz"):
             yield one[1:]
         one = []
 
