@@ -26,7 +26,7 @@ from kz_build.sources.request import Request
 
 if TYPE_CHECKING:
     from kz_build.build.engine import Engine
-    from kz_build.sources.hosts import Hosts
+    from kz_build.sources.answers import Answers
 
 _NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 
@@ -41,12 +41,12 @@ class Built:
 
 
 def missing(
-    project: Project, target: str, request: Request, *, here: bool = True, hosts: Hosts | None = None
+    project: Project, target: str, request: Request, *, here: bool = True, answers: Answers | None = None
 ) -> tuple[Missing, ...]:
     """Return all that this machine lacks for a target: its sources, and programs if it builds `here`."""
     needs = project.pins.target(target, request.line)["needs"] if here else {}
     programs = [Missing(name, f"{target} needs this program", way) for name, way in needs.items() if not find(name)]
-    return (*missing_sources(project, request, hosts), *programs)
+    return (*missing_sources(project, request, answers), *programs)
 
 
 def require(project: Project, target: str, request: Request, *, here: bool = True) -> None:

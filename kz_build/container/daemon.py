@@ -162,7 +162,7 @@ class Daemon:
 
 
 _IMPORT = "containers/base/make | docker import - NAME, or a name that `docker images` shows"
-_REMEDY = "apt install docker.io, and a user in group docker; or DOCKER_HOST=tcp://…; or --engine host"
+_REMEDY = "apt install docker.io && adduser $USER docker\nexport DOCKER_HOST=tcp://HOST:PORT\n--engine host"
 
 
 def is_configured() -> bool:

@@ -105,7 +105,7 @@ class MissingError(KzError):
                 *wrapper.wrap(item.why),
                 *(f"      -> {way}" for way in item.remedy.splitlines()),
             ]
-        super().__init__("\n".join(lines), hint=hint)
+        super().__init__("\n".join(lines), hint=hint or "kz doctor shows what this machine can do")
         self.missing = missing
         if any(item.exit_code == LockError.exit_code for item in missing):
             self.exit_code, self.name = LockError.exit_code, LockError.name

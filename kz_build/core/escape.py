@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from kz_build.core.heartbeat import Heartbeat
 
+WIDTH = 80
+"""How wide text is that people read, where no terminal is narrower."""
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
 """Characters that Unicode calls letters, marks or symbols, and that no font draws."""
 _COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#\[)")
@@ -44,6 +46,17 @@ def escaped(text: str) -> str:
 def one_line(text: str) -> str:
     """Return text as part of one row: escaped, its newlines and tabs too."""
     return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def wrapped(text: str, later: str = "", width: int = WIDTH) -> str:
+    """Return text in lines of at most `width`, if its words allow: none ends inside a word, a number or a path. Each but the
+    first begins with `later`."""
+    import textwrap  # 4 ms
+
+    return textwrap.fill(
+        text, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False,
+        expand_tabs=False, replace_whitespace=False,
+    )  # fmt: skip
 
 
 def code(text: str) -> str:

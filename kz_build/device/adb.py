@@ -26,7 +26,7 @@ COMMAND_BYTES = 65_000
 """adb sends a command's length in four hex digits."""
 PIECE = 64 * 1024
 _PIECES = 15
-_GONE = "is it plugged in, unlocked and authorised? `kz device list` shows what adb sees"
+GONE = "is it plugged in, unlocked and authorised? `kz device list` shows what adb sees"
 
 
 class Remote(NamedTuple):
@@ -85,22 +85,33 @@ class Server:
             if serial not in states:
                 raise DeviceError(f"{serial}: {answer}", hint="does a device listen there?")
         if serial not in states:
-            raise DeviceError(f"{serial}: adb does not know this device", hint=_GONE)
+            raise DeviceError(f"{serial}: adb does not know this device", hint=GONE)
         if states[serial] != "device":
-            raise DeviceError(f"{serial}: the device is {states[serial]}", hint=_GONE)
+            raise DeviceError(f"{serial}: the device is {states[serial]}", hint=GONE)
         return Device(self, serial)
 
 
 def running() -> Server:
     """Return the user's adb server, with their USB devices and keys, at ANDROID_ADB_SERVER_PORT or 5037; start it if none runs."""
+    if server := present():
+        return server
+    process.checked([_adb(), "-P", str(_port()), "start-server"], env=environment.adb())
+    return Server(_port(), Path.home())
+
+
+def present() -> Server | None:
+    """Return the user's adb server, None if none runs. Raises MissingError without an adb that could be one."""
+    _adb()
+    return Server(_port(), Path.home()) if _listens(_port()) else None
+
+
+def _port() -> int:
     value = environment.variable("ANDROID_ADB_SERVER_PORT") or "5037"
     if not (value.isdecimal() and 0 < (port := int(value)) < 1 << 16):
         raise ConfigError(
             f"ANDROID_ADB_SERVER_PORT={value} is not a port", hint="1 to 65535, or unset it for adb's own, 5037"
         )
-    if not _listens(port):
-        process.checked([_adb(), "-P", str(port), "start-server"], env=environment.adb())
-    return Server(port, Path.home())
+    return port
 
 
 @contextlib.contextmanager
@@ -146,7 +157,7 @@ def _listens(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def _device_errors(serial: str, hint: str = _GONE) -> Iterator[None]:
+def _device_errors(serial: str, hint: str = GONE) -> Iterator[None]:
     """Raise failures of adb, adbutils and sockets as DeviceErrors."""
     import adbutils
 

@@ -140,7 +140,7 @@ def tools() -> Tools:
     missing = []
     if place is None or not (place[1] / "platforms").is_dir():
         why = "ANDROID_HOME and ANDROID_SDK_ROOT are unset" if place is None else f"{place[1]} has no platforms/"
-        remedy = "Android Studio or its command line tools: sdkmanager 'platforms;android-34' 'build-tools;34.0.0'; then export ANDROID_HOME=/path/to/it"
+        remedy = "sdkmanager 'platforms;android-34' 'build-tools;34.0.0', of Android's command line tools\nexport ANDROID_HOME=/path/to/it"
         missing.append(Missing("Android's SDK", why, remedy))
     if (version := _java()) < JAVA:
         why = f"the one that is here is {version}" if version else "neither JAVA_HOME nor PATH has a Java"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kz_build.core.check import Check, failed, passed, warned
+from kz_build.core.errors import Missing
 from kz_build.export.recipe import Amount
 
 GB = 10**9
@@ -22,6 +23,11 @@ class Preflight:
     def failed(self) -> tuple[Check, ...]:
         """Return the checks that keep the recipe from running here."""
         return tuple(check for check in self.checks if check.failed)
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """Return the failed checks as what is missing, each with its fixes."""
+        return tuple(Missing(c.name, c.evidence, "\n".join(c.fix) or "another machine") for c in self.failed)
 
     def as_json(self) -> dict[str, object]:
         """Return plain data: each answer with its `fix`, without a file, because all are about this machine."""

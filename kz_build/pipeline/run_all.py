@@ -166,8 +166,7 @@ class _Stages:
         from kz_build.export.plan import plan
         from kz_build.export.preflight import preflight
 
-        failed = preflight(self.project, plan(self.project, self.request.recipe)).failed
-        return tuple(Missing(c.name, c.evidence, "\n".join(c.fix) or "another machine") for c in failed)
+        return preflight(self.project, plan(self.project, self.request.recipe)).missing
 
     def _connect(self, stack: contextlib.ExitStack) -> None:
         soc = self.request.build.soc or self.wanted["soc"] or "SM8750"

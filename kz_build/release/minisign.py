@@ -13,11 +13,16 @@ _REMEDY = "apt install minisign, or jedisct1.github.io/minisign"
 
 def require(key: Path) -> None:
     """Raise MissingError or ConfigError if signing would fail, before anything is built."""
-    if not find("minisign"):
-        raise MissingError((Missing("minisign", "it signs SHA256SUMS", _REMEDY),))
+    require_program()
     if not key.is_file():
         raise ConfigError(f"there is no key {key}", hint="minisign -G -W -s KEYFILE -p KEYFILE.pub makes one for CI")
     _public_key(key)
+
+
+def require_program() -> None:
+    """Raise MissingError without minisign."""
+    if not find("minisign"):
+        raise MissingError((Missing("minisign", "it signs SHA256SUMS", _REMEDY),))
 
 
 def sign(file: Path, key: Path, comment: str) -> tuple[bytes, bytes]:

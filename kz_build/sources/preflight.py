@@ -13,7 +13,7 @@ from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources import clones, store
 from kz_build.sources.accept import not_accepted
-from kz_build.sources.hosts import Hosts
+from kz_build.sources.answers import Answers
 from kz_build.sources.installed_sdk import installed
 from kz_build.sources.request import Request, archive_url, file_entry, lock_holds, wanted_commits
 
@@ -21,7 +21,7 @@ PROBE_SECONDS = 8.0
 MB = 10**6
 
 
-def missing_sources(project: Project, request: Request, hosts: Hosts | None = None) -> tuple[Missing, ...]:
+def missing_sources(project: Project, request: Request, answers: Answers | None = None) -> tuple[Missing, ...]:
     """Return all that would stop the named sources from being fetched: what the lock does not know, installed SDKs of other
     versions, licences that the user has not accepted, too small a disk, servers that do not answer."""
     sources = [project.pins.source(name) for name in request.names]
@@ -31,7 +31,7 @@ def missing_sources(project: Project, request: Request, hosts: Hosts | None = No
         *(lack for source in sources for lack in _other_version(project, request, source)),
         *not_accepted(project, request),
         *_disk(project, request, sources),
-        *_silent(project, request, [s for s in sources if s.kind != "git" or s.name not in unknown], hosts),
+        *_silent(project, request, [s for s in sources if s.kind != "git" or s.name not in unknown], answers),
     )
 
 
@@ -115,15 +115,17 @@ class _Need(NamedTuple):
     git: bool = False
 
 
-def _silent(project: Project, request: Request, sources: Sequence[Source], hosts: Hosts | None) -> Iterator[Missing]:
+def _silent(
+    project: Project, request: Request, sources: Sequence[Source], answers: Answers | None
+) -> Iterator[Missing]:
     """Yield the servers that do not answer, each with all that it would be asked for."""
-    hosts = hosts or Hosts(PROBE_SECONDS)
-    needs = [need for source in sources for need in _needs(project, request, source)]
+    answers = answers or Answers(PROBE_SECONDS)
+    needs = [need for source in sources for need in _needs(project, request, source, answers)]
     for need in needs:
-        hosts.ask(need.url, git=need.git)
+        answers.ask(need.url, git=need.git)
     silent: dict[tuple[str, str, str], list[_Need]] = {}
     for need in needs:
-        if error := hosts.error(need.url):
+        if error := answers.error(need.url):
             silent.setdefault((_host(need.url), error, need.remedy), []).append(need)
     for (server, error, remedy), of in silent.items():
         names: dict[str, list[str]] = {}
@@ -134,9 +136,9 @@ def _silent(project: Project, request: Request, sources: Sequence[Source], hosts
         yield Missing(f"{server} ({error})", f"for {what}", "\n".join([*filter(None, [remedy]), *lines]))
 
 
-def _needs(project: Project, request: Request, source: Source) -> Iterator[_Need]:
+def _needs(project: Project, request: Request, source: Source, answers: Answers) -> Iterator[_Need]:
     if source.kind == "git":
-        yield from _git_needs(project, request, source)
+        yield from _git_needs(project, request, source, answers)
     elif _is_to_come(project, request, source):
         what, local = f"{source.name} {project.pins.line(request.line)[source.name]}", _local(source)
         if source.kind == "wheel":
@@ -145,7 +147,7 @@ def _needs(project: Project, request: Request, source: Source) -> Iterator[_Need
             yield _Need(what, f"{index}/{_normalized(source.location)}/", remedy, local, source.name)
         else:
             options = source.options["installed"]
-            remedy = f"export {options['env'][0]}=/path/to/it, if it is installed" if options else ""
+            remedy = f"export {options['env'][0]}=/path/to/it" if options else ""
             yield _Need(what, archive_url(project, request.line, source), remedy, local, source.name)
 
 
@@ -156,9 +158,9 @@ def _normalized(project: str) -> str:
     return canonicalize_name(project)
 
 
-def _git_needs(project: Project, request: Request, source: Source) -> Iterator[_Need]:
+def _git_needs(project: Project, request: Request, source: Source, answers: Answers) -> Iterator[_Need]:
     for path, url, commit in wanted_commits(project, request, source):
-        if url and not clones.clone(project.store, path or source.name, url).has(commit):
+        if url and not answers.has(clones.clone(project.store, path or source.name, url), commit):
             what = f"{source.name}/{path}" if path else source.name
             remedy = f'git config --global url."MIRROR".insteadOf {_host(url)}'
             local = f"pins.local.yaml: submodules: {{{source.name}: {{NAME: {{folder: /path/to/it}}}}}}"

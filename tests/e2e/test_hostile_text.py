@@ -83,6 +83,7 @@ def test_patches_and_upstream(hostile: Project, tmp_path: Path) -> None:
         ("health", "--fetch"),
         ("report",),
         ("matrix",),
+        ("doctor",),
         ("store", "list"),
         ("store", "verify"),
         ("store", "gc"),
