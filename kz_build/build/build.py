@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from kz_build.pins.project import RECORD, Project
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched, Tree
 from kz_build.sources.preflight import missing_sources
+from kz_build.sources.replaced import has_only_content, no_file
 from kz_build.sources.request import Request
 
 if TYPE_CHECKING:
@@ -44,7 +45,11 @@ def missing(
     project: Project, target: str, request: Request, *, here: bool = True, answers: Answers | None = None
 ) -> tuple[Missing, ...]:
     """Return all that this machine lacks for a target: its sources, and programs if it builds `here`."""
-    needs = project.pins.target(target, request.line)["needs"] if here else {}
+    wanted = project.pins.target(target, request.line)
+    for name in request.names:
+        if f"{{{name}.file}}" in str(wanted) and has_only_content(project, request.line, project.pins.source(name)):
+            raise no_file(target, name)
+    needs = wanted["needs"] if here else {}
     programs = [Missing(name, f"{target} needs this program", way) for name, way in needs.items() if not find(name)]
     return (*missing_sources(project, request, answers), *programs)
 
@@ -174,9 +179,10 @@ def _publish(plan: Plan) -> None:
 
 
 def sources_facts(
-    sources: tuple[Fetched, ...], trees: tuple[Tree, ...], project: Project, more: tuple[Override, ...] = ()
+    sources: tuple[Fetched, ...], trees: tuple[Tree, ...], overrides: Sequence[Override]
 ) -> dict[str, object]:
-    """Return the inputs for a record; `more` overrides are the engine's."""
+    """Return the inputs for a record; `overrides` are those of pins.local.yaml and of the engine."""
+    unpinned = [Override(s.name, s.note) for s in sources if s.unpinned]
     return {
         "sources": [
             {
@@ -192,9 +198,8 @@ def sources_facts(
             {"source": t.source, "tree": t.tree, "commit": t.commit, "base": t.base, "patches": dict(t.patches)}
             for t in trees
         ],
-        "canonical": project.canonical and not more and not any(s.note for s in sources),
-        "overrides": [o._asdict() for o in (*project.pins.overrides, *more)]
-        + [{"where": s.name, "value": s.note} for s in sources if s.note],
+        "canonical": not overrides and not any(s.note for s in sources),
+        "overrides": [o._asdict() for o in (*overrides, *unpinned)],
     }
 
 

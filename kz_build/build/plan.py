@@ -18,6 +18,7 @@ from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
 from kz_build.pins.soc import arch_of
 from kz_build.sources.fetched import Fetched
+from kz_build.sources.replaced import no_file
 
 MAPPED = "/kz"
 """The folder of all sources in debug info and messages, whatever it really was (engine docker puts them there)."""
@@ -161,6 +162,8 @@ def _context(
     for source in sources:
         values[source.name] = str(context.folder(source))
         values[f"{source.name}.file"] = context.file(source)
+        if not source.file and f"{{{source.name}.file}}" in str(target):
+            raise no_file(name, source.name)
     if context.native:
         values[NATIVE] = str(context.native)
     for project_name in target["cmake"]:

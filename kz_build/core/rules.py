@@ -40,6 +40,11 @@ def bad_url(text: str) -> str:
     return "must not have spaces" if " " in text else _bad_word(text)
 
 
+def bad_path(text: str) -> str:
+    """Check the path of a file or folder of this machine, or the address of a file."""
+    return _bad_word(text)
+
+
 def bad_file_name(text: str) -> str:
     """Check the name of a file without a folder."""
     if "/" in text or "\\" in text or text in (".", ".."):

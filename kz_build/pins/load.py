@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from kz_build.core.env import cache_root, public_address
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.files import OWN, write_atomic
+from kz_build.core.rules import bad_folder
 from kz_build.core.transaction import roll_forward
 from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.pins.pins import KINDS as SOURCE_KINDS
-from kz_build.pins.pins import NATIVE, RUN_PLACEHOLDERS, Override, Pins, merge
+from kz_build.pins.pins import NATIVE, REPLACING, RUN_PLACEHOLDERS, Override, Pins, merge
 from kz_build.pins.project import Project
 
 PINS, LOCAL, LOCK = "pins.yaml", "pins.local.yaml", "pins.lock"
@@ -85,6 +86,7 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
     data, lines = parse((root / PINS).read_bytes(), PINS)
     where: dict[Place, tuple[str, int]] = {place: (PINS, line) for place, line in lines.items()}
     overrides: list[Override] = []
+    replacements: dict[str, Any] = {}
     problems: list[Problem] = []
     if isinstance(data, dict):
         problems += _local_only(data, where)
@@ -94,8 +96,10 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
         if over is not None and not isinstance(over, dict):
             raise ConfigError(f"{LOCAL} is wrong", (Problem(LOCAL, 1, "must be a mapping"),))
         overrides = [Override(path, value) for path, value in _leaves(over or {})]
-        data = _override(data, over or {})
-    plain, invalid = validate(data)
+        if isinstance(data, dict):
+            problems += _other_kinds(data, over or {}, where)
+            data, replacements = _override(data, over or {})
+    plain, invalid = validate(data, replacements)
     keys = sorted(fields(Schema)) if invalid else ()
     problems += [_problem(place, text, bad, where, keys) for place, text, bad in invalid]
     if plain is not None:
@@ -110,25 +114,44 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
 
 
 def _local_only(data: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:
-    problems = [Problem(*where[("submodules",)], f"`submodules` belongs in {LOCAL}")] if "submodules" in data else []
-    sources = data.get("sources")
-    for name, source in sources.items() if isinstance(sources, dict) else ():
-        if isinstance(source, dict) and "folder" in source:
-            problems.append(Problem(*where[("sources", name, "folder")], f"a folder of one machine belongs in {LOCAL}"))
-    return problems
+    return [
+        Problem(*where[("sources", name, key)], f"`{key}` is of one machine and belongs in {LOCAL}")
+        for name, source in _mappings(data.get("sources"))
+        for key in ("folder", "file", "commit", "sha256")
+        if key in source
+    ]
 
 
-def _override(data: Any, over: Any) -> Any:
-    """Merge local values over the pins; a source that names another kind of place is replaced as a whole."""
-    merged = merge(data, over)
-    sources = over.get("sources")
-    for name, source in sources.items() if isinstance(sources, dict) else ():
-        if isinstance(source, dict) and "folder" in source:
-            merged["sources"][name] = source
-        elif isinstance(source, dict) and any(kind in source for kind in SOURCE_KINDS):
-            kept = {k: v for k, v in merged["sources"][name].items() if k not in SOURCE_KINDS or k in source}
-            merged["sources"][name] = kept
-    return merged
+def _other_kinds(data: dict[str, Any], over: dict[str, Any], where: dict[Place, tuple[str, int]]) -> Iterator[Problem]:
+    pinned = dict(_mappings(data.get("sources")))
+    for name, source in _mappings(over.get("sources")):
+        for kind in set(SOURCE_KINDS) - set(REPLACING) - set(pinned.get(name, SOURCE_KINDS)):
+            if kind in source:
+                text = f"{PINS} has {name} as another kind: `folder`, `file`, `git` and `index` say where it is here"
+                yield _problem(("sources", name, kind), text, "", where)
+
+
+def _override(data: dict[str, Any], over: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the pins with local values merged over them, and what says where a source of theirs, or a submodule, is here."""
+    pinned = dict(_mappings(data.get("sources")))
+    replacements: dict[str, Any] = {}
+    sources: Any = over.get("sources")
+    for name, source in _mappings(sources):
+        if "/" in name or name in pinned:
+            here = {key: value for key, value in source.items() if "/" in name or key in REPLACING}
+            if here or "/" in name:
+                replacements[name] = here
+                sources = {**sources, name: {key: value for key, value in source.items() if key not in here}}
+    if replacements:
+        over = {**over, "sources": {n: s for n, s in sources.items() if s != {} or n not in replacements}}
+    return merge(data, over), replacements
+
+
+def _mappings(data: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names with a mapping in what may be no mapping itself."""
+    for name, value in data.items() if isinstance(data, dict) else ():
+        if isinstance(name, str) and isinstance(value, dict):
+            yield name, value
 
 
 def _leaves(data: Any, path: str = "") -> list[tuple[str, str]]:
@@ -147,7 +170,7 @@ def _problem(
     if bad:
         import difflib  # only a mistake needs it
 
-        near = difflib.get_close_matches(bad, list(known), 1)
+        near = difflib.get_close_matches(bad, [word for word in known if word != bad], 1)
         text += f"; did you mean {near[0]}?" if near else ""
     return Problem(*where.get(at, (PINS, 0)), f"{'.'.join(map(str, place))}: {text}")
 
@@ -167,6 +190,7 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
     for name, source in plain["sources"].items():
         if submodule := source.get("submodule"):
             need(submodule.split("/")[0], plain["sources"], "source", ("sources", name, "submodule"))
+    problems += _bad_replacements(plain, where)
     for name, target in plain["targets"].items():
         place = ("targets", name)
         for i, source in enumerate(target["sources"]):
@@ -204,3 +228,29 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
                 (*place, "cmake", project, "source"),
             )
     return problems
+
+
+def _bad_replacements(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> Iterator[Problem]:
+    """Yield a problem for each replacement that its source, or submodule, cannot have."""
+    for name, own in plain["replacements"].items():
+        source, _, path = name.partition("/")
+        pinned = plain["sources"].get(source)
+        kind = next((kind for kind in SOURCE_KINDS if pinned and kind in pinned), "")
+        wrong, word = "", ""
+        known: Iterable[str] = ()
+        if path and (bad := bad_folder(path)):
+            wrong = f"as a path, {path} {bad}"
+        elif path and kind != "git":
+            wrong = f"there is no git source {source!r}, so no submodule of it"
+            word, known = source, [n for n, s in plain["sources"].items() if "git" in s]
+        elif path and not any(f"{path}/".startswith(f"{one}/") for one in pinned["submodules"]):
+            wrong = f"{source} takes no submodule {path}: it is not in `submodules` of pins.yaml, nor below one of them"
+            word, known = path, pinned["submodules"]
+        elif kind == "image":
+            wrong = "an image has no place in pins.local.yaml: BASE_IMAGE=NAME takes one that the daemon has"
+        elif own["index"] and kind != "wheel":
+            wrong = f"an index is for wheels, and this is {'a submodule' if path else f'of kind {kind}'}"
+        elif own["git"] and kind != "git" and not own["commit"]:
+            wrong = f"{name} from git needs `commit` too: its pin is no commit"
+        if wrong:
+            yield _problem(("sources", name), wrong, word, where, known)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
 from kz_build.core.errors import ConfigError
 
-KINDS = ("folder", "git", "wheel", "archive", "image")
+KINDS = ("git", "wheel", "archive", "image")
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """A valid name of a line, a source or a target: it becomes a folder."""
 NATIVE = "kz"
@@ -19,7 +20,7 @@ RUN_PLACEHOLDERS = ("model", "tokenizer", "prompt", "tokens", "decoder", "eval_m
 
 
 class Source(NamedTuple):
-    """Something upstream that we build from. `kind` is git, wheel, archive or folder; `options` as in pins.yaml."""
+    """Something upstream that we build from. `kind` is git, wheel, archive or image; `options` as in pins.yaml."""
 
     name: str
     kind: str
@@ -29,6 +30,22 @@ class Source(NamedTuple):
     def list(self, key: str) -> tuple[str, ...]:
         """Return a list option as a tuple."""
         return tuple(self.options.get(key) or ())
+
+
+REPLACING = ("folder", "file", "git", "commit", "index", "sha256")
+"""The keys of a source in pins.local.yaml that say where it is on this machine."""
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Where this machine takes a source or a submodule from, by pins.local.yaml: one of folder, file, git and index."""
+
+    folder: str = ""
+    file: str = ""
+    git: str = ""
+    commit: str = ""
+    index: str = ""
+    sha256: str = ""
 
 
 class JavaSources(TypedDict):
@@ -102,15 +119,29 @@ class Pins(NamedTuple):
         """Return whether a line has all sources of a target."""
         return set(self.target(target, line)["sources"]) <= set(self.line(line))
 
-    def submodule_overrides(self, source: str) -> Mapping[str, Mapping[str, str]]:
-        """Return path -> {folder | git, commit} from pins.local.yaml."""
-        overrides: Mapping[str, Mapping[str, str]] = self.data.get("submodules", {}).get(source, {})
-        return overrides
+    @property
+    def replacements(self) -> Mapping[str, Mapping[str, str]]:
+        """The replacements of pins.local.yaml, by source or SOURCE/PATH of a submodule."""
+        own: Mapping[str, Mapping[str, str]] = self.data.get("replacements", {})
+        return own
 
-    def overridden(self, line: str, source: str) -> bool:
-        """Return whether pins.local.yaml changed a source's location or version (its submodules aside)."""
+    def replacement(self, name: str) -> Replacement | None:
+        """Return where this machine takes a source, or the submodule SOURCE/PATH, from; None if it is as pins.yaml says."""
+        own = self.replacements.get(name)
+        return Replacement(**own) if own else None
+
+    def replaced_submodules(self, source: str) -> dict[str, Replacement]:
+        """Return path -> replacement of a source's submodules, nested ones too."""
+        own = {name[len(source) + 1 :]: at for name, at in self.replacements.items() if name.startswith(f"{source}/")}
+        return {path: Replacement(**at) for path, at in own.items()}
+
+    def changed(self, line: str, source: str) -> bool:
+        """Return whether pins.local.yaml changes a source's version or keys; its replacement aside, and its submodules."""
+        keys = set(self.data["sources"][source]) - set(REPLACING)
         return any(
-            o.where.startswith(f"sources.{source}.") or o.where == f"lines.{line}.{source}" for o in self.overrides
+            o.where == f"lines.{line}.{source}"
+            or (o.where.startswith(f"sources.{source}.") and o.where[len(f"sources.{source}.") :].split(".")[0] in keys)
+            for o in self.overrides
         )
 
 

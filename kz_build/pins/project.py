@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.pins.lock_file import Lock
@@ -21,11 +23,6 @@ class Project(NamedTuple):
     pins: Pins
     lock: Lock
 
-    @property
-    def canonical(self) -> bool:
-        """False if pins.local.yaml changes anything: the result is then this machine's own."""
-        return not self.pins.overrides
-
     def out(self, stage: str, *parts: str) -> Path:
         """Return the folder of a stage's results: out/<stage>/<line>/…"""
         return self.root.joinpath("out", stage, *parts)
@@ -39,13 +36,22 @@ class Project(NamedTuple):
         return self.root.joinpath("dist", line, *parts)
 
     def git_url(self, source: Source) -> str:
-        """Return a git source's address; one without scheme is a path below the project (such as a bundle)."""
-        return self.address(source.location)
+        """Return a git source's address: its own here, else that of pins.yaml."""
+        own = self.pins.replacement(source.name)
+        return self.address(own.git if own and own.git else source.location)
 
     def address(self, url: str) -> str:
-        """Return a git address that works from any folder."""
-        local = "://" not in url and not (":" in url and not url.startswith((".", "/")))
-        return str((self.root / url).resolve()) if local else url
+        """Return an address that works from any folder; one without scheme is a path below the project (such as a bundle)."""
+        path = None if url.startswith("file://") else self.local_path(url)
+        return str(path) if path else url
+
+    def local_path(self, address: str) -> Path | None:
+        """Return the file or folder of this machine that an address names; None for one of a network."""
+        if address.startswith("file:///"):
+            return Path(unquote(urlsplit(address).path))
+        if "://" in address or (":" in address and not address.startswith((".", "/", "~"))):  # HOST:PATH is git's
+            return None
+        return (self.root / os.path.expanduser(address)).resolve()
 
     def stack_folder(self, line: str, source: str) -> str:
         """Return the path of a source's stack in the project."""

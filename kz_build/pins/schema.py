@@ -14,12 +14,13 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    RootModel,
     StringConstraints,
     Tag,
     model_validator,
 )
 
-from kz_build.core.rules import bad_address, bad_folder, bad_id, bad_url, bad_version
+from kz_build.core.rules import bad_address, bad_digest, bad_folder, bad_id, bad_path, bad_url, bad_version
 from kz_build.core.validation import Place
 from kz_build.core.validation import validate as validated
 from kz_build.pins.pins import KINDS, NAME
@@ -129,12 +130,6 @@ class ImageSource(Strict):
     published: dict[str, Published] = {}
 
 
-class FolderSource(Strict):
-    """A folder on this machine: pins.local.yaml only."""
-
-    folder: Text
-
-
 def _kind(value: Any) -> str | None:
     keys = value if isinstance(value, dict) else getattr(value, "__dict__", ())
     return next((kind for kind in KINDS if kind in keys), None)
@@ -144,8 +139,7 @@ Source = Annotated[
     Annotated[GitSource, Tag("git")]
     | Annotated[WheelSource, Tag("wheel")]
     | Annotated[ArchiveSource, Tag("archive")]
-    | Annotated[ImageSource, Tag("image")]
-    | Annotated[FolderSource, Tag("folder")],
+    | Annotated[ImageSource, Tag("image")],
     Discriminator(
         _kind, custom_error_type="source_kind", custom_error_message="a source needs one of: git, wheel, archive, image"
     ),
@@ -275,12 +269,36 @@ class DeviceUse(Strict):
     model: str = Field(default="", description="file of the project that runs by default")
 
 
-class SubmoduleOverride(Strict):
-    """pins.local.yaml: another place or commit for one submodule."""
+class Replacement(Strict):
+    """pins.local.yaml: where this machine takes a source, or with SOURCE/PATH a submodule, from. Paths are relative to the
+    project and may begin with `~`; `{version}` in them is the pin's."""
 
-    folder: str = ""
-    git: Address = ""
-    commit: Annotated[str, _checked_by(bad_id)] = ""
+    folder: Annotated[str, _checked_by(bad_path)] = Field(
+        default="", description="a folder with its files, or its file"
+    )
+    file: Annotated[str, _checked_by(bad_path)] = Field(default="", description="an archive or wheel: a path or a URL")
+    git: Address = Field(default="", description="a git repository: a path or a URL")
+    commit: Annotated[str, _checked_by(bad_id)] = Field(default="", description="of `git`, if it is not the pin's")
+    index: Annotated[str, _checked_by(bad_path)] = Field(
+        default="", description="another package index: a URL or a folder"
+    )
+    sha256: Annotated[str, _checked_by(bad_digest)] = Field(
+        default="", description="of `file`, or of the wheel of `index`, if it is not the lock's"
+    )
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Replacement:
+        if sum(map(bool, (self.folder, self.file, self.git, self.index))) != 1:
+            raise ValueError("needs one of: folder, file, git, index")
+        if self.commit and not self.git:
+            raise ValueError("`commit` needs `git`: the address that has it")
+        if self.sha256 and not (self.file or self.index):
+            raise ValueError("`sha256` is of a `file`, or of a wheel of an `index`")
+        return self
+
+
+class Replacements(RootModel[dict[str, Replacement]]):
+    """The replacements of pins.local.yaml, by source or SOURCE/PATH."""
 
 
 class Pins(Strict):
@@ -292,14 +310,19 @@ class Pins(Strict):
     sources: dict[Name, Source]
     lines: dict[Name, dict[Name, Version]]
     targets: dict[Name, Target] = Field(default={}, description="what to build; none for a project of patches alone")
-    submodules: dict[Name, dict[str, SubmoduleOverride]] = Field(default={}, description="pins.local.yaml only")
 
 
-def validate(data: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
+def validate(data: object, replacements: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:
     """Check parsed YAML. Return the complete plain form, or all problems as (path, text, bad key or '')."""
     pins, problems = validated(Pins, data)
+    own, wrong = validated(Replacements, replacements)
+    if pins and own:
+        return {**pins.model_dump(mode="json"), "replacements": own.model_dump(mode="json")}, []
     # A source's kind is in pydantic's path, and not in the file's.
-    return pins.model_dump(mode="json") if pins else None, [
-        (tuple(p for i, p in enumerate(path, 1) if p not in KINDS or i == len(path)), text, bad)
-        for path, text, bad in problems
+    return None, [
+        *(
+            (tuple(p for i, p in enumerate(path, 1) if p not in KINDS or i == len(path)), text, bad)
+            for path, text, bad in problems
+        ),
+        *((("sources", *path), text, bad) for path, text, bad in wrong),
     ]

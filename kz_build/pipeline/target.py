@@ -18,6 +18,7 @@ from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.progress import Watch, quiet
 from kz_build.release.write import write_release_files
 from kz_build.sources.fetch import fetch
+from kz_build.sources.overrides import overrides
 from kz_build.sources.request import Request, resolve_target
 from kz_build.stack.apply import apply
 
@@ -103,7 +104,8 @@ class TargetBuild:
         from kz_build.sources.prove import prove
 
         prove(self.project, self.sources)
-        facts = stage.sources_facts(self.sources, self.trees, self.project, self.chosen.overrides)
+        own = (*overrides(self.project, self.line, self.target), *self.chosen.overrides)
+        facts = stage.sources_facts(self.sources, self.trees, own)
         facts["engine_why"] = self.chosen.why
         self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch)
 

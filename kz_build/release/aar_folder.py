@@ -93,7 +93,7 @@ def _provenance(
     """Return the provenance of an AAR: upstream's AAR, the libraries, and the tree that its Java side was compared with."""
     entry = project.lock.entry(package.line, aar.name) or {}
     at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
-    url = statement.public_url(str(entry.get("url") or ""))
+    url = "" if aar.note else statement.public_url(str(entry.get("url") or ""))
     components = [
         Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
         Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),

@@ -96,13 +96,12 @@ def _components(
     for source in sources:
         entry = project.lock.entry(plan.line, source.name) or {}
         if source.trees:
+            pinned = project.pins.source(source.name).kind == "git"
             first, *rest = source.trees
-            yield _git_component(project, plan.line, source, first, stacks.get(source.name))
+            component = _git_component(project, plan.line, source, first, stacks.get(source.name))
+            yield component if pinned else replace(component, tool=source.name in tools)
             for at in rest:
-                sub = (entry.get("submodules") or {}).get(at.path, {})
-                override = project.pins.submodule_overrides(source.name).get(at.path, {})
-                url = override.get("git", "") if override else sub.get("url", "")
-                yield _tree_component(f"{source.name}/{at.path}", at.commit if url else "", url, at, source.note)
+                yield _tree_component(f"{source.name}/{at.path}", at.commit if at.url else "", at)
         else:
             yield replace(_file_component(project, source, entry), tool=source.name in tools)
 
@@ -120,8 +119,7 @@ def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, sta
         locked = project.lock.entry(line, source.name) or {}
         known = locked.get("tree") if locked.get("commit") == stack.base else None
         base = replace(at, commit=stack.base, tree=known or git.Repository(at.repository).tree_id(stack.base))
-    location = project.pins.source(source.name).location if source.kind == "git" else ""
-    component = _tree_component(source.name, source.version, location, base, source.note)
+    component = _tree_component(source.name, source.version, base)
     if not stack:
         return component
     folder = project.stack_folder(line, source.name)
@@ -129,8 +127,8 @@ def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, sta
     return replace(component, patched={"gitCommit": stack.commit, "gitTree": stack.tree}, patches=patches)
 
 
-def _tree_component(ref: str, version: str, url: str, at: TreeAt, note: str) -> Component:
-    address = statement.public_url(url)
+def _tree_component(ref: str, version: str, at: TreeAt) -> Component:
+    url, address = at.url, statement.public_url(at.url)
     name = ref.rpartition("/")[2]
     uri = f"git+{address}@{at.commit}" if address else ""
     host, _, path = address.partition("://")[2].partition("/")
@@ -140,18 +138,20 @@ def _tree_component(ref: str, version: str, url: str, at: TreeAt, note: str) -> 
         package_url = _purl("generic", name, version or (at.commit if url else at.tree), vcs_url=uri)
     # For a folder of this machine, the commit in the store means nothing elsewhere; its tree does.
     digests = {"gitCommit": at.commit, "gitTree": at.tree} if url else {"gitTree": at.tree}
-    return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, package_url, digests, {}, (), note)  # fmt: skip
+    return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, package_url, digests, {}, (), at.note)  # fmt: skip
 
 
 def _file_component(project: Project, source: Fetched, entry: Mapping[str, object]) -> Component:
     pinned = project.pins.source(source.name)
     sha256 = source.identity.removeprefix("sha256 ") if source.identity.startswith("sha256 ") else ""
+    own = project.pins.replacement(source.name)
     if source.kind == "wheel":
         file = "" if source.note else str(entry.get("file", ""))
-        index = statement.public_url(str(pinned.options.get("index") or ""))
+        index = statement.public_url(own.index if own else str(pinned.options.get("index") or ""))
         uri = package_url = _purl("pypi", pinned.location, source.version, file_name=file, repository_url=index)
     else:
-        uri = statement.public_url(pinned.location.replace("{version}", source.version))
+        location = own.file if own and source.note else pinned.location
+        uri = statement.public_url(location.replace("{version}", source.version))
         maven = _MAVEN.fullmatch(uri)
         package_url = (
             _purl("maven", f"{maven[1].replace('/', '.')}/{maven[2]}", maven[3], type=maven[4])

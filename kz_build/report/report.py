@@ -10,13 +10,14 @@ from kz_build.core import files
 from kz_build.core.errors import LockError
 from kz_build.core.stage_record import load_any
 from kz_build.pins.project import RECORD, Project
+from kz_build.sources.overrides import overrides
 
 
 def report(project: Project, line: str) -> dict[str, object]:
     """Return all records of a line. `canonical` is false if anything on this machine differs from the pins;
     `single_source` names the sources whose digest in the lock is published in one place alone."""
     records: dict[str, dict[str, dict[str, object]]] = {}
-    overrides = {json.dumps({"where": o.where, "value": o.value}, sort_keys=True) for o in project.pins.overrides}
+    own = {json.dumps(o._asdict(), sort_keys=True) for o in overrides(project, line)}
     for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
         folder = project.out(stage, line)
         for path in sorted(folder.glob(f"*/{RECORD}")) if folder.is_dir() else ():
@@ -25,13 +26,13 @@ def report(project: Project, line: str) -> dict[str, object]:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
             records.setdefault(stage, {})[path.parent.name] = record.plain()
             if stage == "build":
-                overrides |= {json.dumps(o, sort_keys=True) for o in record.get("overrides", list)}
+                own |= {json.dumps(o, sort_keys=True) for o in record.get("overrides", list)}
     return {
         "kz": kz_build.__version__,
         "line": line,
         "pins": project.pins.line(line),
-        "canonical": not overrides,
-        "overrides": [json.loads(o) for o in sorted(overrides)],
+        "canonical": not own,
+        "overrides": [json.loads(o) for o in sorted(own)],
         "single_source": sorted(n for n, e in project.lock.lines.get(line, {}).items() if e.get("sources") == 1),
         **records,
     }

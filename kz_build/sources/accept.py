@@ -21,7 +21,7 @@ def licence(project: Project, line: str, name: str, watch: Watch = quiet) -> Lic
 
     Raises ConfigError for a source without one to accept.
     """
-    from kz_build.sources.fetch import fetched_file
+    from kz_build.sources.download import fetched_file
 
     source = project.pins.source(name)
     if not source.options.get("licence"):

@@ -6,12 +6,11 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import urlsplit, urlunsplit
 
 from kz_build.core import locks
 from kz_build.core.env import public_address
-from kz_build.core.errors import ConfigError
+from kz_build.core.errors import ConfigError, UnreachableError
 from kz_build.core.paths import excluded
 from kz_build.core.process import run
 from kz_build.core.progress import Watch
@@ -57,9 +56,11 @@ def fill(root: Path, repo: git.Repository, commit: str, exclude: Sequence[str], 
             marker.touch()
 
 
-def import_folder(root: Path, path: str, folder: Path, watch: Watch | None = None) -> TreeAt:
-    """Import a folder's content as a commit in the store."""
-    return import_files(root, path, store.folder_files(folder), "a folder", watch)
+def import_folder(
+    root: Path, path: str, folder: Path, exclude: Sequence[str], only: Sequence[str], watch: Watch | None = None
+) -> TreeAt:
+    """Import a folder's content as a commit in the store: what is among `only` (all if empty) and not excluded."""
+    return import_files(root, path, store.folder_files(folder, exclude, only), "a folder", watch)
 
 
 def import_files(root: Path, path: str, files: dict[str, Blob], message: str, watch: Watch | None = None) -> TreeAt:
@@ -72,37 +73,51 @@ def import_files(root: Path, path: str, files: dict[str, Blob], message: str, wa
     return TreeAt(path, repo.path, commit, repo.tree_id(commit))
 
 
+Link = tuple[str, str, str]
+"""(path, url, commit) of a submodule"""
+
+
 def submodules_of(
     root: Path,
-    repo: git.Repository,
-    commit: str,
+    first: Sequence[Link],
     source: Source,
-    omit: tuple[str, ...] = (),
-    elsewhere: Mapping[str, tuple[str, str] | None] = MappingProxyType({}),
-) -> list[tuple[str, str, str]]:
-    """Return (path, url, commit) of the submodules that a source names, and of all nested in them, as the commits link
-    them; their clones then have these commits.
+    omit: tuple[str, ...],
+    replaced: Mapping[str, tuple[str, str] | None],
+    watch: Watch,
+) -> list[Link]:
+    """Return these submodules and all nested in them, as the commits link them; their clones then have these commits.
 
-    `omit` has the paths (`source/path/`) to do without. `elsewhere` has the (url, commit) of those that are not as they
-    are linked, None for those to leave out.
+    `omit` has the paths (`source/path/`) to do without. `replaced` has the (url, commit or '' for the linked one) of those
+    that come from elsewhere, None for those that are no commit: their url is ''. Raises ConfigError if such a one has no commit of that name.
     """
-    submodules: list[tuple[str, str, str]] = []
+    submodules: list[Link] = []
 
-    def visit(repo: git.Repository, commit: str, prefix: str, wanted: Sequence[str]) -> None:
-        for path, url, link in links(root, repo, commit, wanted):
+    def visit(links_here: Sequence[Link], prefix: str) -> None:
+        for path, url, link in links_here:
             full = f"{prefix}{path}"
             if f"{source.name}/{full}/".startswith(omit) or excluded(full, source.list("exclude")):
                 continue
-            if (at := elsewhere.get(full, (url, link))) is None:
+            if (at := replaced.get(full, (url, link))) is None:
+                submodules.append((full, "", link))
                 continue
-            url, link = at
+            url, link = at[0], at[1] or link
             submodules.append((full, url, link))
-            inner = fetch_commit(root, path, url, link, link, history=False, watch=repo.watch)
-            visit(inner, link, full + "/", ())
+            try:
+                inner = fetch_commit(root, path, url, link, link, history=False, watch=watch)
+            except UnreachableError as error:
+                raise no_commit(f"{source.name}/{full}", url, link, error) if full in replaced else error from error
+            visit(links(root, inner, link), full + "/")
 
-    if wanted := source.list("submodules"):
-        visit(repo, commit, "", wanted)
+    visit(first, "")
     return submodules
+
+
+def no_commit(name: str, url: str, commit: str, error: UnreachableError) -> ConfigError:
+    """Return the error for an address of pins.local.yaml without the commit that is wanted of it."""
+    return ConfigError(
+        f"{url} has no commit {commit}, which is wanted of {name}: {str(error).splitlines()[-1].strip()}",
+        hint="correct its `git` or `commit` in pins.local.yaml, or fetch that commit into it",
+    )
 
 
 def links(root: Path, repo: git.Repository, commit: str, only: Sequence[str] = ()) -> list[tuple[str, str, str]]:

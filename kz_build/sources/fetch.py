@@ -5,33 +5,22 @@ All that is missing on this machine is listed before anything is downloaded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-from kz_build.core import locks
-from kz_build.core.env import index_url
-from kz_build.core.errors import ConfigError, LockError, MissingError
-from kz_build.core.paths import below
-from kz_build.core.progress import Watch
+from kz_build.core.errors import ConfigError, MissingError, UnreachableError
 from kz_build.git import remote
 from kz_build.git import repository as git
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources import clones, integrity, store
 from kz_build.sources.accept import require_accepted
-from kz_build.sources.fetched import Fetched, TreeAt
+from kz_build.sources.content import content
+from kz_build.sources.download import fetched_file
+from kz_build.sources.fetched import OVERRIDDEN, Fetched, TreeAt
 from kz_build.sources.installed_sdk import installed
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.prove import archive_part
-from kz_build.sources.request import (
-    Request,
-    archive_url,
-    file_entry,
-    lock_holds,
-    submodules_elsewhere,
-    wanted_commits,
-)
+from kz_build.sources.replaced import file_in, folder_of
+from kz_build.sources.request import Request, deviates, locked_commit
+from kz_build.sources.submodules import compare, fetch_submodules, links_below
 
 
 def fetch(project: Project, request: Request) -> tuple[Fetched, ...]:
@@ -49,20 +38,21 @@ def _fetch_source(project: Project, request: Request, source: Source) -> Fetched
         )
     if source.kind == "git":
         return _fetch_git(project, request, source, version)
-    if source.kind == "folder":
-        folder = Path(source.location).expanduser()
-        if not folder.is_dir():
-            raise ConfigError(
-                f"the folder of {source.name}, {folder}, is not there", hint="fix `sources` in pins.local.yaml"
-            )
-        tree = clones.import_folder(project.store, "", folder, request.watch)
-        return Fetched(
-            source.name, "folder", version, f"tree {tree.tree}", (tree,), folder, None, "a folder of this machine"
-        )
-    if own := installed(source, version):
-        note = f"not the pinned version: it {own.problem}" if own.problem else ""
-        identity = f"installed {own.revision or 'unknown'}"
-        return Fetched(source.name, "archive", version, identity, folder=own.folder, note=note)
+    own = project.pins.replacement(source.name)
+    if own and own.git:
+        at = _commit(project, request, source, version, OVERRIDDEN)
+        return Fetched(source.name, source.kind, version, f"commit {at.commit}", (at,), note=OVERRIDDEN)
+    if sdk := installed(project, request.line, source):
+        note = f"not the pinned version: it {sdk.problem}" if sdk.problem else ""
+        identity = f"installed {sdk.revision or 'unknown'}"
+        return Fetched(source.name, "archive", version, identity, folder=sdk.folder, note=note, unpinned=bool(note))
+    if (
+        own
+        and (folder := folder_of(project, request.line, source))
+        and not file_in(project, request.line, source, folder)
+    ):
+        at = content(project, request.line, source, "", own, request.watch)
+        return Fetched(source.name, source.kind, version, f"tree {at.tree}", (at,), note=OVERRIDDEN)
     return _fetch_file(project, request, source, version)
 
 
@@ -80,132 +70,43 @@ def _fetch_file(project: Project, request: Request, source: Source, version: str
         (),
         folder,
         file,
-        "overridden in pins.local.yaml" if file_entry(project, request.line, source) is None else "",
+        OVERRIDDEN if deviates(project, request.line, source.name) else "",
         store.linked_layout(project.store, folder, lay) if lay else None,
     )
 
 
-def fetched_file(project: Project, line: str, source: Source, watch: Watch) -> Path:
-    """Return a wheel or archive of a line in the store, with the lock's bytes; download it if it is not there."""
-    entry = file_entry(project, line, source)
-    digest = str(entry["sha256"]) if entry else download(project, line, source, watch, again=False)
-    if not store.stored_file(project.store, digest).exists():
-        download(project, line, source, watch, digest)
-    return store.stored_file(project.store, digest)
-
-
-def download(
-    project: Project, line: str, source: Source, watch: Watch, expected: str = "", *, again: bool = True
-) -> str:
-    """Download a wheel or archive into the store; return its sha256. What upstream publishes about it is checked too.
-
-    Without `again`, an earlier download from the same address is reused: for overrides, which no lock has.
-    """
-    from kz_build.core import http  # requests costs 160 ms
-    from kz_build.sources import package_index
-
-    version = project.pins.line(line)[source.name]
-    if source.kind == "wheel":
-        wheel = package_index.find_wheel(
-            index_url(source.options["index"]), source.location, version, source.options["tag"]
-        )
-        url = wheel.url
-        published: dict[str, Any] = {"sha256": wheel.sha256, "size": wheel.size}
-    else:
-        url, published = archive_url(project, line, source), source.options["published"].get(version) or {}
-    part = store.partial_file(project.store, url)
-    with locks.lock(project.store, part.name, watch):
-        known = expected or ("" if again else store.last_digest(project.store, url))
-        if known and store.stored_file(project.store, known).exists():
-            return known
-        proved = bool(expected or any(published.get(key) for key in ("sha1", "sha256")))
-        wanted = expected or published.get("sha256")
-        known_facts = (project.lock.entry(line, source.name) or {}, published)
-        sizes = [facts["size"] for facts in known_facts if wanted and facts.get("sha256") == wanted]
-        http.download(url, part, watch, proved=proved, size=next(filter(None, sizes), None))
-        if sha1 := published.get("sha1"):
-            _check_sha1(part, sha1, source.name)
-        if published.get("sha256") and expected and published["sha256"] != expected:
-            raise LockError(
-                f"upstream says {source.name} {version} has sha256 {published['sha256']}, pins.lock says {expected}",
-                hint="a release must not change. If you trust the new file: kz lock --write --trust " + source.name,
-            )
-        digest = store.adopt(project.store, part, expected or published.get("sha256", ""), source.name)
-        store.remember_digest(project.store, url, digest)
-        return digest
-
-
-def _check_sha1(path: Path, expected: str, name: str) -> None:
-    import hashlib
-
-    sha1 = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
-    if sha1 != expected:
-        path.unlink()
-        raise LockError(
-            f"{name} has sha1 {sha1}, upstream publishes {expected}",
-            hint="nothing was kept; is a proxy or mirror between you and upstream?",
-        )
-
-
 def _fetch_git(project: Project, request: Request, source: Source, version: str) -> Fetched:
-    overridden = project.pins.overridden(request.line, source.name)
-    note = "overridden in pins.local.yaml" if overridden else ""
-    if request.paths is None and (changed := project.pins.submodule_overrides(source.name)):
-        note = note or f"submodules overridden: {', '.join(sorted(changed))}"
-    _, url, commit = wanted_commits(project, request, source)[0]
-    locked_tree = ""
-    if overridden and not lock_holds(project, request.line, source):
-        commit = remote.resolve(url, commit)
+    own = project.pins.replacement(source.name)
+    note = OVERRIDDEN if deviates(project, request.line, source.name) else ""
+    if own and not own.git:
+        top = content(project, request.line, source, "", own, request.watch)
+        links = () if request.paths is not None else links_below(project, request, source, top)
+        identity = f"tree {top.tree}"
     else:
-        locked_tree = str(project.locked(request.line, source.name)["tree"])
-    exclude = source.list("exclude")
-    root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
+        top = _commit(project, request, source, version, note)
+        repository, wanted = git.Repository(top.repository, request.watch), source.list("submodules")
+        links = clones.links(project.store, repository, top.commit, wanted) if wanted and request.paths is None else ()
+        identity = f"commit {top.commit}"
+    trees = [top]
+    if request.paths is None:
+        trees += fetch_submodules(project, request, source, links, proved=not note)
+        if changed := [at.path for at in trees[1:] if at.note]:
+            note = "; ".join(filter(None, [note, f"submodules overridden: {', '.join(changed)}"]))
+    return Fetched(source.name, "git", version, identity, tuple(trees), note=note)
+
+
+def _commit(project: Project, request: Request, source: Source, version: str, note: str) -> TreeAt:
+    """Fetch the commit of a git source, or of a wheel or archive that pins.local.yaml takes from a repository."""
+    own, url = project.pins.replacement(source.name), project.git_url(source)
+    commit = locked_commit(project, request.line, source) or remote.resolve(url, version)
+    try:
+        root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
+    except UnreachableError as error:
+        raise clones.no_commit(source.name, url, commit, error) if own else error from error
     tree = root.tree_id(commit)
-    _compare(source.name, {"tree": tree}, {"tree": locked_tree})
+    if not note:
+        compare(source.name, {"tree": tree}, {"tree": str(project.locked(request.line, source.name)["tree"])})
+    exclude = source.list("exclude")
     only = None if request.paths is None else request.paths.get(source.name, frozenset())
     clones.fill(project.store, root, commit, exclude, only)
-    trees = [TreeAt("", root.path, commit, tree, exclude)]
-    if request.paths is None:
-        entry = project.lock.entry(request.line, source.name) if locked_tree else None
-        locked = entry["submodules"] if entry else {}
-        trees += _fetch_submodules(project, request, source, TreeAt("", root.path, commit, tree), locked)
-    return Fetched(source.name, "git", version, f"commit {commit}", tuple(trees), note=note)
-
-
-def _compare(what: str, facts: Mapping[str, str], locked: Mapping[str, str | None]) -> None:
-    """Compare what git has of a commit with what the lock says of it. What the lock does not know git's ids prove."""
-    for key, value in facts.items():
-        if (known := locked.get(key)) and known != value:
-            raise LockError(
-                f"{what} has {key} {value}, pins.lock says {known}", hint="the lock was edited by hand: kz lock --write"
-            )
-
-
-def _fetch_submodules(
-    project: Project, request: Request, source: Source, top: TreeAt, locked: Mapping[str, Mapping[str, str | None]]
-) -> list[TreeAt]:
-    """Fetch the submodules that a source's commit links. Their ids prove them; what the lock knows of them must agree."""
-    trees = []
-    repository = git.Repository(top.repository, request.watch)
-    elsewhere = submodules_elsewhere(project, source)
-    ours = tuple(f"{path}/" for path in elsewhere)
-    for path, url, commit in clones.submodules_of(
-        project.store, repository, top.commit, source, request.omit, elsewhere
-    ):
-        repo = clones.clone(project.store, path, url, request.watch)
-        tree = repo.tree_id(commit)
-        if not f"{path}/".startswith(ours):
-            _compare(f"{source.name}/{path}", {"commit": commit, "tree": tree}, locked.get(path, {}))
-        exclude = below(source.list("exclude"), path)
-        clones.fill(project.store, repo, commit, exclude, None)
-        trees.append(TreeAt(path, repo.path, commit, tree, exclude))
-    for path, override in project.pins.submodule_overrides(source.name).items():
-        if override.get("folder"):
-            folder = Path(override["folder"]).expanduser()
-            if not folder.is_dir():
-                raise ConfigError(
-                    f"the folder of submodule {path}, {folder}, is not there",
-                    hint="fix `submodules` in pins.local.yaml",
-                )
-            trees.append(clones.import_folder(project.store, path, folder, request.watch))
-    return sorted(trees, key=lambda t: t.path)
+    return TreeAt("", root.path, commit, tree, exclude, url if note else source.location, note)

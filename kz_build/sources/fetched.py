@@ -6,16 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+OVERRIDDEN = "overridden in pins.local.yaml"
+"""The note of what the lock does not prove."""
+
 
 @dataclass(frozen=True)
 class TreeAt:
-    """A git tree and where it belongs in its source: `path` is '' for the source itself, else a submodule's path."""
+    """A git tree and where it belongs in its source: `path` is '' for the source itself, else a submodule's path. `url` is where
+    its commit comes from, '' for a folder or file of this machine; `note` says if pins.local.yaml makes it another one."""
 
     path: str
     repository: Path
     commit: str
     tree: str
     exclude: tuple[str, ...] = ()
+    url: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,7 @@ class Fetched:
 
     `trees` for git's content (the source first, then its submodules), `folder` for unpacked content, `file` for the archive
     or wheel itself, `laid` for the layout of links into `folder` that its pin names, if any. `note` says what is special to
-    this machine: an override, or a version that is not the pin.
+    this machine: an override, or a version that is not the pin; `unpinned` if it is an installed SDK of such a version.
     """
 
     name: str
@@ -36,6 +42,7 @@ class Fetched:
     file: Path | None = None
     note: str = ""
     laid: Path | None = None
+    unpinned: bool = False
 
     def key(self) -> Any:
         """Return what a build's key includes of this source: content ids and excludes, no path."""

@@ -8,24 +8,37 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.env import variable
+from kz_build.pins.load import LOCAL
 from kz_build.pins.pins import Source
+from kz_build.pins.project import Project
+from kz_build.sources.replaced import file_in, folder_of
 
 
 class InstalledSdk(NamedTuple):
-    """An SDK of the user's: the variable that names its folder, the version that it states ('' for none), and why it is not
+    """An SDK of the user's: the variable, or the file, that names its folder, the version that it states ('' for none), and why it is not
     the pinned one ('' if it is)."""
 
-    variable: str
+    named_by: str
     folder: Path
     revision: str
     problem: str
 
 
-def installed(source: Source, version: str) -> InstalledSdk | None:
-    """Return the installed SDK that a variable names for a source, compared with a version of it; None without one."""
-    options = source.options.get("installed")
-    place = installed_folder(options["env"]) if options else None
-    if not options or not place:
+def installed(project: Project, line: str, source: Source) -> InstalledSdk | None:
+    """Return the installed SDK that pins.local.yaml or a variable names for a source, compared with its pin; None without one."""
+    options, version = source.options.get("installed"), project.pins.line(line)[source.name]
+    if not options:
+        return None
+    if project.pins.replacement(source.name):
+        folder = folder_of(project, line, source)
+        place = (
+            (f"{LOCAL}: sources.{source.name}.folder", folder.resolve())
+            if folder and not file_in(project, line, source, folder)
+            else None
+        )
+    else:
+        place = installed_folder(options["env"])
+    if not place:
         return None
     published = source.options["published"].get(version) or {}
     wanted, own = published.get("revision") or version, revision(place[1], options["identity"])

@@ -1,4 +1,4 @@
-"""The package index: which file is the wheel of a version."""
+"""The package index, on a server or in a folder: which file is the wheel of a version."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import html.parser
 import json
 import urllib.parse
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import requests
@@ -44,8 +45,8 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
     """Return the one wheel of a version whose python-abi-platform tag matches. Raises ConfigError if none or several do."""
     from packaging.utils import canonicalize_name, canonicalize_version
 
-    page = f"{index}/{canonicalize_name(project)}/"
-    files = _index_page(page, project)
+    name = canonicalize_name(project)
+    files = wheels_in(Path(index), name) if index.startswith("/") else _index_page(f"{index}/{name}/", project)
     versions = {f.name: parsed[0] for f in files if (parsed := _version_and_tags(f.name))}
     wanted = [canonicalize_version(text) for text in (version, f"{version}+cpu")]
     of_version = [f for f in files if f.name in versions and canonicalize_version(versions[f.name]) in wanted]
@@ -61,6 +62,23 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
             hint="they are: " + ", ".join(f.name for f in of_version),
         )
     return matching[0]
+
+
+def wheels_in(folder: Path, name: str) -> list[WheelFile]:
+    """Return the wheels of a project, by its canonical name, in a folder, or in its own folder there."""
+    from packaging.utils import canonicalize_name
+
+    own = folder / name
+    paths = sorted((own if own.is_dir() else folder).glob("*.whl"))
+    return [WheelFile(p.name, str(p), "") for p in paths if canonicalize_name(p.name.split("-")[0]) == name]
+
+
+def wheel_in(folder: Path, project: str, version: str, tag: str) -> Path | None:
+    """Return the one wheel of a version in a folder whose tag matches, None if none or several do."""
+    try:
+        return Path(find_wheel(str(folder), project, version, tag).url) if any(folder.glob("*.whl")) else None
+    except ConfigError:
+        return None
 
 
 def _index_page(page: str, project: str) -> list[WheelFile]:

@@ -7,15 +7,16 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from kz_build.core import host
-from kz_build.core.env import index_url
 from kz_build.core.errors import LockError, Missing
+from kz_build.pins.load import LOCAL
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources import clones, store
 from kz_build.sources.accept import not_accepted
 from kz_build.sources.answers import Answers
 from kz_build.sources.installed_sdk import installed
-from kz_build.sources.request import Request, archive_url, file_entry, lock_holds, wanted_commits
+from kz_build.sources.replaced import check, index_address
+from kz_build.sources.request import Request, file_address, file_entry, wanted_commits
 
 PROBE_SECONDS = 8.0
 MB = 10**6
@@ -24,6 +25,7 @@ MB = 10**6
 def missing_sources(project: Project, request: Request, answers: Answers | None = None) -> tuple[Missing, ...]:
     """Return all that would stop the named sources from being fetched: what the lock does not know, installed SDKs of other
     versions, licences that the user has not accepted, too small a disk, servers that do not answer."""
+    check(project, request)
     sources = [project.pins.source(name) for name in request.names]
     unknown = {source.name: facts for source in sources if (facts := _unknown(project, request, source))}
     return (
@@ -47,7 +49,7 @@ def _unlocked(project: Project, request: Request, unknown: dict[str, list[str]])
             "\n".join(
                 [
                     " ".join(["kz lock --write", *(trust or ["--line", request.line])]),
-                    *(_local(project.pins.source(name)) for name in unknown),
+                    *(_local(project.pins.source(name), "file: PATH") for name in unknown),
                 ]
             ),
             LockError.exit_code,
@@ -57,9 +59,12 @@ def _unlocked(project: Project, request: Request, unknown: dict[str, list[str]])
 def _unknown(project: Project, request: Request, source: Source) -> list[str]:
     """Return the facts that a fetch requires and the lock lacks."""
     if source.kind == "git":
-        elsewhere = project.pins.overridden(request.line, source.name) and not lock_holds(project, request.line, source)
-        return [] if elsewhere or project.locked(request.line, source.name)["commit"] else ["commit"]
-    if source.kind not in ("wheel", "archive") or installed(source, ""):
+        return (
+            []
+            if _is_local(project, request, source) or project.locked(request.line, source.name)["commit"]
+            else ["commit"]
+        )
+    if source.kind not in ("wheel", "archive") or installed(project, request.line, source):
         return []
     if (entry := file_entry(project, request.line, source)) is None:
         return []
@@ -68,13 +73,13 @@ def _unknown(project: Project, request: Request, source: Source) -> list[str]:
 
 
 def _other_version(project: Project, request: Request, source: Source) -> Iterator[Missing]:
-    version = project.pins.line(request.line)[source.name]
-    own = installed(source, version)
-    if own and own.problem and source.name not in request.allow_unpinned:
+    sdk = installed(project, request.line, source)
+    if sdk and sdk.problem and source.name not in request.allow_unpinned:
+        remove = f"take it out of {LOCAL}" if sdk.named_by.startswith(LOCAL) else f"unset {sdk.named_by}"
         yield Missing(
-            f"{source.name} {version}",
-            f"{own.variable}={own.folder} {own.problem}",
-            f"unset {own.variable}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
+            f"{source.name} {project.pins.line(request.line)[source.name]}",
+            f"{sdk.named_by}={sdk.folder} {sdk.problem}",
+            f"{remove}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
             LockError.exit_code,
         )
 
@@ -98,7 +103,13 @@ def _disk(project: Project, request: Request, sources: Sequence[Source]) -> Iter
 
 def _is_to_come(project: Project, request: Request, source: Source) -> bool:
     """Return whether a fetch downloads the file of a source."""
-    if source.kind not in ("wheel", "archive") or installed(source, ""):
+    own = project.pins.replacement(source.name)
+    if (
+        source.kind not in ("wheel", "archive")
+        or own
+        and (own.git or own.folder)
+        or installed(project, request.line, source)
+    ):
         return False
     entry = file_entry(project, request.line, source)
     return not (entry and entry.get("sha256") and store.stored_file(project.store, entry["sha256"]).exists())
@@ -137,18 +148,21 @@ def _silent(
 
 
 def _needs(project: Project, request: Request, source: Source, answers: Answers) -> Iterator[_Need]:
-    if source.kind == "git":
+    own = project.pins.replacement(source.name)
+    if source.kind == "git" or own and own.git:
         yield from _git_needs(project, request, source, answers)
     elif _is_to_come(project, request, source):
-        what, local = f"{source.name} {project.pins.line(request.line)[source.name]}", _local(source)
-        if source.kind == "wheel":
-            index = index_url(source.options["index"])
+        what = f"{source.name} {project.pins.line(request.line)[source.name]}"
+        if source.kind == "wheel" and not (own and own.file):
+            url = f"{index_address(project, source)}/{_normalized(source.location)}/"
+            local = _local(source, "index: ADDRESS")
             remedy = "" if source.options["index"] else "export PIP_INDEX_URL=MIRROR"
-            yield _Need(what, f"{index}/{_normalized(source.location)}/", remedy, local, source.name)
         else:
-            options = source.options["installed"]
+            url, local = file_address(project, request.line, source), _local(source, "file: PATH")
+            options = source.options.get("installed")
             remedy = f"export {options['env'][0]}=/path/to/it" if options else ""
-            yield _Need(what, archive_url(project, request.line, source), remedy, local, source.name)
+        if not project.local_path(url):
+            yield _Need(what, url, remedy, local, source.name)
 
 
 def _normalized(project: str) -> str:
@@ -160,17 +174,23 @@ def _normalized(project: str) -> str:
 
 def _git_needs(project: Project, request: Request, source: Source, answers: Answers) -> Iterator[_Need]:
     for path, url, commit in wanted_commits(project, request, source):
-        if url and not answers.has(clones.clone(project.store, path or source.name, url), commit):
+        if not project.local_path(url) and not answers.has(
+            clones.clone(project.store, path or source.name, url), commit
+        ):
             what = f"{source.name}/{path}" if path else source.name
             remedy = f'git config --global url."MIRROR".insteadOf {_host(url)}'
-            local = f"pins.local.yaml: submodules: {{{source.name}: {{NAME: {{folder: /path/to/it}}}}}}"
-            yield _Need(what, url, remedy, local if path else _local(source), path or source.name, git=True)
+            local = f"{LOCAL}: sources: {{{source.name}/NAME: {{folder: PATH}}}}"
+            yield _Need(what, url, remedy, local if path else _local(source, ""), path or source.name, git=True)
 
 
-def _local(source: Source) -> str:
+def _is_local(project: Project, request: Request, source: Source) -> bool:
+    """Return whether pins.local.yaml says where or which a source is, so that the lock need not know it."""
+    return bool(project.pins.replacement(source.name)) or project.pins.changed(request.line, source.name)
+
+
+def _local(source: Source, place: str) -> str:
     """Return the line of pins.local.yaml that takes a source from elsewhere."""
-    value = {"git": "git: ADDRESS", "wheel": "index: ADDRESS"}.get(source.kind, "archive: ADDRESS")
-    return f"pins.local.yaml: sources: {{{source.name}: {{{value}}}}}"
+    return f"{LOCAL}: sources: {{{source.name}: {{{place if source.kind != 'git' else 'git: ADDRESS'}}}}}"
 
 
 def _host(url: str) -> str:

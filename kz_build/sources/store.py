@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.core.locks import lock
+from kz_build.core.paths import excluded
 from kz_build.git.object_types import Blob
 
 
@@ -35,17 +38,24 @@ def remember_digest(store: Path, url: str, sha256: str) -> None:
     write_atomic(store / "addresses" / _short(url), sha256.encode())
 
 
-def adopt(store: Path, part: Path, expected: str, name: str) -> str:
+Hint = Callable[[str], str]
+"""What to do about a file with another digest than the expected one, by its digest."""
+
+
+def copy_to(path: Path, part: Path) -> None:
+    """Copy a file of this machine to where downloads begin."""
+    with disk_errors(part):
+        part.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, part)
+
+
+def adopt(store: Path, part: Path, expected: str, name: str, hint: Hint) -> str:
     """Move a finished download into the store; return its sha256. A wrong digest removes it and raises LockError."""
     sha256 = sha256_file(part)
     part.with_suffix(".etag").unlink(missing_ok=True)
     if expected and sha256 != expected:
         part.unlink()
-        raise LockError(
-            f"{name} has sha256 {sha256}, expected {expected}",
-            hint="upstream changed the file, or something altered it on the way. Nothing was kept; try again, "
-            f"and if upstream confirms the change: kz lock --write --trust {name}",
-        )
+        raise LockError(f"{name} has sha256 {sha256}, expected {expected}", hint=hint(sha256))
     target = stored_file(store, sha256)
     with disk_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -89,22 +99,29 @@ def linked_layout(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
     return target
 
 
-def folder_files(folder: Path) -> dict[str, Blob]:
-    """Return the content of a folder without version control's own folders."""
+def folder_files(folder: Path, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> dict[str, Blob]:
+    """Return the content of a folder, without version control's own folders, as far as it is among `only` (all if empty)
+    and not excluded."""
     files = {}
     for base, names, leaves in os.walk(folder):
+        at = Path(base).relative_to(folder)
+        links = [n for n in names if os.path.islink(os.path.join(base, n))]
         names[:] = [
-            n for n in names if n not in (".git", ".hg", "__pycache__") and not os.path.islink(os.path.join(base, n))
+            n
+            for n in names
+            if n not in (".git", ".hg", "__pycache__", *links) and not excluded(f"{(at / n).as_posix()}/", exclude)
         ]
-        for leaf in (*leaves, *(n for n in os.listdir(base) if os.path.islink(os.path.join(base, n)))):
-            full = Path(base, leaf)
-            name = full.relative_to(folder).as_posix()
-            if name in files or leaf == ".git":
+        for leaf in (*leaves, *links):
+            full, name = Path(base, leaf), (at / leaf).as_posix()
+            if leaf == ".git" or excluded(name, exclude) or (only and not excluded(name, only)):
                 continue
-            if full.is_symlink():
+            mode = full.lstat().st_mode
+            if stat.S_ISLNK(mode):
                 files[name] = Blob("120000", os.fsencode(os.readlink(full)))
-            else:
+            elif stat.S_ISREG(mode):
                 files[name] = Blob("100755" if os.access(full, os.X_OK) else "100644", full.read_bytes())
+            else:
+                raise ConfigError(f"{full} is neither a file nor a link", hint="name a folder with sources")
     return files
 
 

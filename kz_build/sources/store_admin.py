@@ -97,9 +97,9 @@ def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
         yield clones.clone(root, name, project.git_url(source)).path
         for path, sub in (entry.get("submodules") or {}).items():
             yield clones.clone(root, path, project.address(sub["url"])).path
-        for path, override in project.pins.submodule_overrides(name).items():
-            if override.get("git"):
-                yield clones.clone(root, path, project.address(override["git"])).path
+        for path, own in project.pins.replaced_submodules(name).items():
+            if own.git:
+                yield clones.clone(root, path, project.address(own.git)).path
     elif sha256 := entry.get("sha256"):
         yield store.stored_file(root, sha256)
         yield store.unpacked_folder(root, sha256, *archive_part(source, project.pins.line(line)[name]))

@@ -11,6 +11,7 @@ from kz_build.git import repository as git
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
+from kz_build.sources.request import deviates
 from kz_build.stack.files import StackFiles, read_stack, stack_sources
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def pinned_stack(
         raise ConfigError(
             f"{name} has no stack on line {line}", hint=f"a stack has a file patches/{line}/{name}/series"
         )
-    overridden = project.pins.overridden(line, name)
+    overridden = deviates(project, line, name)
     entry: Any = project.lock.entry(line, name) if overridden else project.locked(line, name)
     source = project.pins.source(name)
     url = "" if source.kind == "wheel" else project.git_url(source)
@@ -150,7 +151,7 @@ def _fetch(project: Project, pinned: PinnedStack) -> PinnedStack:
         pinned.stack.line, (name,), paths={name: pinned.stack.touched}, watch=pinned.repository.watch or quiet
     )
     fetched = fetch.fetch(project, request)[0]
-    if fetched.kind in ("git", "folder"):
+    if fetched.trees:
         at = fetched.trees[0]
     else:
         if fetched.file is None:

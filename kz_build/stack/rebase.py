@@ -10,6 +10,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.git import refs
 from kz_build.pins.pins import NAME
 from kz_build.pins.project import Project
+from kz_build.sources.request import deviates
 from kz_build.stack import session_folder
 from kz_build.stack.apply import apply_source
 from kz_build.stack.files import stack_sources
@@ -54,7 +55,7 @@ def rebase(
     before = session_folder.remove_ended(project, "rebase", line, name)
     if before and (before.into, before.base) == (into or line, refs.resolve_revision(pinned.repository, onto)):
         return before
-    if project.pins.overridden(line, name):
+    if deviates(project, line, name):
         raise ConfigError(
             f"{name} is overridden in pins.local.yaml",
             hint="a rebase changes the pins of every machine: remove the override first",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kz_build.core.env import index_url
 from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError, MissingError, UnreachableError
 from kz_build.core.paths import excluded
 from kz_build.core.progress import Watch
@@ -17,8 +16,9 @@ from kz_build.git import repository as git
 from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
-from kz_build.sources import archive, clones, fetch, licence, store
+from kz_build.sources import archive, clones, download, licence, store
 from kz_build.sources.fetched import TreeAt
+from kz_build.sources.replaced import index_address
 from kz_build.sources.request import archive_url
 from kz_build.stack.apply import apply_to
 from kz_build.stack.files import read_stack
@@ -232,14 +232,14 @@ def _from_index(pin: _Pin) -> dict[str, Any]:
 
     project, source, file = pin.project, pin.source, {}
     if source.kind == "wheel":
-        index = index_url(source.options["index"])
+        index = index_address(project, source)
         wheel = package_index.find_wheel(index, source.location, pin.version, source.options["tag"])
         if wrong := bad_file_name(wheel.name):
             raise LockError(f"{index} has a wheel of {pin.name} named {wheel.name!r}, which {wrong}")
         file = {"file": wheel.name}
         if wheel.sha256 and not pin.trusted:
             return {**file, "sha256": wheel.sha256, "size": wheel.size or http.size(wheel.url), "origin": "index"}
-    digest = fetch.download(project, pin.line, source, pin.watch)
+    digest = download.download(project, pin.line, source, pin.watch)
     size = store.stored_file(project.store, digest).stat().st_size
     return {**file, "sha256": digest, "size": size, "origin": "computed"}
 
@@ -287,7 +287,7 @@ def _base_of_git(pin: _Pin, entry: Mapping[str, Any], stack: Stack) -> TreeAt:
 def _base_of_wheel(pin: _Pin, entry: Mapping[str, Any]) -> TreeAt:
     root, sha256 = pin.project.store, entry["sha256"]
     if not store.stored_file(root, sha256).exists():
-        fetch.download(pin.project, pin.line, pin.source, pin.watch, sha256)
+        download.download(pin.project, pin.line, pin.source, pin.watch, sha256)
     return clones.import_files(root, "", archive.wheel_files(store.stored_file(root, sha256)), f"sha256 {sha256}")
 
 

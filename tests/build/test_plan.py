@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Fetched, TreeAt
 from kz_build.sources.request import resolve_target
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Kz
 
 TARGETS = ("android-arm64-qnn", "android-arm64-xnnpack", "android-arm64-vulkan", "linux-x86_64-qnn")
 
@@ -138,3 +140,20 @@ def test_upstreams_hidden_downloads_are_sources(project: Project) -> None:
     assert any(isinstance(s, Checkout) and s.folder == found.tree / "executorch" for s in found.steps), (
         "its folder must be named executorch"
     )
+
+
+@pytest.mark.parametrize("replacement", ["folder: .", f"git: ., commit: {'a' * 40}"])
+def test_an_archive_without_its_file_is_refused_before_anything_is_asked_for(
+    project: Project, tmp_path: Path, kz: Kz, replacement: str
+) -> None:
+    """The AAR of fbjni is put into the build as it is: the plan had `install -D .` for it."""
+    for name in ("pins.yaml", "pins.lock"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "pins.local.yaml").write_text(f"sources: {{fbjni: {{{replacement}}}}}\n")
+    done = kz("-C", tmp_path, "build", "--dry-run", "--engine", "host", "--target", "android-arm64-xnnpack")
+    assert done.returncode == 2 and "uses the file of fbjni as it is" in done.stderr, done.stderr
+    assert "sources: {fbjni: {file: PATH}}" in done.stderr and "missing" not in done.stderr
+    found = sources(project, "et-1.2", "android-arm64-xnnpack", tmp_path, "1" * 40)
+    content = tuple(replace(one, file=None) if one.name == "fbjni" else one for one in found)
+    with pytest.raises(ConfigError, match="uses the file of fbjni"):
+        plan(project, "et-1.2", "android-arm64-xnnpack", content, soc="", jobs=1)

@@ -145,14 +145,13 @@ def test_a_submodule_from_elsewhere(project: Path, kz: Kz, tmp_path: Path) -> No
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
     (tmp_path / "copy").mkdir()
     (tmp_path / "copy/inner.h").write_text("mine\n")
-    (project / "pins.local.yaml").write_text(f"submodules: {{main: {{libs/inner: {{folder: {tmp_path / 'copy'}}}}}}}\n")
+    (project / "pins.local.yaml").write_text(f"sources: {{main/libs/inner: {{folder: {tmp_path}/copy}}}}\n")
     done = kz("-C", project, "fetch", "--json", **env)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)[0]
-    assert "submodules overridden: libs/inner" in found["note"] and [t["path"] for t in found["trees"]] == [
-        "",
-        "libs/inner",
-    ]
+    assert found["note"] == "submodules overridden: libs/inner", found
+    trees = {tree["path"]: tree["note"] for tree in found["trees"]}
+    assert trees == {"": "", "libs/inner": "overridden in pins.local.yaml", "libs/inner/third_party/deep": ""}
 
 
 def test_a_submodule_of_ones_own_commit_and_those_nested_in_it(project: Path, kz: Kz, tmp_path: Path) -> None:
@@ -167,7 +166,7 @@ def test_a_submodule_of_ones_own_commit_and_those_nested_in_it(project: Path, kz
     own = f"{{git: 'file://{mine}', commit: {sh('git', 'rev-parse', 'v1', cwd=mine)}}}"
     for line in ("", "lines: {l: {main: main}}\n"):
         (project / "pins.local.yaml").write_text(
-            f"submodules: {{main: {{libs/other: {own}, libs/inner: {own}}}}}\n{line}"
+            f"sources: {{main/libs/other: {own}, main/libs/inner: {own}}}\n{line}"
         )
         done = kz("-C", project, "fetch", "--json", **env)
         assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ import pytest
 
 from kz_build.core.progress import quiet
 from kz_build.pins.load import load_project
-from kz_build.sources.fetch import fetched_file
+from kz_build.sources.download import fetched_file
 from tests.conftest import ROOT, SAMPLE, Kz
 from tests.network.project import LINES, Played
 from tests.network.proxy import Network

@@ -186,7 +186,7 @@ def test_pins_are_held_to_the_same_rules(tmp_path: Path, monkeypatch: pytest.Mon
 def test_overrides_of_submodules_are_held_to_the_same_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KZ_CACHE", str(tmp_path / "cache"))
     (tmp_path / "pins.yaml").write_text((SAMPLE / "pins.yaml").read_text())
-    local = f"submodules: {{minirt: {{libs/x: {{git: 'ext::x', commit: '{INJECTED}'}}}}}}\n"
+    local = f"sources: {{minirt/libs/x: {{git: 'ext::x', commit: '{INJECTED}'}}}}\n"
     (tmp_path / "pins.local.yaml").write_text(local)
     with pytest.raises(ConfigError) as error:
         load_project(tmp_path)

@@ -17,7 +17,8 @@ from kz_build.git import remote
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.pins import Pins
 from kz_build.pins.project import Project
-from kz_build.sources import clones, fetch, package_index, store
+from kz_build.sources import clones, package_index, store
+from kz_build.sources import download as downloads
 from kz_build.sources.package_index import WheelFile
 from kz_build.stack.resolve_lock import Resolved, lock
 
@@ -160,7 +161,7 @@ def reachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(clones, "links", links)
     monkeypatch.setattr(package_index, "find_wheel", find_wheel)
     monkeypatch.setattr(http, "size", lambda url: {"https://h/tool.whl": 77}[url])
-    monkeypatch.setattr(fetch, "download", download)
+    monkeypatch.setattr(downloads, "download", download)
     monkeypatch.setattr(daemon, "connect", Daemon)
     monkeypatch.setenv("PIP_INDEX_URL", "https://index/simple")
     return made
