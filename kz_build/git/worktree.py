@@ -175,9 +175,10 @@ def _within(path: str, folders: Sequence[str]) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """Name a committer: a stack does not store it, so users need not configure git."""
+    """Name a committer: a stack does not store it, so users need not configure git. What only reads takes no lock, which
+    would stay if it is killed."""
     who = {"GIT_COMMITTER_NAME": "kz_build", "GIT_COMMITTER_EMAIL": "kz_build@localhost"}
-    return {**networked(), **who, "GIT_EDITOR": "true"}
+    return {**networked(), **who, "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:

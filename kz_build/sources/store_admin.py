@@ -83,11 +83,17 @@ def _needed(projects: Sequence[Project]) -> dict[Path, tuple[str, ...]]:
             for name in project.pins.line(line):
                 for path in _paths(project, line, name):
                     users.setdefault(path, set()).add(f"{line}/{name}")
+    for clone, worktree in _worktrees(root):
+        users.setdefault(clone, set()).add(f"worktree {worktree}")
+    return {path: tuple(sorted(who)) for path, who in users.items()}
+
+
+def _worktrees(root: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield (clone, worktree) for each worktree that borrows a clone's objects."""
     for borrower in root.glob(f"git/*.git/{git.BORROWERS}/*"):
         worktree = Path(os.fsdecode(borrower.read_bytes()))
         if (worktree / ".git").is_dir():
-            users.setdefault(borrower.parents[1], set()).add(f"worktree {worktree}")
-    return {path: tuple(sorted(who)) for path, who in users.items()}
+            yield borrower.parents[1], worktree
 
 
 def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
@@ -158,16 +164,13 @@ def _is_address_of_file(root: Path, kind: str, path: Path) -> bool:
 
 
 def _left_by_git(root: Path) -> Iterator[Path]:
-    """What a killed git left in repositories. A person's git may work in a worktree, so what is new stays."""
-    for pattern in (
-        "objects/**/tmp_*",
-        "objects/incoming-*",
-        "objects/**/*.lock",
-        "refs/**/*.lock",
-        "*.lock",
-        "worktrees/*/*.lock",
-    ):
-        for path in (root / "git").glob(f"*.git/{pattern}"):
+    """What a killed git left in repositories. A person's git may work in a worktree, so what is new stays, and its locks."""
+    objects = ("objects/**/tmp_*", "objects/incoming-*")
+    locks = ("objects/**/*.lock", "refs/**/*.lock", "*.lock", "worktrees/*/*.lock")
+    repositories = [(clone, (*objects, *locks)) for clone in (root / "git").glob("*.git")]
+    repositories += [(worktree / ".git", objects) for _, worktree in _worktrees(root)]
+    for repository, patterns in repositories:
+        for path in (path for pattern in patterns for path in repository.glob(pattern)):
             if _changed(path) < time.time() - 600:
                 yield path
 

@@ -121,6 +121,29 @@ def test_a_conflict_that_nobody_resolved_is_not_remembered(ours: Project) -> Non
     assert names == ["postimage", "preimage"]
 
 
+def test_what_a_killed_git_left_in_a_worktree_goes_with_the_stores_refuse(ours: Project) -> None:
+    """A person's git may be writing the new one."""
+    assert ours.kz("edit", "up").returncode == 0
+    objects = worktree(ours, "edit") / ".git" / "objects"
+    old, new = objects / "pack" / "tmp_pack_old", objects / "pack" / "tmp_pack_new"
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+    assert ours.kz("store", "gc", "--delete").returncode == 0
+    assert new.exists() and not old.exists()
+    assert ours.kz("refresh", "up").returncode == 0
+
+
+def test_looking_into_a_worktree_takes_no_lock(ours: Project) -> None:
+    assert ours.kz("edit", "up").returncode == 0
+    tree = worktree(ours, "edit")
+    (tree / "b.txt").write_text("not committed")
+    os.utime(tree / "a.txt", (1, 1))  # git would write that down
+    index = (tree / ".git" / "index").read_bytes()
+    assert "not committed" in ours.kz("refresh", "up").stderr
+    assert (tree / ".git" / "index").read_bytes() == index
+
+
 def test_git_killed_when_it_had_committed_the_resolution_is_not_asked_again(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
