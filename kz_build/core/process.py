@@ -22,6 +22,10 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Process = subprocess.Popen[bytes]
 TimeoutExpired = subprocess.TimeoutExpired
+HOUR = 3600.0
+"""A short command that takes longer hangs."""
+END_SECONDS = 60.0
+"""How long a process may take to end once nobody talks to it any more."""
 STOP_SECONDS = 1.0
 """How long a stopped command may take to end before it is killed: after Ctrl-C kz ends within two seconds."""
 
@@ -45,9 +49,12 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     cwd: Path | None = None,
-    timeout: float | None = None,
+    timeout: float | None = HOUR,
 ) -> Output:
-    """Run a command and return its output, whatever its exit code. Raises CommandError if it cannot start."""
+    """Run a short command and return its output, whatever its exit code: 124 after `timeout` seconds without an end.
+
+    Raises CommandError if it cannot start.
+    """
     try:
         done = subprocess.run(
             argv,
@@ -149,7 +156,11 @@ def conversation(argv: Argv, env: Mapping[str, str], terminal: int | None = None
             if pipe:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        process.wait()
+        try:
+            process.wait(END_SECONDS)
+        except TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def streamed(
@@ -177,6 +188,26 @@ def streamed(
         finally:
             # Also after success: nothing that it left behind may go on writing.
             _end_group(process)
+
+
+@contextlib.contextmanager
+def watched(waiting: Callable[[], object], seconds: float, stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` if `waiting` returns the same answer, not None, for longer than `seconds`."""
+    left = threading.Event()
+
+    def watch() -> None:
+        before = None
+        while not left.wait(seconds):
+            now = waiting()
+            if now is not None and now == before:
+                stop()
+            before = now
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()
 
 
 @contextlib.contextmanager

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from kz_build.core.errors import KzError, LockError
+from kz_build.core.errors import CommandError, KzError, LockError
 from kz_build.core.process import Process
 from kz_build.git.object_types import FOLDER, object_id
 
 _DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
 """Git's words for an object that is there but damaged."""
+SILENT_SECONDS = 600.0
+"""A git that has not answered a request for so long hangs."""
 GitObject = tuple[str, str, bytes]
 """(id, type, content) of an object."""
 
@@ -33,6 +35,14 @@ class Objects:
     def __init__(self, start: Callable[[], Process], path: Path) -> None:
         self.start, self.path = start, path
         self.process = start()
+        self.requests, self.silent = 0, False
+        self.waiting: int | None = None
+        """The number of the request that git has not answered yet."""
+
+    def stop(self) -> None:
+        """End a git that does not answer."""
+        self.silent = True
+        self.process.kill()
 
     def get(self, name: str) -> GitObject | None:
         """Return (id, type, content) of an object by any name git knows; None if there is none."""
@@ -55,19 +65,27 @@ class Objects:
             raise self._gone(names[0]) from None
 
     def _answer(self, name: str) -> GitObject | None:
-        assert self.process.stdout
-        header = self.process.stdout.readline().split()
+        header, data = self._read()
         if not header:
             raise self._gone(name)
         if header[-1] in (b"missing", b"ambiguous"):
             return None
-        size = int(header[2])
-        data = self.process.stdout.read(size)
-        self.process.stdout.read(1)
         oid, kind = header[0].decode(), header[1].decode()
         if object_id(kind, data, sha256=len(oid) == 64) != oid:  # git itself only compares when it writes, or in fsck
             raise self._damaged(name, f"{kind} {oid} has other content")
         return oid, kind, data
+
+    def _read(self) -> tuple[list[bytes], bytes]:
+        """Return the words of git's next answer, and the content that follows them."""
+        assert self.process.stdout
+        self.requests += 1
+        self.waiting = self.requests
+        header, data = self.process.stdout.readline().split(), b""
+        if header and header[-1] not in (b"missing", b"ambiguous"):
+            data = self.process.stdout.read(int(header[2]))
+            self.process.stdout.read(1)
+        self.waiting = None
+        return header, data
 
     def content(self, blob: str) -> bytes:
         """Return a blob's bytes, or the paths below a tree joined by NUL. Raises ObjectsMissing."""
@@ -104,6 +122,12 @@ class Objects:
         problem = self.process.stderr.read().decode("utf-8", "replace").strip()
         # Git exits at an object that a partial clone lacks; the next request is another one.
         self.process = self.start()
+        if self.silent:
+            self.silent = False
+            return CommandError(
+                f"`git cat-file` in {self.path} said nothing for {SILENT_SECONDS:g} s, and was ended",
+                hint="does its disk answer? see dmesg, then run the command again",
+            )
         if _DAMAGE.search(problem):
             return self._damaged(name, problem)
         return ObjectsMissing(f"git could not read {name}: {problem}")

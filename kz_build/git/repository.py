@@ -14,8 +14,9 @@ from kz_build.core.env import networked, plain
 from kz_build.core.errors import CommandError, ConfigError, StorageError, UnreachableError
 from kz_build.core.files import OWN, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
-from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors
+from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors, watched
 from kz_build.core.rules import bad_id
+from kz_build.git import cat_file
 from kz_build.git.cat_file import Objects
 from kz_build.git.machine_errors import git_disk_errors, require_answer
 from kz_build.git.stale_locks import retry_past_stale_locks
@@ -219,7 +220,7 @@ class Repository(NamedTuple):
 
         def once() -> Output:
             if self.watch is None:
-                return run(argv, env=networked(), stdin=stdin)
+                return run(argv, env=networked(), stdin=stdin, timeout=None)
             from kz_build.git.fetch_progress import FetchProgress
 
             progress = FetchProgress(self.path.stem.rpartition("-")[0], self.watch)
@@ -270,7 +271,9 @@ class Repository(NamedTuple):
         """Start one `cat-file --batch` to read many objects."""
         with contextlib.ExitStack() as stack:
             argv = self.argv("cat-file", "--batch")
-            yield Objects(lambda: stack.enter_context(conversation(argv, local_environment())), self.path)
+            objects = Objects(lambda: stack.enter_context(conversation(argv, local_environment())), self.path)
+            stack.enter_context(watched(lambda: objects.waiting, cat_file.SILENT_SECONDS, objects.stop))
+            yield objects
 
     def fast_import(self, stream: bytes) -> bytes:
         """Run `git fast-import` on a stream; return its output. In the store one process at a time does so."""
