@@ -315,6 +315,8 @@ def _receive(response: requests.Response, part: Path, etag_file: Path, done: int
                 file.write(piece)
                 done += len(piece)
                 watch(Event(name, done, total, bytes=True))
+        if not total:  # nobody said how much it would be
+            watch(Event(name, done, done, bytes=True))
     if total and done < total:
         raise requests.ConnectionError(f"{done} of {total} bytes arrived")
 

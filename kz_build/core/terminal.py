@@ -79,7 +79,7 @@ class Live:
         self.bar: Progress | None = None
         self.task: TaskID | None = None
         self.phase = ""
-        self.shown_at = 0.0
+        self.shown_at = self.started_at = 0.0
         self.counts_bytes = False
         self.width = 0
 
@@ -118,13 +118,7 @@ class Live:
             return
         phase, done, total = event.phase, event.done, event.total
         if not sys.stderr.isatty():
-            now = time.monotonic()
-            if phase != self.phase or now - self.shown_at > (
-                self.STATUS_SECONDS if event.status else self.EVERY_SECONDS
-            ):
-                line = f"  {event.status or phase}" + (f" {done}/{total}" if total else "")
-                print(line, file=sys.stderr, flush=True)
-                self.phase, self.shown_at = phase, now
+            self._log(event)
             return
         if event.status:
             if self.bar:
@@ -145,6 +139,29 @@ class Live:
         self.bar.update(self.task, completed=done, total=total or None)
         if event.bytes and done >= total > 0:  # the next step may take long without any progress
             self.stop()
+
+
+    def _log(self, event: Event) -> None:
+        """Print a line for a new phase, and now and then; for a download also when it is done, with its size and time."""
+        phase, done, total, now = event.phase, event.done, event.total, time.monotonic()
+        begins = phase != self.phase
+        if begins:
+            self.phase, self.started_at = phase, now
+        line = f"  {event.status or phase}"
+        if event.bytes and done >= total > 0:
+            line += f" done: {_size(done)} in {now - self.started_at:.1f} s"
+            self.phase = ""
+        elif begins or now - self.shown_at > (self.STATUS_SECONDS if event.status else self.EVERY_SECONDS):
+            size = f" {_size(done)} of {_size(total)}" if event.bytes else f" {done}/{total}"
+            line += size if total else ""
+        else:
+            return
+        print(line, file=sys.stderr, flush=True)
+        self.shown_at = now
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
 
 
 def _progress_bar(counts_bytes: bool) -> Progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -28,3 +29,19 @@ def test_a_terminal_has_one_line_that_is_gone_at_the_end(
             live.event(Event(phase, status=status))
     shown = ["", "  export: load 0:01", "  export: load 0:02", "  export: lower    ", " " * 15, ""]
     assert capsys.readouterr().err.split("\r") == shown
+
+
+def test_in_a_log_a_download_ends_in_done_with_its_size_and_time(capsys: pytest.CaptureFixture[str]) -> None:
+    live = Live()
+    for done in (1_000_000, 2_000_000, 3_500_000):
+        live.event(Event("ndk.zip", done, 3_500_000, bytes=True))
+    live.event(Event("small.whl", 40_000, 40_000, bytes=True))
+    live.event(Event("compile", 1, 2))
+    live.event(Event("compile", 2, 2))
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.sub(r"[0-9.]+ s$", "S s", line) for line in lines] == [
+        "  ndk.zip 1.0 MB of 3.5 MB",
+        "  ndk.zip done: 3.5 MB in S s",
+        "  small.whl done: 40.0 kB in S s",
+        "  compile 1/2",
+    ]
