@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kz_build.build.code_parts import code_parts
 from kz_build.build.steps import CCACHE_LOG, Command, Plan
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
@@ -93,11 +94,14 @@ def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, 
         phases = _steps(plan, engine, commands, watch)
         _file_symbols(plan)
         outputs = _outputs(plan)
+        parts = code_parts(plan.stage, outputs)
         _publish(plan)
         seconds = round(time.monotonic() - started, 1)
         facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds, "phases": phases}
         if counted := _cached(plan.build / CCACHE_LOG):
             facts["ccache"] = counted
+        if parts:
+            facts["code"] = parts
         record = StageRecord(plan.build / RECORD, plan.key, inputs, outputs, facts)
         record.save()
     return Built(plan, record, True)

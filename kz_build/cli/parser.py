@@ -114,7 +114,7 @@ GROUPS = {
         "all": "build, check, package, export and try a target in one go",
         "doctor": "show what this machine can do, and what closes each gap",
         "status": "show what is under way, and what upstream did with the patches",
-        "report": "show what was fetched, built and checked, in one table",
+        "report": "show what was fetched, built and checked, in a table or on a page",
         "diagnose": "say what went wrong in a log, and what to do about it",
     },
     "patches": {

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from elftools.common.exceptions import ELFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.construct import ConstructError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
@@ -40,6 +40,7 @@ _IDENTIFIER = re.compile(rb"[\w$/]")
 # pyelftools fails on a damaged file in many ways; users see one.
 _DAMAGE = (
     ELFError,
+    DWARFError,
     ConstructError,
     struct.error,
     zlib.error,
@@ -56,7 +57,7 @@ _DAMAGE = (
 
 
 @contextlib.contextmanager
-def _open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
+def open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
     """Open the file as pyelftools and as bytes. Raises AuditError for an incomplete ELF file, also while it is read."""
     try:
         file = path.open("rb")
@@ -85,7 +86,7 @@ def _open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
 
 def read_elf(path: Path, *, exports: bool = True) -> Elf:
     """Return the facts of an ELF file, without its exports if not requested. Raises AuditError for other or cut-off files."""
-    with _open_elf(path) as (elf, whole):
+    with open_elf(path) as (elf, whole):
         return _facts(elf, len(whole), exports)
 
 
@@ -175,7 +176,7 @@ def strings_with(path: Path, prefixes: Sequence[str]) -> tuple[tuple[str, str], 
     """
     wanted = [_folder(p) for p in prefixes if p]
     matches: dict[tuple[str, str], None] = {}
-    with _open_elf(path) as (elf, whole):
+    with open_elf(path) as (elf, whole):
         for name, data, start, end in _contents(elf, whole):
             for folder in wanted:
                 for match in folder.finditer(data, start, end):
@@ -191,7 +192,7 @@ def compiled_from(path: Path, folder: str) -> frozenset[str]:
     Raises AuditError like `read_elf`.
     """
     wanted = re.compile(re.escape(folder.rstrip("/").encode()) + rb"/[^\0\n]+")
-    with _open_elf(path) as (elf, whole):
+    with open_elf(path) as (elf, whole):
         return frozenset(
             posixpath.normpath(match[0].decode("utf-8", "replace"))
             for name, data, start, end in _contents(elf, whole)
@@ -207,7 +208,7 @@ def sections(path: Path) -> dict[str, bytes]:
     """
     contents: dict[str, bytes] = {}
     same: Counter[str] = Counter()
-    with _open_elf(path) as (elf, whole):
+    with open_elf(path) as (elf, whole):
         for name, data, start, end in _contents(elf, whole):
             same[name] += 1
             contents[f"{name} #{same[name]}" if same[name] > 1 else name] = bytes(data[start:end])
@@ -221,7 +222,7 @@ def section_sizes(path: Path) -> dict[str, int]:
     """Return the bytes that each section takes in the file, in the file's order; `headers, padding` is the rest of the
     file. Raises AuditError like `read_elf`."""
     sizes: Counter[str] = Counter()
-    with _open_elf(path) as (elf, whole):
+    with open_elf(path) as (elf, whole):
         for section in elf.iter_sections():
             if section["sh_type"] not in ("SHT_NOBITS", "SHT_NULL"):
                 sizes[section.name] += section["sh_size"]
@@ -258,7 +259,7 @@ def registered_strings(path: Path, wanted: Sequence[str]) -> frozenset[str]:
     Names of symbols and in debug information do not count: they say what is there, not what is registered with the VM.
     """
     matches = set()
-    with _open_elf(path) as (elf, whole):
+    with open_elf(path) as (elf, whole):
         loaded = _loaded_data(elf)
         for text in wanted:
             if any(_is_whole(whole, text.encode() + b"\0", start, end) for start, end in loaded):

@@ -88,12 +88,14 @@ class StackFacts(NamedTuple):
 
 
 class File(NamedTuple):
-    """A file of a build; `sections` (name, bytes) are None if it is no ELF file, or not there any more."""
+    """A file of a build; `sections` (name, bytes) are None if it is no ELF file, or not there any more. `parts` are the
+    folders of sources that its code comes from, with their bytes, the largest first."""
 
     name: str
     profile: str
     size: int
     sections: tuple[tuple[str, int], ...] | None
+    parts: tuple[tuple[str, int], ...] = ()
 
 
 class BuildFacts(NamedTuple):

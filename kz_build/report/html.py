@@ -51,6 +51,7 @@ def page(facts: Facts, history: History) -> bytes:
         charts=charts,
         period=charts.period(facts.stacks),
         by_kind=by_kind,
+        most_parts=15,
         size_kinds=SIZE_KINDS,
         sizes=size_trends(history),
         built=build_trend(history),

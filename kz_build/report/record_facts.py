@@ -10,7 +10,7 @@ from typing import Any
 from kz_build.core.check import Check
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.hash_cache import cached_sha256
-from kz_build.core.stage_record import StageRecord, load_any
+from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.device.baseline import Baseline, baseline
 from kz_build.device.metrics import METRICS
 from kz_build.device.properties import known_soc
@@ -42,7 +42,7 @@ def _build(project: Project, line: str, record: StageRecord) -> BuildFacts:
     audit, whole = (load_any(project.record(stage, line, target)) for stage in ("audit", "all"))
     plain = record.plain()
     stages = whole.get("stages", list) if whole else ()
-    counted = plain.get("ccache")
+    counted, parts = plain.get("ccache"), plain.get("code", {})
     return BuildFacts(
         line=line,
         target=target,
@@ -52,7 +52,7 @@ def _build(project: Project, line: str, record: StageRecord) -> BuildFacts:
         seconds=float(plain["seconds"]),
         phases=tuple(plain.get("phases", {}).items()),
         cache=(counted["hits"], counted["misses"]) if counted else None,
-        files=tuple(_file(project, dist, name, output.sha256, output.size, output.profile) for name, output in record.outputs.items()),
+        files=tuple(_file(project, dist, name, output, parts.get(name, {})) for name, output in record.outputs.items()),
         stages=tuple((row["stage"], row["status"], row["seconds"]) for row in stages),
         checks=tuple(Check.from_json(row) for row in audit.get("checks", list)) if audit else (),
         signed=(dist / SIGNATURE).is_file() if (dist / SUMS).is_file() else None,
@@ -60,16 +60,17 @@ def _build(project: Project, line: str, record: StageRecord) -> BuildFacts:
     )  # fmt: skip
 
 
-def _file(project: Project, dist: Path, name: str, sha256: str, size: int | None, profile: str) -> File:
+def _file(project: Project, dist: Path, name: str, output: Output, parts: Mapping[str, int]) -> File:
     """Read the sections of a file, if it is still the one that was built."""
     path = dist / name
     sections = None
     try:
-        if path.is_file() and cached_sha256(project.store, path) == sha256:
+        if path.is_file() and cached_sha256(project.store, path) == output.sha256:
             sections = tuple(section_sizes(path).items())
     except AuditError:
         pass
-    return File(name, profile, size or 0, sections)
+    largest = sorted(parts.items(), key=lambda part: (-part[1], part[0]))
+    return File(name, output.profile, output.size or 0, sections, tuple(largest))
 
 
 def _licences(path: Path) -> Mapping[str, tuple[str, ...]]:

@@ -35,6 +35,9 @@ def test_the_page_shows_what_is_recorded_and_known_and_asks_nobody(project: Path
     size = record["files"]["lib/libminirt.so"]["size"]
     assert f"libminirt.so, {size} bytes" in page
     assert set(record["phases"]) >= {"library-configure", "library-build"} and ">library-build</th>" in page
+    assert sum(record["code"]["lib/libminirt.so"].values()) > 1000
+    assert record["code"]["lib/libminirt.so"].keys() == {"minirt/runtime", "minirt/extension/jni"}
+    assert ">minirt/extension/jni</th>" in page
     assert "BSD-3-Clause" in page and "not signed" in page and len(page) < 1_500_000
 
     again = kz("-C", project, "report", "--html", "copy.html", cwd=project)

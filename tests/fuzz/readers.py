@@ -16,7 +16,7 @@ from kz_build.core.yaml_schema import load
 from kz_build.device.baseline import Baseline
 from kz_build.diagnose import diagnose as signatures
 from kz_build.export.load import one as recipe
-from kz_build.formats import elf, pte
+from kz_build.formats import elf, elf_units, pte
 from kz_build.formats.android_manifest import DamagedError, manifest_of, read_text
 from kz_build.formats.app import read_app
 from kz_build.formats.axml import read_axml
@@ -86,6 +86,8 @@ def _elf(path: Path) -> None:
         lambda: elf.registered_strings(path, ["aten::add.out", "VulkanBackend"]),
         lambda: elf.sections(path),
         lambda: elf.compiled_from(path, "/kz"),
+        lambda: elf.section_sizes(path),
+        lambda: elf_units.code_by_source(path),
     )
     searches[path.stat().st_size % len(searches)]()
     elf.read_elf(path)

@@ -49,7 +49,7 @@ def facts(text: str = "text", state: str = "broken") -> Facts:
     )
     build = BuildFacts(
         "l1", "android", "host", "off", "k" * 64, 61.5, (("configure", 10.0), ("build", 51.5)), (30, 10),
-        (File(f"lib/{text}.so", "ours", 300, ((".text", 200), (".rodata", 60), (text, 40))), File("x.bin", "", 9, None)),
+        (File(f"lib/{text}.so", "ours", 300, ((".text", 200), (".rodata", 60), (text, 40)), ((text, 150), ("up/x", 20))), File("x.bin", "", 9, None)),
         (("fetch", "PASS", 1.0), ("export", "SKIP", None)), checks, False, {"up": (text,)},
     )  # fmt: skip
     model = ExportFacts(
