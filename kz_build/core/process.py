@@ -90,7 +90,7 @@ def require_success(argv: Argv, output: Output, failure: type[CommandError] = Co
     """Raise `failure` with a command's errors if it failed; CommandError if it was killed, which says nothing of its work."""
     errors = output.stderr.decode("utf-8", "replace").strip()
     if output.code < 0:
-        raise CommandError(f"`{joined(argv)}` was killed by signal {-output.code}\n{errors}", code=output.code)
+        raise CommandError(f"`{joined(argv)}` was killed by signal {-output.code}\n{errors}".rstrip(), code=output.code)
     if output.code:
         raise failure(f"`{joined(argv)}` ended with {output.code}\n{errors}", code=output.code)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError
-from kz_build.core.files import new_folder, write_atomic
+from kz_build.core.files import new_folder, remove, write_atomic
 from kz_build.core.process import Output, checked, require_success, run
 from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment
 from kz_build.git.stale_locks import retry_past_stale_locks
@@ -55,6 +55,8 @@ class Worktree:
             words = ("init", "--quiet", "--template=", "--end-of-options", str(folder))
             checked(["git", *words], env=local_environment())
             git = folder / ".git"
+            for probe in git.glob("t??????"):  # git tried symbolic links with it, and could not remove it
+                remove(probe)
             (git / "info").mkdir()
             (git / "info" / "sparse-checkout").touch()
             (git / "config").write_text(f"{self.repository.configuration()}{_CONFIGURATION}")

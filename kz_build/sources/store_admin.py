@@ -167,10 +167,10 @@ def _left_by_git(root: Path) -> Iterator[Path]:
     """What a killed git left in repositories. A person's git may work in a worktree, so what is new stays, and its locks."""
     objects = ("objects/**/tmp_*", "objects/incoming-*")
     locks = ("objects/**/*.lock", "refs/**/*.lock", "*.lock", "worktrees/*/*.lock")
-    repositories = [(clone, (*objects, *locks)) for clone in (root / "git").glob("*.git")]
-    repositories += [(worktree / ".git", objects) for _, worktree in _worktrees(root)]
-    for repository, patterns in repositories:
-        for path in (path for pattern in patterns for path in repository.glob(pattern)):
+    globs = [(root / "git", f"*.git/{pattern}") for pattern in (*objects, *locks)]
+    globs += [(worktree / ".git", pattern) for _, worktree in _worktrees(root) for pattern in objects]
+    for folder, pattern in globs:
+        for path in folder.glob(pattern):
             if _changed(path) < time.time() - 600:
                 yield path
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, ConflictError
+from kz_build.core.process import require_success
 from kz_build.git import fast_import, format_patch
 from kz_build.git import log as history
 from kz_build.git import tree_lookup as trees
@@ -183,7 +184,9 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
     session, patch = opened.session, stop.patch
     tree = opened.worktree(pinned)
     checkout(pinned, tree, session.tip, patch.reads)
-    picked = tree.git("cherry-pick", "--allow-empty", commit_id(session.todo[0]))
+    words = ("cherry-pick", "--allow-empty", commit_id(session.todo[0]))
+    if (picked := tree.git(*words)).code != 1:  # 1 is a conflict, or nothing left to change
+        require_success(["git", *words], picked)
     opened = save(
         opened,
         pinned,

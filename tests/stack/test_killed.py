@@ -144,6 +144,14 @@ def test_looking_into_a_worktree_takes_no_lock(ours: Project) -> None:
     assert (tree / ".git" / "index").read_bytes() == index
 
 
+def test_git_killed_before_it_finds_the_conflict_is_no_conflict(ours: Project) -> None:
+    path = first_of_all(ours, 'case "$*" in cherry-pick*) kill -9 $$;; esac')
+    done = ours.kz("rebase", "--onto", "v3", PATH=path)
+    assert done.returncode == 5 and "cherry-pick" in done.stderr and "killed by signal 9" in done.stderr
+    done = ours.kz("rebase", "--onto", "v3")
+    assert done.returncode == 4 and "conflict in b.txt" in done.stderr
+
+
 def test_git_killed_when_it_had_committed_the_resolution_is_not_asked_again(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
