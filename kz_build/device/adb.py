@@ -1,20 +1,24 @@
-"""Android devices through an adb server: adbutils' client, and the adb in its wheel."""
+"""Android devices through an adb server."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+import shutil
 import socket
 import stat
 import struct
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kz_build.core import env as environment
 from kz_build.core import process
 from kz_build.core.errors import ConfigError, DeviceError, KzError, Missing, MissingError
 from kz_build.core.process import Output
+from kz_build.device.adb_server import AdbError, Client, exactly
 from kz_build.device.properties import Attached
 
 SHELL_SECONDS = 600.0
@@ -41,33 +45,19 @@ class Server:
     """An adb server on loopback, with the keys in a home folder. Only `running` and `private` start one."""
 
     def __init__(self, port: int, home: Path) -> None:
-        import adbutils  # imports Pillow and requests: 200 ms
-
-        class Connection(adbutils.AdbConnection):  # type: ignore[misc]
-            def _safe_connect(self) -> socket.socket:
-                # adbutils would start a server here, and not at this port
-                connection: socket.socket = self._create_socket()
-                return connection
-
-        class Client(adbutils.AdbClient):  # type: ignore[misc]
-            def make_connection(self, timeout: float | None = None) -> Any:
-                connection = Connection("127.0.0.1", port)
-                connection.conn.settimeout(timeout or SERVER_SECONDS)
-                return connection
-
         self.port, self.home = port, home
-        self.client: Any = Client("127.0.0.1", port)
+        self.client = Client(port, SERVER_SECONDS)
 
     def attached(self) -> tuple[Attached, ...]:
         """Return the devices that the server knows, in any state."""
         hint = "the program that listens there is not an adb server, or hangs: `adb kill-server`, or another ANDROID_ADB_SERVER_PORT"
         with _device_errors(f"adb server at 127.0.0.1:{self.port}", hint):
-            devices = self.client.list(extended=True)
+            devices = self.client.devices()
         return tuple(
             Attached(
                 d.serial, d.state, model := d.tags.get("model", "").replace("_", " "), model.startswith("EMULATED")
             )
-            for d in sorted(devices, key=lambda d: str(d.serial))
+            for d in sorted(devices, key=lambda d: d.serial)
         )
 
     def device(self, serial: str) -> Device:
@@ -77,18 +67,26 @@ class Server:
         """
         states = {one.serial: one.state for one in self.attached()}
         if states.get(serial) != "device" and ":" in serial:
-            with _device_errors(serial):
-                if serial in states:
-                    self.client.disconnect(serial)
-                answer = self.client.connect(serial, timeout=ANSWER_SECONDS)
-            states = {one.serial: one.state for one in self.attached()}
-            if serial not in states:
-                raise DeviceError(f"{serial}: {answer}", hint="does a device listen there?")
+            states = self._connected(serial)
         if serial not in states:
             raise DeviceError(f"{serial}: adb does not know this device", hint=GONE)
         if states[serial] != "device":
             raise DeviceError(f"{serial}: the device is {states[serial]}", hint=GONE)
         return Device(self, serial)
+
+    def _connected(self, serial: str) -> dict[str, str]:
+        """Connect to a device at `host:port`; return the states of all. A connection that just broke may be in the way for a moment."""
+        deadline = time.monotonic() + SERVER_SECONDS
+        while True:
+            with _device_errors(serial):
+                self.client.disconnect(serial)
+                answer = self.client.connect(serial, ANSWER_SECONDS)
+            states = {one.serial: one.state for one in self.attached()}
+            if serial in states:
+                return states
+            if not answer.startswith("already connected") or time.monotonic() > deadline:
+                raise DeviceError(f"{serial}: {answer}", hint="does a device listen there?")
+            time.sleep(0.1)
 
 
 def running() -> Server:
@@ -141,13 +139,15 @@ def _free_port() -> int:
 
 
 def _adb() -> str:
-    import adbutils
-
-    try:
-        return str(adbutils.adb_path())
-    except adbutils.AdbError as error:
-        remedy = "Android's platform-tools, on PATH; adbutils has one for common machines"
-        raise MissingError((Missing("adb", str(error), remedy),)) from error
+    """Return the path of an adb: ADBUTILS_ADB_PATH, that on PATH, or the one in adbutils' wheel."""
+    if path := environment.variable("ADBUTILS_ADB_PATH") or shutil.which("adb"):
+        return path
+    wheel = importlib.util.find_spec("adbutils")  # its import takes 200 ms
+    for folder in (wheel and wheel.submodule_search_locations) or ():
+        if os.access(path := os.path.join(folder, "binaries", "adb"), os.X_OK):
+            return path
+    remedy = "Android's platform-tools, on PATH; adbutils has one for common machines"
+    raise MissingError((Missing("adb", "it is neither on PATH nor in adbutils' wheel", remedy),))
 
 
 def _listens(port: int) -> bool:
@@ -158,9 +158,7 @@ def _listens(port: int) -> bool:
 
 @contextlib.contextmanager
 def _device_errors(serial: str, hint: str = GONE) -> Iterator[None]:
-    """Raise failures of adb, adbutils and sockets as DeviceErrors."""
-    import adbutils
-
+    """Raise failures of adb and sockets as DeviceErrors."""
     try:
         yield
     except KzError:
@@ -169,7 +167,7 @@ def _device_errors(serial: str, hint: str = GONE) -> Iterator[None]:
         raise DeviceError(f"{serial}: the connection broke", hint=hint) from error
     except TimeoutError as error:
         raise DeviceError(f"{serial}: no answer", hint=hint) from error
-    except (adbutils.AdbError, struct.error) as error:
+    except (AdbError, struct.error) as error:
         message = " ".join(str(part) for part in error.args) or type(error).__name__
         raise DeviceError(f"{serial}: {message}", hint=hint) from error
 
@@ -178,16 +176,14 @@ class Device:
     """One device of a server. Every failure is a DeviceError that names it."""
 
     def __init__(self, server: Server, serial: str) -> None:
-        self.serial = serial
-        self.client = server.client.device(serial)
+        self.serial, self.client = serial, server.client
 
     def shell(self, command: str, *, timeout: float = SHELL_SECONDS) -> Output:
         """Run a command line to its end; the caller quotes words from outside (shlex.quote)."""
         if len(command.encode("utf-8", "surrogateescape")) > COMMAND_BYTES:
             raise ConfigError(f"a command of {len(command)} characters is too long for adb")
         with _device_errors(self.serial):
-            done = self.client.shell2(command, timeout=timeout, encoding=None, v2=True)
-        return Output(done.returncode, done.stdout, done.stderr)
+            return self.client.shell(self.serial, command, timeout)
 
     def checked(self, command: str, *, timeout: float = SHELL_SECONDS) -> bytes:
         """Run `shell` and return stdout. Raises DeviceError with the output if the command fails."""
@@ -200,15 +196,9 @@ class Device:
     @contextlib.contextmanager
     def files(self) -> Iterator[Files]:
         """Open the device's files, over one connection."""
-        with _device_errors(self.serial):
-            connection = self.client.open_transport(timeout=ANSWER_SECONDS)
-            try:
-                connection.conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connection.send_command("sync:")
-                connection.check_okay()
-                yield Files(connection.conn, self.serial)
-            finally:
-                connection.conn.close()
+        with _device_errors(self.serial), self.client.service(self.serial, "sync:", ANSWER_SECONDS) as sock:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield Files(sock, self.serial)
 
 
 class Files:
@@ -275,10 +265,4 @@ class Files:
         self.sock.sendall(kind + struct.pack("<I", len(argument)) + argument)
 
     def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self.sock.recv(min(size - len(data), 1 << 20))
-            if not part:
-                raise EOFError
-            data += part
-        return bytes(data)
+        return exactly(self.sock, size)

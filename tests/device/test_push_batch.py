@@ -8,11 +8,12 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from kz_build.core.process import Output
 from kz_build.device.adb import Server
+from kz_build.device.adb_server import Client
 from kz_build.device.push import items, push
 from kz_build.device.push_batch import ARCHIVE, DAMAGED, SCRIPT, archive, first_damaged, removal, script, staged
 from kz_build.device.push_plan import BATCH_BYTES, BATCH_FILES, PARTS, RECORD, Item, batches, parse_record
@@ -105,13 +106,13 @@ def test_many_small_files_take_few_commands(
         (folder / str(index % 7) / f"f{index}").write_text(str(index))
     there = server.device(device.serial)
     commands: list[str] = []
-    shell = there.client.shell2
+    shell = Client.shell
 
-    def counted(command: str, **named: Any) -> Any:
+    def counted(client: Client, serial: str, command: str, timeout: float) -> Output:
         commands.append(command)
-        return shell(command, **named)
+        return shell(client, serial, command, timeout)
 
-    monkeypatch.setattr(there.client, "shell2", counted)
+    monkeypatch.setattr(Client, "shell", counted)
     done = push(tmp_path / "store", there, items([folder]))
     assert len(done.sent) == BATCH_FILES + 50
     assert len(commands) == 3, "one before, and one a batch"
