@@ -57,6 +57,8 @@ def report(found: dict[str, Any]) -> str:
         rows.append(f"reproduce {target}: {'the same bytes' if record['same'] else 'DIFFERS'}, varied: {varied}")
     for target, record in found.get("package", {}).items():
         rows.append(f"package {target}: {record['path']} {record['sha256'][:12]}")
+    for model, record in found.get("export", {}).items():
+        rows.append(f"export {model}: {record['sha256'][:12]}, {_counts(record['checks'])}")
     for record in found.get("device", {}).values():
         tried = record["report"]
         subject = " ".join(filter(None, (tried["target"], tried["subject"])))

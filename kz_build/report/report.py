@@ -27,6 +27,8 @@ def report(project: Project, line: str) -> dict[str, object]:
             records.setdefault(stage, {})[path.parent.name] = record.plain()
             if stage == "build":
                 own |= {json.dumps(o, sort_keys=True) for o in record.get("overrides", list)}
+    if exports := _exports(project, line):
+        records["export"] = exports
     return {
         "kz": kz_build.__version__,
         "line": line,
@@ -36,6 +38,12 @@ def report(project: Project, line: str) -> dict[str, object]:
         "single_source": sorted(n for n, e in project.lock.lines.get(line, {}).items() if e.get("sources") == 1),
         **records,
     }
+
+
+def _exports(project: Project, line: str) -> dict[str, dict[str, object]]:
+    """Return the records of the line's models, by their files; `kz export` leaves each beside its model."""
+    records = {path.stem: load_any(path) for path in sorted(project.dist_folder(line).glob("*.json"))}
+    return {name: record.plain() for name, record in records.items() if record and "recipe" in record.inputs}
 
 
 def write(project: Project, line: str) -> Path:

@@ -27,6 +27,8 @@ from kz_build.patch.quilt import SeriesEntry, parse_foreign, read_series
 from kz_build.pins import load as pins
 from kz_build.pins.lock_file import parse_lock
 from kz_build.pins.pins import Pins
+from kz_build.report import report_file, text_diff
+from kz_build.report.diff import compare
 from kz_build.sources.archive import unpack, wheel_files
 from kz_build.stack.files import StackFiles
 from kz_build.stack.parse import parse_stack
@@ -72,6 +74,13 @@ def _checks(data: bytes, _: Path) -> None:
     patch = (CORPUS / "mail/mail-git").read_bytes()
     files = {"series": b"0001-x.patch\n", "0001-x.patch": patch, "checks.yaml": data}
     parse_stack(StackFiles("l", "up", "patches/l/up", ("0001-x.patch",), files, "digest"))
+
+
+def _report(data: bytes, folder: Path) -> None:
+    (folder / "old").write_bytes(data)
+    (folder / "new").write_bytes((CORPUS / "lock/report-small").read_bytes())
+    diff = compare(report_file.read(folder / "old"), report_file.read(folder / "new"), "old")
+    assert text_diff.table(diff) and text_diff.markdown(diff, "old")
 
 
 def _unpack(path: Path) -> None:
@@ -134,6 +143,7 @@ FORMATS: dict[str, Format] = {
         {
             "lock": lambda data, _: parse_lock(data, "pins.lock"),
             "record": _file(stage_record.load_any),
+            "report": _report,
             "session": lambda data, _: parse_session(data, "session.json"),
             "change": _file(lambda path: transaction.roll_forward(path.parent), transaction.NAME),
         },

@@ -223,3 +223,21 @@ def test_what_is_no_report_is_refused(built: Path, kz: Kz, tmp_path: Path, monke
     for path in (tmp_path, tmp_path / "none.json"):
         done = kz("-C", built, "report", "--diff", path)
         assert done.returncode == 2 and "is not a file" in done.stderr
+
+
+def test_a_model_that_fails_its_contract_is_compared(sample: Path, kz: Kz, tmp_path: Path) -> None:
+    record = {"key": "k", "recipe": "r", "sources": [], "sha256": "a" * 64, "size": 5}
+    dist = sample / "dist/sample-0.1"
+    dist.mkdir(parents=True)
+    (dist / "probe.json").write_text(json.dumps({"key": "k"}))
+    kept = tmp_path / "OLD.json"
+    for code, status in ((0, "PASS"), (8, "FAIL")):
+        rows = [{name: value for name, value in check("inputs", status).items() if name != "file"}]
+        (dist / "m.pte.json").write_text(json.dumps({**record, "checks": rows}))
+        if not code:
+            kept.write_text(kz("-C", sample, "report", "--json").stdout)
+        assert f"export m.pte: aaaaaaaaaaaa, 1 {status}" in kz("-C", sample, "report").stdout
+        done = kz("-C", sample, "report", "--diff", kept)
+        assert done.returncode == code and ("export m.pte inputs" in done.stdout) == bool(code), (
+            done.stdout + done.stderr
+        )

@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.formats.apps import SAMPLE, good, manifest
 from tests.formats.elves import COMPRESSED, Section, android_note, build_id, elf
 from tests.formats.ptes import Made, Method, Qnn, decoder, program, vulkan
+from tests.report.test_diff import REPORT
 
 HERE = Path(__file__).parent
 SMALL = (
@@ -150,6 +151,7 @@ def files(folder: Path) -> dict[str, bytes | str]:
         "lock/lock-small": json.dumps({"version": 1, "unknown": 1, "lines": {"l": {"up": entries, "sdk": archive}}}),
         "lock/record-small": json.dumps({"key": "k", "sources": {"a": "b"}, "files": {"lib/x.so": {"sha256": "b" * 64, "size": 5}, "y": "c" * 64}, "more": [1, None]}),
         "lock/session-small": json.dumps({"verb": "rebase", "line": "l", "source": "up", "into": "l2", "version": "v2", "digest": "d", **session, "todo": ["a" * 40], "dropped": [["p", ["x:1-2"], "c", "t"]]}),
+        "lock/report-small": json.dumps(REPORT),
         "lock/change-small": json.dumps({"pins.lock": [None, "eA=="], "patches/l/up/series": ["eA==", None]}),
         "mail/mail-git": MAIL,
         "mail/foreign-dep3": FOREIGN,
