@@ -44,11 +44,24 @@ class Told:
     done: Done
 
 
+def reported(store: Path, slug: str, line: str, source: str) -> bool:
+    """Return whether a stack has an issue that says that something is broken."""
+    return bool(_known(_issue(store, slug, _marker(line, source))))
+
+
+def _marker(line: str, source: str) -> str:
+    return f"kz-nightly {line} {source}"
+
+
+def _issue(store: Path, slug: str, marker: str) -> Issue | None:
+    return github.find_issue(store, slug, marker) if slug else None
+
+
 def tell(store: Path, slug: str, trouble: Trouble, *, dry_run: bool) -> Told:
     """Open or update the issue of a stack if something is new. Without a slug there is none yet."""
     history, broken = trouble.history, trouble.broken
-    marker = f"kz-nightly {history.line} {history.source}"
-    issue = github.find_issue(store, slug, marker) if slug else None
+    marker = _marker(history.line, history.source)
+    issue = _issue(store, slug, marker)
     known = _known(issue)
     changes = _changes(trouble, known)
     url = issue.url if issue else ""

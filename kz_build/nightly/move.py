@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kz_build.git import refs
+from kz_build.git.log import merge_base
 from kz_build.pins.project import Project
 from kz_build.stack.pinned import PinnedStack, with_files_fetched
 from kz_build.stack.rebase import rebase
@@ -30,13 +31,15 @@ class Moved:
 
 
 def next_version(pinned: PinnedStack) -> str:
-    """Return what a stack can move to, '' for nothing: of a release the newest bug-fix release, of a commit upstream's branch.
+    """Return what a stack can move to, '' for nothing: of a release the newest bug-fix release, of a commit on upstream's branch
+    that branch.
 
-    Another series of releases is another line, which a person begins.
+    Another series of releases is another line, which a person begins; and nobody knows what a commit on another branch follows.
     """
     if pinned.version == pinned.base:
         trunk = refs.trunk(pinned.repository)
-        return trunk if refs.commit_of(pinned.repository, trunk) != pinned.base else ""
+        tip = refs.commit_of(pinned.repository, trunk)
+        return trunk if pinned.base != tip and merge_base(pinned.repository, pinned.base, tip) == pinned.base else ""
     own = _SERIES.fullmatch(pinned.version)
     if not own:
         return ""

@@ -15,7 +15,7 @@ from kz_build.core.files import remove
 from kz_build.git import refs
 from kz_build.nightly import text
 from kz_build.nightly.head import CONTENT, commit_on, content_of, copy_of, diff, head_of
-from kz_build.nightly.issue import Told, Trouble, tell
+from kz_build.nightly.issue import Told, Trouble, reported, tell
 from kz_build.nightly.move import Moved, move, next_version
 from kz_build.nightly.pull_request import Done, Proposal, known, last_pull, propose
 from kz_build.pins.load import load_project
@@ -110,6 +110,9 @@ class Night:
             stuck = source in results and not results[source]
             if stuck or newest:
                 night = self._attempt(partial(self._judge, copy, pinned, nexts[source] if stuck else "")) or night
+            elif self._attempt(partial(reported, self.project.store, self.slug, line, source)):
+                to = nexts[source] or pinned.version  # where every patch holds
+                night = self._attempt(partial(self._judge, copy, pinned, to)) or night
             nights.append(night)
         moves = [one for one in results.values() if one]
         proposed = self._attempt(lambda: self._propose(line, moves, tuple(nights))) if moves else None

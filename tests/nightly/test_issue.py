@@ -82,6 +82,14 @@ def test_a_line_that_is_stuck_says_which_commit_and_what_to_type(
     night.run()
     assert not night.github.wrote
 
+    up.commit("Back (#3)", {"a.txt": text(), "b.txt": text()}, tag="v1.0.2")
+    night.run()
+    assert "newly passing" in old.body and len(night.github.listed(pulls=True)) == 2, (
+        "each moves, and its issue says so"
+    )
+    night.run()
+    assert not night.github.wrote
+
 
 def test_a_stack_whose_check_fails_on_the_result_needs_a_person(
     tmp_path: Path, kz: Kz, make_github: Callable[[Path], GitHub]

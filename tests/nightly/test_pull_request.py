@@ -185,16 +185,32 @@ def test_a_shallow_clone_as_ci_has_it_is_enough(night: Night, tmp_path: Path) ->
     assert night.github.wrote == ["push", "POST pulls"] and "patches/l/up/0001-first.patch" in night.changed()
 
 
-def test_a_line_on_a_commit_follows_upstreams_branch(ours: Project, make_github: Callable[[Path], GitHub]) -> None:
-    base = ours.upstream.git("rev-parse", "main")
+def on_commit(ours: Project, revision: str) -> str:
+    """Pin the project to a commit; gives it."""
+    commit = ours.upstream.git("rev-parse", revision)
     pins = ours.root / "pins.yaml"
-    pins.write_text(pins.read_text().replace("up: v1.0.0", f"up: {base}"))
+    pins.write_text(pins.read_text().replace("up: v1.0.0", f"up: {commit}"))
     assert ours.kz("lock", "--write").returncode == 0
+    return commit
+
+
+def test_a_line_on_a_commit_follows_upstreams_branch(ours: Project, make_github: Callable[[Path], GitHub]) -> None:
+    base = on_commit(ours, "main")
     night = Night(ours, make_github(ours.root))
     assert "pull request" not in night.run().stdout
     grown = ours.upstream.commit("Grow (#2)", GROWN)
     night.run()
     assert night.github.pull.title == f"l: up {base[:10]} -> {grown[:10]}" and grown in night.shown("pins.yaml")
+
+
+def test_a_line_on_a_commit_of_another_branch_stays(ours: Project, make_github: Callable[[Path], GitHub]) -> None:
+    ours.upstream.git("checkout", "-q", "-b", "release")
+    ours.upstream.commit("Fix (#2)", {"other.txt": "fixed\n"})
+    ours.upstream.git("checkout", "-q", "main")
+    on_commit(ours, "release")
+    night = Night(ours, make_github(ours.root))
+    ours.upstream.commit("Grow (#3)", GROWN)
+    assert "pull request" not in night.run().stdout and not night.github.wrote
 
 
 REFUSED = {
