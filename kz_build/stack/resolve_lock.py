@@ -11,7 +11,7 @@ from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError,
 from kz_build.core.paths import excluded
 from kz_build.core.progress import Watch
 from kz_build.core.rules import bad_file_name
-from kz_build.git import remote
+from kz_build.git import refs, remote
 from kz_build.git import repository as git
 from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.pins.pins import Source
@@ -150,6 +150,7 @@ def _git(pin: _Pin) -> dict[str, Any]:
         commit, unreachable = str(pin.old["commit"]), error
     try:
         repo = clones.fetch_commit(project.store, source.name, url, commit, pin.version, history=True, watch=pin.watch)
+        commit = refs.commit_of(repo, commit)  # a bundle says of an annotated tag its own object alone
         repo.entries(commit)  # which refuses what no checkout could have
         links = clones.links(project.store, repo, commit, wanted) if wanted else []
     except UnreachableError as error:

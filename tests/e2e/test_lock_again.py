@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Kz
+from tests.conftest import SAMPLE, Kz
 from tests.e2e.test_clones import repository
 from tests.stack.test_git_tools import sh
 
@@ -300,3 +300,12 @@ def test_another_wheel_or_address_keeps_nothing(files: Place) -> None:
     assert lock["lines"]["l"]["main"] == {"kind": "wheel", "version": "1", "sha256": None, "size": None}
     assert lock["lines"]["l"]["sdk"] == {"kind": "archive", "version": "2", "url": f"{UNREACHABLE}/v2.zip", "sha256": None, "size": None}  # fmt: skip
     assert done.stdout.count("; left unknown") == done.stdout.count("its digest is left unknown") == 1
+
+
+def test_an_annotated_tag_of_a_bundle_is_locked_by_its_commit(kz: Kz, tmp_path: Path) -> None:
+    """`git ls-remote` of a bundle says of such a tag its own object alone."""
+    assert kz("-C", tmp_path, "init", SAMPLE / "upstream.bundle", "v0.3.0").returncode == 0
+    done = kz("-C", tmp_path, "lock", "--write")
+    assert done.returncode == 0, done.stderr
+    (entry,) = json.loads((tmp_path / "pins.lock").read_text())["lines"]["v0.3.0"].values()
+    assert entry["commit"] == entry["patched"]["commit"] == "f4b83123b9d1530d12085189a558693d95bfcde6"
