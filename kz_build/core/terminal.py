@@ -142,7 +142,6 @@ class Live:
         if event.bytes and done >= total > 0:  # the next step may take long without any progress
             self.stop()
 
-
     def _log(self, event: Event) -> None:
         """Print a line for a new phase, and now and then; for a download also when it is done, with its size and time."""
         phase, done, total, now = event.phase, event.done, event.total, time.monotonic()

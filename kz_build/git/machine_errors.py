@@ -20,7 +20,7 @@ _ERRORS = {
         *(errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
     )
 }
-_ERROR = re.compile(f"(?m)^(?!remote:).*({'|'.join(_ERRORS)})$")
+_ERROR = re.compile(f"(?m)^(?!remote:|cannot start ).*({'|'.join(_ERRORS)})$")
 _OF_CHILD = re.compile(f"(?m)^(?!remote:).*(?:(?:{'|'.join(_ERRORS)})$|cannot exec |cannot run | died of signal )")
 """Lines by which git says that this machine failed it, or the programs that it starts to talk to a server."""
 

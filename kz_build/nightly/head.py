@@ -13,7 +13,7 @@ from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove
 from kz_build.core.process import checked, run
-from kz_build.git.repository import Repository, local_environment
+from kz_build.git.repository import Repository, commit_id, local_environment
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
 
@@ -35,7 +35,7 @@ class Head(NamedTuple):
 def head_of(project: Project) -> Head:
     """Return HEAD of the project's repository. Raises ConfigError if it has none, or is on no branch."""
     words = ("rev-parse", "--absolute-git-dir", "--show-prefix", "HEAD", "--symbolic-full-name", "HEAD")
-    done = run(["git", "-C", str(project.root), *words], env=networked())
+    done = run(["git", *words], env=networked(), cwd=project.root)
     folder, prefix, commit, ref, *_ = [*os.fsdecode(done.stdout).split("\n"), "", "", "", ""]
     if done.code or not ref.startswith("refs/heads/"):
         raise ConfigError(
@@ -83,7 +83,7 @@ def commit_on(head: Head, tree: str, message: str) -> str:
         for role in ("AUTHOR", "COMMITTER")
         for what, value in zip(("NAME", "EMAIL", "DATE"), (*WHO, date), strict=True)
     }
-    argv = head.repository.argv("commit-tree", "-p", head.commit, "-F", "-", tree)
+    argv = head.repository.argv("commit-tree", "-p", commit_id(head.commit), "-F", "-", "--end-of-options", tree)
     return checked(argv, env={**local_environment(), **who}, stdin=message.encode()).decode().strip()
 
 

@@ -165,9 +165,7 @@ def test_a_submodule_of_ones_own_commit_and_those_nested_in_it(project: Path, kz
     )
     own = f"{{git: 'file://{mine}', commit: {sh('git', 'rev-parse', 'v1', cwd=mine)}}}"
     for line in ("", "lines: {l: {main: main}}\n"):
-        (project / "pins.local.yaml").write_text(
-            f"sources: {{main/libs/other: {own}, main/libs/inner: {own}}}\n{line}"
-        )
+        (project / "pins.local.yaml").write_text(f"sources: {{main/libs/other: {own}, main/libs/inner: {own}}}\n{line}")
         done = kz("-C", project, "fetch", "--json", **env)
         assert done.returncode == 0, done.stderr
         paths = [tree["path"] for tree in json.loads(done.stdout)[0]["trees"]]
