@@ -43,6 +43,7 @@ def storage_error(error: OSError, path: Path | None = None) -> StorageError | No
         errno.EMFILE: "raise the limit of open files: ulimit -n",
         errno.ENFILE: "raise the limit of open files: sysctl fs.file-max",
         errno.EIO: "the disk may be failing: see dmesg",
+        errno.ENOLCK: "its disk has no file locks, or no more: use a local one (KZ_CACHE=/other/disk for the store)",
         errno.ESTALE: "the file server has lost this file: run the command again",
     }
     hint = hints.get(error.errno, "make it writable, or choose another folder")
@@ -225,7 +226,11 @@ def remove(path: Path) -> None:
                 inner = os.path.join(folder, name)
                 if not os.path.islink(inner) and not os.access(inner, os.W_OK | os.X_OK):
                     os.chmod(inner, 0o755)
-        shutil.rmtree(path)
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            error.filename = str(path)  # rmtree names what is in an open folder, without its path
+            raise
 
 
 @contextlib.contextmanager

@@ -24,7 +24,11 @@ from tests.conftest import snapshot
         (errno.EDQUOT, "the disk of /d/f is full", "free space there, or move the store: KZ_CACHE=/other/disk"),
         (errno.EROFS, "cannot write /d/f: Read-only file system", "make it writable, or choose another folder"),
         (errno.EACCES, "cannot write /d/f: Permission denied", "make it writable, or choose another folder"),
-        (errno.ENOLCK, "cannot write /d/f: No locks available", "make it writable, or choose another folder"),
+        (
+            errno.ENOLCK,
+            "cannot write /d/f: No locks available",
+            "its disk has no file locks, or no more: use a local one (KZ_CACHE=/other/disk for the store)",
+        ),
         (errno.EPERM, "cannot write /d/f: Operation not permitted", "make it writable, or choose another folder"),
     ],
 )
@@ -32,6 +36,18 @@ def test_what_a_disk_refuses_is_said_with_its_place(code: int, said: str, hint: 
     with pytest.raises(StorageError) as caught, files.disk_errors(Path("/d/f")):
         raise OSError(code, os.strerror(code))
     assert (str(caught.value), caught.value.hint, caught.value.exit_code) == (said, hint, 6)
+
+
+def test_a_folder_that_cannot_be_deleted_is_named_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+
+    def refuse(name: str, **_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error", name)
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(OSError) as caught:
+        files.remove(tmp_path / "deep")
+    assert str(files.storage_error(caught.value)).startswith(f"cannot read or write {tmp_path}/deep: Input/output")
 
 
 def test_other_errors_are_left_as_they_are() -> None:
