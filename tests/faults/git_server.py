@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
+import ctypes
 import functools
-import os
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
 
 
 def address(folder: Path) -> str:
@@ -19,14 +21,18 @@ def address(folder: Path) -> str:
 
 @functools.cache
 def _port() -> int:
-    """Start the daemon; it ends with this process."""
+    """Start the daemon; it ends with this process, however that ends."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    argv = ["git", "daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}"]
-    daemon = subprocess.Popen([*argv, f"--base-path={tempfile.gettempdir()}"], stderr=subprocess.DEVNULL)
-    owner = os.getpid()
-    atexit.register(lambda: daemon.terminate() if os.getpid() == owner else None)  # forks run this too
+    programs = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    argv = [f"{programs}/git-daemon", "--export-all", "--listen=127.0.0.1", f"--port={port}"]
+    prctl = ctypes.CDLL(None).prctl
+    subprocess.Popen(
+        [*argv, f"--base-path={tempfile.gettempdir()}"],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
+    )
     for _ in range(500):
         try:
             socket.create_connection(("127.0.0.1", port)).close()
