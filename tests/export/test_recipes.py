@@ -236,3 +236,10 @@ def test_every_rehearsal_says_which_devices_it_is_not_for(project: Project) -> N
         assert {one.contract.newer_than} == pinned and newer(one.contract.qnn, one.contract.newer_than), one.name
         assert any("must not" in trap.text or "refuses it" in trap.text for trap in one.traps), one.name
         assert one.needs.libraries and one.needs.glibc == "2.35" and one.name.startswith("tiny-")
+
+
+def test_no_locked_set_went_back_to_a_transformers_without_qwen3() -> None:
+    """A resolver does that rather than take an older huggingface-hub, and the tokenizers of that time have no wheels."""
+    sets = [path.read_text() for path in (ROOT / "recipes" / "requirements").glob("*.txt")]
+    found = [match[1].split(".") for text in sets for match in re.finditer(r"(?m)^transformers==(\S+)", text)]
+    assert len(found) == 3 and all((int(major), int(minor)) >= (4, 51) for major, minor, *_ in found)
