@@ -59,7 +59,7 @@ def prepare(project: Project, recipe: Recipe, commands: Commands, watch: Watch) 
     are not locked, or differ from what the line pins.
     """
     spec = _requirements_met(project, recipe)
-    places = sdks.folders(project, recipe)
+    places = sdks.folders(project, recipe, watch)
     spec = with_trees(project, recipe, spec, applied=True)
     folder = project.store / FOLDER_IN_STORE / spec.key[:24]
     record = _finished(folder, spec.key)

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from kz_build.build.native_sources import FOLDER
-from tests.formats.elves import HEXAGON, elf
+from tests.formats.elves import HEXAGON, X86_64, elf
 
 BIN = "toolchains/llvm/prebuilt/linux-x86_64/bin"
 LIBRARIES = "toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/lib/aarch64-linux-android"
@@ -122,7 +122,12 @@ def qnn_sdk(version: str, arch: str = "79") -> bytes:
             for name in android
         },
         f"lib/hexagon-v{arch}/unsigned/{hexagon}": elf(bits=32, machine=HEXAGON, soname=hexagon),
-        "lib/x86_64-linux-clang/libQnnHtp.so": b"\x7fELF",
+        **{
+            f"lib/x86_64-linux-clang/libQnn{name}.so": elf(
+                machine=X86_64, soname=f"libQnn{name}.so", alignments=(0x4000,)
+            )
+            for name in ("Htp", "System")
+        },
     }
     return packed(files, f"qairt/{version}")
 
@@ -136,5 +141,10 @@ def fbjni() -> bytes:
 def wheel(name: str, version: str, files: Mapping[str, str]) -> bytes:
     """A wheel with these files."""
     info = f"{name}-{version}.dist-info"
-    metadata = {f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", f"{info}/RECORD": ""}
+    metadata = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: kz-test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    rows = "".join(f"{path},,\n" for path in (*files, *metadata, f"{info}/RECORD"))
+    metadata[f"{info}/RECORD"] = rows
     return packed({**files, **metadata})

@@ -21,7 +21,8 @@ from tests.stack.test_git_tools import sh
 
 LINES = ("et-1.2", "et-1.3", "et-1.4")
 """Those that build something."""
-_INDEX, _FILES = "https://pypi.org/simple", "https://files.pythonhosted.org/packages"
+INDEX, PYTORCH = "https://pypi.org/simple", "https://download.pytorch.org/whl/cpu"
+_FILES = "https://files.pythonhosted.org/packages"
 _MODULES = {"torch": "torchgen", "pyyaml": "yaml", "typing-extensions": "typing_extensions"}
 _PARTS = ("pins.yaml", "pins.lock", "noxfile.py", "pyproject.toml", "requirements")
 _FORM = ("--zero-commit", "--no-signature", "--no-stat", "--full-index", "--no-renames", "--no-numbered")
@@ -82,7 +83,7 @@ class Played:
             )
             if name not in ("cmake", "ninja") or entry["file"] not in self.wheels:
                 self._digest(entry, data)
-            index = entry.get("index", _INDEX)
+            index = entry.get("index", INDEX)
             host = "https://download-r2.pytorch.org/whl/cpu" if "index" in entry else _FILES
             url = f"{host}/{entry['file'].replace('+', '%2B')}"
             self.network.put(url, data)

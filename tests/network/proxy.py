@@ -124,7 +124,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif asked := self._of_git(url):
             self._git(asked)
         else:
-            self._answer(404, "text/plain", f"nobody plays {url}".encode())
+            missing = 403 if self.host == "download.pytorch.org" else 404  # as the real one says
+            self._answer(missing, "text/plain", f"nobody plays {url}".encode())
 
     do_POST = do_HEAD = do_GET
 
