@@ -15,10 +15,27 @@ from kz_build.sources import replaced, store
 from kz_build.sources.request import file_address, file_entry
 
 
+def expected_digest(project: Project, line: str, source: Source) -> str:
+    """Return the sha256 that a wheel or archive must have: one's own, else the lock's; '' if nobody states it."""
+    own, entry = project.pins.replacement(source.name), file_entry(project, line, source)
+    return str(entry["sha256"] or "") if entry else own.sha256 if own else ""
+
+
+def local_file(project: Project, line: str, source: Source) -> Path | None:
+    """Return the file of this machine that pins.local.yaml takes a wheel or archive from; None for a server or a folder."""
+    own, folder = project.pins.replacement(source.name), replaced.folder_of(project, line, source)
+    if folder:
+        return replaced.file_in(project, line, source, folder)
+    if own and own.file:
+        return project.local_path(file_address(project, line, source))
+    if own and own.index and (index := replaced.index_address(project, source)).startswith("/"):
+        return replaced.file_in(project, line, source, Path(index))
+    return None
+
+
 def fetched_file(project: Project, line: str, source: Source, watch: Watch) -> Path:
     """Return a wheel or archive of a line in the store, with the lock's bytes; download it if it is not there."""
-    own, entry = project.pins.replacement(source.name), file_entry(project, line, source)
-    digest = str(entry["sha256"]) if entry else own.sha256 if own else ""
+    digest = expected_digest(project, line, source)
     if not digest or not store.stored_file(project.store, digest).exists():
         digest = download(project, line, source, watch, digest, again=False)
     return store.stored_file(project.store, digest)

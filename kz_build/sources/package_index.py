@@ -76,7 +76,7 @@ def wheels_in(folder: Path, name: str) -> list[WheelFile]:
 def wheel_in(folder: Path, project: str, version: str, tag: str) -> Path | None:
     """Return the one wheel of a version in a folder whose tag matches, None if none or several do."""
     try:
-        return Path(find_wheel(str(folder), project, version, tag).url) if any(folder.glob("*.whl")) else None
+        return Path(find_wheel(str(folder), project, version, tag).url)
     except ConfigError:
         return None
 

@@ -8,12 +8,14 @@ from urllib.parse import urlsplit
 
 from kz_build.core import host
 from kz_build.core.errors import LockError, Missing
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.pins.load import LOCAL
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources import clones, store
 from kz_build.sources.accept import not_accepted
 from kz_build.sources.answers import Answers
+from kz_build.sources.download import expected_digest, local_file
 from kz_build.sources.installed_sdk import installed
 from kz_build.sources.replaced import check, index_address
 from kz_build.sources.request import Request, file_address, file_entry, wanted_commits
@@ -31,6 +33,7 @@ def missing_sources(project: Project, request: Request, answers: Answers | None 
     return (
         *_unlocked(project, request, unknown),
         *(lack for source in sources for lack in _other_version(project, request, source)),
+        *(lack for source in sources for lack in _other_digest(project, request, source)),
         *not_accepted(project, request),
         *_disk(project, request, sources),
         *_silent(project, request, [s for s in sources if s.kind != "git" or s.name not in unknown], answers),
@@ -80,6 +83,22 @@ def _other_version(project: Project, request: Request, source: Source) -> Iterat
             f"{source.name} {project.pins.line(request.line)[source.name]}",
             f"{sdk.named_by}={sdk.folder} {sdk.problem}",
             f"{remove}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
+            LockError.exit_code,
+        )
+
+
+def _other_digest(project: Project, request: Request, source: Source) -> Iterator[Missing]:
+    """Yield a file of this machine that is another one than the lock's, or than its own digest says."""
+    own = project.pins.replacement(source.name)
+    if not own or source.kind not in ("wheel", "archive"):
+        return
+    expected, path = expected_digest(project, request.line, source), local_file(project, request.line, source)
+    if path and expected and path.is_file() and (digest := cached_sha256(project.store, path)) != expected:
+        place = f"index: {own.index}" if own.index else f"file: {own.file or path}"
+        yield Missing(
+            f"the pinned file of {source.name} {project.pins.line(request.line)[source.name]}",
+            f"{path} has sha256 {digest}, {LOCAL if own.sha256 else 'pins.lock'} says {expected}",
+            f"the right file there\n{LOCAL}: sources: {{{source.name}: {{{place}, sha256: {digest}}}}}, if you mean this one",
             LockError.exit_code,
         )
 

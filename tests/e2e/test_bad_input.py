@@ -330,7 +330,7 @@ def test_a_wrong_sdk_a_null_and_a_silent_server_are_one_list(small: Path, kz: Kz
             and ("nothing was started" if verb == "all" else "kz doctor") in done.stderr
         )
         for part in ("the digest of sdk 1 in pins.lock", "-> kz lock --write --trust sdk", f"MY_NDK={sdk} says it is r1; the pin is r2",
-                     "-> --allow-unpinned ndk", UNREACHABLE, "-> pins.local.yaml: sources: {sdk: {archive: ADDRESS}}", "-> apt install it"):  # fmt: skip
+                     "-> --allow-unpinned ndk", UNREACHABLE, "-> pins.local.yaml: sources: {sdk: {file: PATH}}", "-> apt install it"):  # fmt: skip
             assert part in " ".join(done.stderr.split()), (part, done.stderr)
     (small / "pins.local.yaml").write_text(f"lines: {{l: {{ndk: r1}}}}\nsources: {{sdk: {{folder: {sdk}}}}}\n")
     edit(small / "pins.yaml", "needs: {no-such: apt install it}, ", "")

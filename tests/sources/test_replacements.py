@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kz_build.core.errors import KzError
+from kz_build.core.errors import KzError, MissingError
 from kz_build.git import repository as git
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
@@ -233,8 +233,8 @@ WRONG = {
     "tool: {file: x, folder: y}": (2, "needs one of: folder, file, git, index"),
     "tool: {file: <top>/downloads/tool-1.0.zip, sha256: AB}": (2, "must be 64 hexadecimal digits"),
     "tool: {file: <top>/downloads/tool-1.0.zip, sha: AB}": (2, "pins.local.yaml:2: sources.tool.sha: unknown key"),
-    "tool: {file: <top>/other/tool-1.0.zip}": (3, "other/tool-1.0.zip has sha256 <tool_other>, expected <tool_sha>"),
-    "tool: {file: <top>/downloads/tool-1.0.zip, sha256: <tool_other>}": (3, "has sha256 <tool_sha>, expected <tool_other>"),
+    "tool: {file: <top>/other/tool-1.0.zip}": (3, "other/tool-1.0.zip has sha256 <tool_other>, pins.lock says <tool_sha>"),
+    "tool: {file: <top>/downloads/tool-1.0.zip, sha256: <tool_other>}": (3, "has sha256 <tool_sha>, pins.local.yaml says <tool_other>"),
     "tool: {file: 'http://u:secret@127.0.0.1:1/x.zip'}": (6, "http://127.0.0.1:1/ (Connection refused)"),
     "tool: {git: <inner>}": (2, "tool from git needs `commit` too"),
     "tool: {index: <top>/simple}": (2, "an index is for wheels, and this is of kind archive"),
@@ -281,9 +281,15 @@ def test_what_cannot_be_says_so_in_a_sentence(parts: Parts, project: Path, repla
 
 def test_another_file_than_the_pinned_one_comes_with_the_line_that_accepts_it(parts: Parts, project: Path) -> None:
     locked(project, parts, "known")
-    with pytest.raises(KzError) as raised:
-        fetched(local(project, parts, "tool: {file: <top>/other/tool-1.0.zip}"), "tool")
-    assert raised.value.hint.endswith(f"sha256: {parts.names['tool_other']}")
+    loaded = local(project, parts, "tool: {file: ~/other/tool-1.0.zip}\n  pkg: {folder: ~/other}")
+    with pytest.raises(MissingError) as raised:
+        fetch(loaded, Request("l", ("tool", "pkg")))
+    ways = [item.remedy.splitlines()[1] for item in raised.value.missing]
+    wheel = f"{parts.folder}/other/pkg-1.0-py3-none-any.whl"
+    assert ways == [
+        f"pins.local.yaml: sources: {{tool: {{file: ~/other/tool-1.0.zip, sha256: {parts.names['tool_other']}}}}}, if you mean this one",
+        f"pins.local.yaml: sources: {{pkg: {{file: {wheel}, sha256: {parts.names['pkg_other']}}}}}, if you mean this one",
+    ]
 
 
 def test_a_folder_with_another_version_of_the_file_is_no_content(parts: Parts, project: Path) -> None:
