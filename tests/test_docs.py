@@ -16,6 +16,7 @@ from kz_build.checks.contract import Contract
 from kz_build.core.errors import EXIT_CODES, KzError
 from kz_build.export import recipe as recipe_schema
 from kz_build.pins import schema
+from kz_build.pins.load import load_project
 from tests.conftest import ROOT
 
 PAGES = [
@@ -116,6 +117,17 @@ def test_pins_md_has_every_key() -> None:
         text = text_of(elsewhere.get(kind, "pins"))
         lacks = [key for key in keys if not re.search(rf"`{key}`|\*\*{key}\*\*|\b{key}:", text)]
         assert not lacks, f"{kind}: {lacks}"
+
+
+@pytest.mark.parametrize("page", ["pins", "firewall", "first-real-build-without-github"])
+def test_what_a_page_writes_into_pins_local_yaml_is_right(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KZ_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "pins.yaml").write_text((ROOT / "pins.yaml").read_text())
+    for block in re.findall(r"^```yaml\n(sources:.*?)^```", text_of(page), re.M | re.S):
+        (tmp_path / "pins.local.yaml").write_text(block)
+        assert set(load_project(tmp_path).pins.replacements) == yaml.safe_load(block)["sources"].keys()
 
 
 def test_the_table_of_targets_has_their_keys_and_no_others() -> None:
