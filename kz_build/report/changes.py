@@ -26,7 +26,7 @@ class Changed(NamedTuple):
 
 def changes(facts: Facts, history: History) -> tuple[Changed, ...]:
     """Return all changes, the worst first. Without an earlier report all that fails is `still failing`."""
-    rows = [*_patches(facts, history), *_records(facts, history)]
+    rows = dict.fromkeys((*_patches(facts, history), *_records(facts, history)))
     return tuple(sorted(rows, key=lambda row: list(Kind).index(row.kind)))
 
 
@@ -37,7 +37,8 @@ def _records(facts: Facts, history: History) -> Iterator[Changed]:
         except ConfigError:  # the earlier one was damaged
             continue
         for row in rows:
-            what = " ".join(filter(None, (line, row.stage, row.where, row.what)))
+            where = () if row.stage == "overrides" else (line,)  # they are the same for every line
+            what = " ".join(filter(None, (*where, row.stage, row.where, row.what)))
             yield Changed(row.kind, what, row.before, row.now, row.evidence)
 
 

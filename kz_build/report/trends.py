@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kz_build.report.size import KINDS
+
 if TYPE_CHECKING:
     from kz_build.report.history import History
 
@@ -47,7 +49,8 @@ def size_trends(history: History) -> tuple[SizeTrend, ...]:
             parts = run.sizes.get(name)
             if parts and (not steps or parts != steps[-1].parts):
                 total = sum(parts.values())
-                steps.append(Step(number, parts, total, total - steps[-1].total if steps else 0))
+                ordered = {kind: parts[kind] for kind in KINDS if kind in parts}
+                steps.append(Step(number, ordered, total, total - steps[-1].total if steps else 0))
         if len(steps) > 1:
             trends.append(SizeTrend(name, tuple(steps[-MOST_STEPS:])))
     return tuple(trends)

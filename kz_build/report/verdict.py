@@ -106,7 +106,7 @@ def _cautions(facts: Facts) -> Iterator[Caution]:
             )
     for where, check in checked(facts):
         if check.status is Status.SKIP:
-            yield Caution("skipped", f"{where}: {check.name}: {check.evidence}")
+            yield Caution("skipped", f"{where}: {check.subject} {check.name}: {check.evidence}")
     for build in facts.builds:
         if build.signed is False:
             yield Caution(

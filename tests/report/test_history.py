@@ -108,3 +108,10 @@ def test_sizes_and_seconds_of_each_other_build_are_trends(project: Project) -> N
         (3, 350, -50),
     ]
     assert [build.seconds for build in build_trend(history)] == [200.0, 300.0, 250.0]
+
+
+def test_an_override_is_told_once_for_all_lines(project: Project) -> None:
+    report = {"kz": "0", "pins": {}, "single_source": [], "overrides": [{"where": "sources.up", "value": "mine"}]}
+    reports = {line: {**report, "line": line} for line in ("l1", "l2")}
+    of = replace(facts(state="applies"), lines=("l1", "l2"), reports=reports)
+    assert kinds(of, remember(project, of)) == [(Kind.STILL, "overrides sources.up")]
