@@ -171,6 +171,11 @@ class DeviceFacts(NamedTuple):
     figures: tuple[Figure, ...]
     notes: tuple[str, ...]
 
+    @property
+    def name(self) -> str:
+        """What figures of the same device, files and kind of process are remembered by."""
+        return " ".join(filter(None, (self.device, self.target, self.subject, self.process)))
+
 
 class PairFacts(NamedTuple):
     """A library with a model on a QNN and an SoC. `state` is PASS, FAIL or '' for never tried."""

@@ -145,7 +145,7 @@ def _run(facts: Facts) -> Run:
         },
         builds={f"{build.line}/{build.target}": (build.key[:16], build.seconds) for build in facts.builds},
         figures={
-            f"{one.device} {one.target} {one.subject} {one.process}": {f.title: f.median for f in one.figures}
+            one.name: {figure.title: figure.median for figure in one.figures}
             for one in facts.devices
             if not one.emulated
         },

@@ -50,8 +50,8 @@ def _build(project: Project, line: str, record: StageRecord) -> BuildFacts:
         network=record.get("network", str),
         key=record.key,
         seconds=float(plain["seconds"]),
-        phases=tuple(plain.get("phases", {}).items()),
-        cache=(counted["hits"], counted["misses"]) if counted else None,
+        phases=tuple((name, float(seconds)) for name, seconds in plain.get("phases", {}).items()),
+        cache=(int(counted["hits"]), int(counted["misses"])) if counted else None,
         files=tuple(_file(project, dist, name, output, parts.get(name, {})) for name, output in record.outputs.items()),
         stages=tuple((row["stage"], row["status"], row["seconds"]) for row in stages),
         checks=tuple(Check.from_json(row) for row in audit.get("checks", list)) if audit else (),
@@ -170,7 +170,7 @@ def _figures(run: Mapping[str, Any], known: Baseline | None, report: Mapping[str
         worse[row["metric"]] = worse.get(row["metric"], False) or row["worse"]
     results = {None: "not compared", True: "worse", False: "not worse"}
     for metric in METRICS:
-        runs = tuple(value for one in run.get("samples", ()) if (value := one[metric.name]) is not None)
+        runs = tuple(float(value) for one in run.get("samples", ()) if (value := one[metric.name]) is not None)
         if metric.name not in run.get("spreads", {}) or not runs:
             continue
         band = None

@@ -31,6 +31,9 @@ def test_the_page_shows_what_is_recorded_and_known_and_asks_nobody(project: Path
 
     heads = re.findall(r'<th scope="col"[^>]*>(v[\d.]+|main)', page)
     assert heads[0] == "v0.1.0" and heads[-1] == "main" and "not judged yet:" not in page
+    assert re.search(r"since\s+<code>[0-9a-f]{10}</code> 2026-\d\d-\d\d [^<]*, first in v", page), (
+        "the commit behind a cell"
+    )
     record = json.loads((project / "out/build/sample-0.1/linux-arm64/manifest.json").read_text())
     size = record["files"]["lib/libminirt.so"]["size"]
     assert f"libminirt.so, {size} bytes" in page

@@ -14,6 +14,7 @@ from kz_build.report.changes import changes
 from kz_build.report.diff import Kind
 from kz_build.report.facts import Facts
 from kz_build.report.history import LINES, MOST_RUNS, History, read, remember
+from kz_build.report.html import page
 from kz_build.report.trends import build_trend, size_trends
 from tests.report.page_facts import facts
 
@@ -115,3 +116,15 @@ def test_an_override_is_told_once_for_all_lines(project: Project) -> None:
     reports = {line: {**report, "line": line} for line in ("l1", "l2")}
     of = replace(facts(state="applies"), lines=("l1", "l2"), reports=reports)
     assert kinds(of, remember(project, of)) == [(Kind.STILL, "overrides sources.up")]
+
+
+def test_a_device_is_shown_beside_its_figures_of_the_report_before(project: Project) -> None:
+    def with_median(median: float) -> Facts:
+        of = facts()
+        device, emulated = of.devices
+        figure = device.figures[0]._replace(median=median)
+        return replace(of, devices=(device._replace(figures=(figure,)), emulated))
+
+    remember(project, with_median(17.25))
+    data = page(with_median(15.5), remember(project, with_median(15.5))).decode()
+    assert '<td class="n">15.5 tok/s</td><td class="n">17.25</td>' in data
