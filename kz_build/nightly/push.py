@@ -62,7 +62,7 @@ class Remote(NamedTuple):
     def _refused(self, branch: str, done: Output) -> CommandError:
         rows = [row for data in (done.stdout, done.stderr) for row in data.decode("utf-8", "replace").splitlines()]
         marks = ("!\t", "remote: ", "fatal: ", "error: ")
-        reasons = [row.split("\t")[-1] for mark in marks for row in rows if row.startswith(mark)]
+        reasons = [row.removeprefix(mark).split("\t")[-1] for mark in marks for row in rows if row.startswith(mark)]
         reason = reasons[0] if reasons else f"git ended with {done.code}"
         hint = ""
         if re.search(r"\b40[13]\b|denied|could not read Username", "\n".join(rows)):

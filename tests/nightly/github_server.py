@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.server
 import json
 import re
@@ -55,6 +56,8 @@ class GitHub(http.server.ThreadingHTTPServer):
         self.wrote: list[str] = []
         self.refusals: dict[tuple[str, str], tuple[int, str, dict[str, str]]] = {}
         self.push_status = 200
+        self.redirect = ""
+        self.authorizations: list[str] = []
 
     def listed(self, *, pulls: bool) -> list[Thing]:
         return [thing for thing in self.things if bool(thing.head) == pulls]
@@ -144,6 +147,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         writing = "git-receive-pack" in path + query
         if writing and self.command == "POST":
             self.server.wrote.append("push")
+        self.server.authorizations.append(self.headers.get("Authorization", ""))
+        if self.server.redirect:
+            self._send(302, b"", {"Location": self.server.redirect + self.path})
+            return
         if self.headers.get("Authorization") != f"Basic {BASIC}":
             self._send(401, b"", {"WWW-Authenticate": 'Basic realm="GitHub"'})
             return
@@ -176,7 +183,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def make_github(tmp_path: Path) -> Iterator[Callable[[Path], GitHub]]:
     """A function that commits and pushes a project to a GitHub, which runs until the test ends."""
-    running: list[GitHub] = []
 
     def make(root: Path) -> GitHub:
         bare = tmp_path / "ours.git"
@@ -186,12 +192,19 @@ def make_github(tmp_path: Path) -> Iterator[Callable[[Path], GitHub]]:
         sh("git", "init", "-q", "-b", "main", "--template=", cwd=root)
         commit(root, "Begin")
         sh("git", "push", "-q", str(bare), "main", cwd=root)
-        running.append(GitHub(bare))
-        threading.Thread(target=running[-1].serve_forever, args=(0.05,), daemon=True).start()
-        return running[-1]
+        return stack.enter_context(serving(GitHub(bare)))
 
-    yield make
-    for github in running:
+    with contextlib.ExitStack() as stack:
+        yield make
+
+
+@contextlib.contextmanager
+def serving(github: GitHub) -> Iterator[GitHub]:
+    """Let a server answer until the block ends."""
+    threading.Thread(target=github.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield github
+    finally:
         github.shutdown()
         github.server_close()
 

@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.conftest import Kz, snapshot
-from tests.nightly.github_server import BASIC, SLUG, TOKEN, GitHub, commit, make_github
+from tests.nightly.github_server import BASIC, SLUG, TOKEN, GitHub, commit, make_github, serving
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import OURS
 from tests.stack.upstreams import Project, before, copied, project, put, started, text
@@ -252,6 +252,16 @@ def test_a_push_that_is_refused_is_one_sentence_and_issues_are_written(night: Ni
     done = night.run(code=5)
     assert f"refused {BRANCH}: [remote rejected] (pre-receive hook declined)" in done.stderr
     assert not night.github.listed(pulls=True)
+
+
+def test_a_wrong_token_is_one_sentence_and_no_other_server_gets_the_right_one(night: Night) -> None:
+    night.project.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
+    done = night.run(code=5, GITHUB_TOKEN="wrong", GIT_ASKPASS="/bin/false")
+    assert f".git refused {BRANCH}: could not read Username" in done.stderr and "contents: write" in done.stderr
+    with serving(GitHub(night.github.bare)) as other:
+        night.github.redirect = other.url
+        assert f".git refused {BRANCH}: " in night.run(code=5).stderr
+        assert night.github.authorizations[-1] == f"Basic {BASIC}" and not other.authorizations
 
 
 def test_no_hook_of_the_checkout_runs_and_no_argument_has_the_token(night: Night, tmp_path: Path) -> None:
