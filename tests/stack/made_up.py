@@ -13,7 +13,7 @@ from kz_build.container import daemon
 from kz_build.core import http
 from kz_build.core.errors import UnreachableError
 from kz_build.core.progress import quiet
-from kz_build.git import remote
+from kz_build.git import refs, remote
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.pins import Pins
 from kz_build.pins.project import Project
@@ -158,6 +158,7 @@ def reachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
     monkeypatch.setattr(remote, "resolve", resolve)
     monkeypatch.setattr(clones, "fetch_commit", fetch_commit)
+    monkeypatch.setattr(refs, "commit_of", lambda repository, name: name)
     monkeypatch.setattr(clones, "links", links)
     monkeypatch.setattr(package_index, "find_wheel", find_wheel)
     monkeypatch.setattr(http, "size", lambda url: {"https://h/tool.whl": 77}[url])
