@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, KzError
-from kz_build.core.escape import escaped, escaped_streams
+from kz_build.core.escape import escaped, escaped_streams, fit
 from kz_build.core.files import path_of, storage_error
 
 CLEANUP_SECONDS = 2.0
@@ -94,7 +94,7 @@ def _hush() -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    print(fit(text, sys.stderr), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

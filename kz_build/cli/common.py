@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kz_build.core.errors import DeviceError, MissingError
+from kz_build.core.escape import fit
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Event, Watch
@@ -80,14 +81,14 @@ def run_in_build_image(
     return done.code
 
 
-def show(arguments: argparse.Namespace, value: object, text: str) -> None:
-    """Print a result, as JSON with `--json`, else as text."""
+def show(arguments: argparse.Namespace, value: object, text: str, *, script: bool = False) -> None:
+    """Print a result, as JSON with `--json`, else as text that fits the terminal, unless it is a script."""
     if arguments.json:
         from kz_build.core.plain_json import text as as_json
 
         print(as_json(value))
     elif text:
-        print(text)
+        print(text if script else fit(text, sys.stdout))
 
 
 def relative(path: Path) -> Path:

@@ -114,7 +114,7 @@ GROUPS = {
         "all": "build, check, package, export and try a target in one go",
         "doctor": "show what this machine can do, and what closes each gap",
         "status": "show what is under way, and what upstream did with the patches",
-        "report": "show what was built and checked, in a table or on a page",
+        "report": "show what was fetched, built and checked: a table or a page",
         "diagnose": "say what went wrong in a log, and what to do about it",
     },
     "patches": {
@@ -148,7 +148,7 @@ GROUPS = {
     },
     "CI": {
         "matrix": "list every target on every line that can build it",
-        "nightly": "propose on GitHub what moves by itself, report the rest",
+        "nightly": "propose on GitHub what moves by itself, and report the rest",
         "health": "write patches/HEALTH.md: every patch on every tag and main",
     },
     "files": {

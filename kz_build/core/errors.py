@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kz_build.core.escape import one_line
+from kz_build.core.escape import one_line, wrapped
 
 
 class KzError(Exception):
@@ -95,14 +95,11 @@ class MissingError(KzError):
     name = "missing"
 
     def __init__(self, missing: tuple[Missing, ...], *, hint: str = "") -> None:
-        import textwrap
-
-        wrapper = textwrap.TextWrapper(80, " " * 6, " " * 6, break_long_words=False, break_on_hyphens=False)
         lines = [f"missing on this machine: {len(missing)}"]
         for item in missing:
             lines += [
                 f"  {item.what}",
-                *wrapper.wrap(item.why),
+                wrapped(f"      {item.why}", " " * 6),
                 *(f"      -> {way}" for way in item.remedy.splitlines()),
             ]
         super().__init__("\n".join(lines), hint=hint or "kz doctor shows what this machine can do")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 """How wide text is that people read, where no terminal is narrower."""
+_COLUMN = re.compile(r" {2,}(?=\S)")
+_TO_PASTE = re.compile(r"\s*(\d+ +)?(-> |\$ )")
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
 """Characters that Unicode calls letters, marks or symbols, and that no font draws."""
 _COMMAND = re.compile(r"(?m)^\s*:(?=:)|#(?=#\[)")
@@ -54,9 +57,39 @@ def wrapped(text: str, later: str = "", width: int = WIDTH) -> str:
     import textwrap  # 4 ms
 
     return textwrap.fill(
-        text, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False,
-        expand_tabs=False, replace_whitespace=False,
-    )  # fmt: skip
+        text, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False, expand_tabs=False
+    )
+
+
+def fitted(text: str, columns: int) -> str:
+    """Return text in which no line is longer than a terminal's, which would break it inside a word or a number.
+
+    What follows begins below the line's last column. Commands, after `->` or `$`, stay whole: they are there to paste.
+    """
+    return "\n".join(
+        line if len(line) <= columns or _TO_PASTE.match(line) else wrapped(line, _below(line, columns), columns)
+        for line in text.split("\n")
+    )
+
+
+def _below(line: str, columns: int) -> str:
+    """Return the indentation of a line's last column that leaves room for every word; else a little more than the line's own."""
+    most = min(columns // 2, columns - max(map(len, line.split())))
+    ends = [match.end() for match in _COLUMN.finditer(line, 1) if match.end() <= most]
+    return " " * (ends[-1] if ends else len(line) - len(line.lstrip()) + 2)
+
+
+def fit(text: str, stream: TextIO) -> str:
+    """Return text as it fits a stream: `fitted` to a terminal, else as it is."""
+    return fitted(text, terminal_columns(stream)) if stream.isatty() else text
+
+
+def terminal_columns(stream: TextIO) -> int:
+    """Return the width of a terminal."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or WIDTH
+    except (OSError, ValueError):  # gone, or none that has a size
+        return WIDTH
 
 
 def code(text: str) -> str:

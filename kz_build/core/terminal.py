@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kz_build.core.check import Check
-from kz_build.core.escape import escaped, unescaped
+from kz_build.core.env import variable
+from kz_build.core.escape import escaped, fit, one_line, terminal_columns, unescaped
 from kz_build.core.progress import Event
 
 if TYPE_CHECKING:
@@ -84,12 +85,14 @@ class Live:
         self.shown_at = self.started_at = 0.0
         self.counts_bytes = False
         self.width = 0
+        self.folded = False
 
     def __enter__(self) -> Live:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self._unfold()
 
     def stop(self) -> None:
         """Remove the bar or line; another event shows it again."""
@@ -104,13 +107,28 @@ class Live:
     def note(self, text: str) -> None:
         """Print a line that stays."""
         if self.bar:
-            self.bar.console.print(escaped(text), highlight=False, markup=False, soft_wrap=True)
+            shown = fit(escaped(text), sys.stderr)
+            self.bar.console.print(shown, highlight=False, markup=False, soft_wrap=True)
         else:
-            print(text, file=sys.stderr, flush=True)
+            print(fit(text, sys.stderr), file=sys.stderr, flush=True)
 
     def head(self, stage: str) -> None:
-        self.stop()
+        """Begin the output of a stage with a line that stays."""
+        self.fold(stage)
         self.note(f"== {stage}")
+
+    def fold(self, stage: str) -> None:
+        """Put what follows into a fold of GitHub's log, which the next one ends, or the end of all; elsewhere do nothing."""
+        self.stop()
+        self._unfold()
+        if variable("GITHUB_ACTIONS") == "true":
+            print(f"::group::{one_line(stage)}", file=unescaped(sys.stderr), flush=True)
+            self.folded = True
+
+    def _unfold(self) -> None:
+        if self.folded:
+            print("::endgroup::", file=unescaped(sys.stderr), flush=True)
+            self.folded = False
 
     def event(self, event: Event) -> None:
         """Show progress of a build or a fetch."""
@@ -126,6 +144,7 @@ class Live:
             if self.bar:
                 self.stop()
             status = f"  {escaped(event.status)}"
+            status = status[: terminal_columns(sys.stderr) - 1]  # a second line would stay
             print(f"\r{status:{self.width}}", end="", file=unescaped(sys.stderr), flush=True)
             self.width = len(status)
             return

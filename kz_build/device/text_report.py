@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
+from kz_build.core.escape import wrapped
 from kz_build.device.metrics import METRICS
 from kz_build.device.trial import Measured, Report
-
-_COLUMNS = 80
 
 
 def report(result: Report) -> str:
@@ -52,11 +49,4 @@ def _measured(run: Measured) -> list[str]:
 
 
 def _wrapped(head: str, text: str) -> str:
-    return textwrap.fill(
-        text,
-        _COLUMNS,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(head + text, " " * len(head))

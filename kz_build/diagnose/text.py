@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
-
+from kz_build.core.escape import wrapped
 from kz_build.diagnose.signature import Diagnosis, Finding
 
 ATTACH = (
@@ -42,11 +41,4 @@ def _evidence(one: Finding, indent: str) -> str:
 
 
 def _wrapped(label: str, text: str) -> str:
-    return textwrap.fill(
-        text,
-        110,
-        initial_indent=f"   {label:6} ",
-        subsequent_indent=" " * 10,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(f"   {label:6} {text}", " " * 10)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.checks.contract import Contract
+from kz_build.core.escape import wrapped
 from kz_build.export.recipe import Amount, Recipe
 
 if TYPE_CHECKING:
@@ -176,14 +176,7 @@ def _value(value: object) -> str:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        108,
-        initial_indent=indent,
-        subsequent_indent=indent + "  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(indent + text, indent + "  ").splitlines()
 
 
 # A shell has these already: its own folders are searched after the environment's.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
-
+from kz_build.core.escape import wrapped
 from kz_build.patch.place import places_text
 from kz_build.patch.verdict import Judgement, Verdict
-
-WIDTH = 80
 
 
 def cell(judgement: Judgement) -> str:
@@ -47,11 +44,4 @@ def without(judgement: Judgement) -> str:
 
 def wrap(text: str, indent: str, more: str = "  ") -> list[str]:
     """Wrap text at 80 columns, with lines after the first indented by `more` too; words stay whole."""
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent + more,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(indent + text, indent + more).splitlines()

@@ -44,7 +44,7 @@ def screen(capabilities: Sequence[Capability], width: int = WIDTH) -> str:
         lines += ["", "what closes each gap:"]
         closes = [_gap(number, item, width) for number, item in enumerate(gaps.values(), 1)]
         if len(closes) > (room := LINES - len(lines)):
-            closes[room - 1 :] = [f"{_ranges(range(room, len(closes) + 1))}  kz export preflight RECIPE lists them"]
+            closes[room - 1 :] = [f"{_ranges(range(room, len(closes) + 1))} -> kz export preflight RECIPE lists them"]
         lines += closes
     return "\n".join(lines)
 
@@ -91,5 +91,5 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 def _gap(number: int, item: Missing, width: int) -> str:
     """Return a command with what it is for, if a line has room for both. A command is never broken: it is there to paste."""
-    command, reason = f"{number:2}  {_way(item)}", f"  # {item.what}"
+    command, reason = f"{number:2} -> {_way(item)}", f"  # {item.what}"
     return command + reason if len(command + reason) <= width and "#" not in command else command

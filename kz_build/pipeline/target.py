@@ -70,9 +70,10 @@ class TargetBuild:
             note(f"engine host: {self.chosen.why}")
         self.commands = Commands(new_log_folder(project.out("log")), note, request.timeout)
 
-    def run(self) -> None:
-        """Run all stages in order. A failed check raises nothing: see `failed`."""
+    def run(self, begin: Callable[[str], None] = lambda stage: None) -> None:
+        """Run all stages in order; `begin` gets the name of each. A failed check raises nothing: see `failed`."""
         for each in (self.require, self.fetch, self.apply, self.plan, self.build, self.audit):
+            begin(each.__name__)
             each()
 
     def require(self) -> None:

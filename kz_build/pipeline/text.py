@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from kz_build.core.escape import wrapped
 
 if TYPE_CHECKING:
     from kz_build.pipeline.stages import Lack, Row
 
-WIDTH = 80
 _INDENT = " " * 26
 
 
@@ -19,7 +19,7 @@ def lacks(stages: Sequence[Lack]) -> str:
     for one in stages:
         rows.append(f"{one.stage} will be skipped, it needs:")
         for item in one.missing:
-            rows.append(_wrapped(f"{item.what}: {item.why}", "  ", "     "))
+            rows.append(wrapped(f"  {item.what}: {item.why}", "     "))
             rows += [f"  -> {way}" for way in item.remedy.splitlines()]
     return "\n".join(rows)
 
@@ -30,12 +30,5 @@ def table(title: str, rows: Sequence[Row]) -> str:
     for row in rows:
         seconds = "-" if row.seconds is None else f"{row.seconds:,.1f}"
         report = row.report.splitlines()[0] if row.report else ""
-        lines.append(_wrapped(f"{row.stage:8}  {row.status.value:6} {seconds:>8}  {report}", "", _INDENT))
+        lines.append(wrapped(f"{row.stage:8}  {row.status.value:6} {seconds:>8}  {report}", _INDENT))
     return "\n".join(lines)
-
-
-def _wrapped(text: str, first: str, later: str) -> str:
-    return textwrap.fill(
-        text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False,
-        drop_whitespace=True, expand_tabs=False, replace_whitespace=False,
-    )  # fmt: skip

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from kz_build.core.escape import WIDTH, code, code_block
 from kz_build.core.escape import cell as table_cell
-from kz_build.core.escape import code, code_block
-from kz_build.patch.text import WIDTH, cell, explanation, wrap
+from kz_build.patch.text import cell, explanation, wrap
 from kz_build.patch.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:

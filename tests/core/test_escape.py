@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kz_build.core.escape import escaped, escaped_streams, one_line, unescaped
+from kz_build.core.escape import escaped, escaped_streams, fitted, one_line, unescaped
 
 RAW = [
     *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
@@ -66,3 +66,26 @@ def test_a_closed_stream_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     with escaped_streams():
         print("nobody reads it")
+
+
+ROWS = """\
+127.0.0.1:20495 run 1 of 5: model load 0.204 s, first token 0.277 ms, prefill 3611.99 tok/s, decode 524288 tok/s, total 0.258 s
+PASS  needed    7 in all; from the system: libc.so.6, libdl.so.2, libpthread.so.0, libm.so.6, ld-linux-aarch64.so.1
+device    PASS        6.4  EMULATED out/device/sample-0.1/127.0.0.1_20495/manifest.json and more
+  decode          330,156.17  524,288.00  525,338.68 tok/s
+      -> sudo fallocate -l 34G /kz-swap && sudo chmod 600 /kz-swap && sudo mkswap /kz-swap && sudo swapon /kz-swap
+ 7 -> hf download Qwen/Qwen3-1.7B --revision 70d244cc86ccca08cf5af4e1e306ecf908b1ad5e --local-dir /weights
+$ cmake -S /tmp/somewhere/with/a/long/name -B /tmp/elsewhere/with/a/long/name -G Ninja"""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_no_line_ends_inside_a_word_and_commands_stay_whole(columns: int) -> None:
+    text = fitted(ROWS, columns)
+    assert text.split() == ROWS.split()
+    commands = ROWS.splitlines()[-3:]
+    lines = text.splitlines()
+    assert [line for line in lines if line in commands] == commands
+    assert all(len(line) <= columns for line in lines if line not in commands)
+    if columns == 80:
+        assert lines[1].startswith("  ") and lines[3].startswith("                l")
+    assert columns != 200 or text == ROWS

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from kz_build.core.escape import escaped_streams
 from kz_build.core.progress import Event
 from kz_build.core.terminal import Live
 
@@ -45,3 +46,27 @@ def test_in_a_log_a_download_ends_in_done_with_its_size_and_time(capsys: pytest.
         "  small.whl done: 40.0 kB in S s",
         "  compile 1/2",
     ]
+
+
+def test_github_folds_each_stage_and_nobody_else_opens_or_ends_a_fold(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    with escaped_streams(in_workflow=True), pytest.raises(KeyboardInterrupt), Live() as live:
+        live.head("fetch")
+        live.note("their subject\n::endgroup::\n  ::group::theirs\n##[group]theirs")
+        live.fold("build")
+        raise KeyboardInterrupt
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if line.lstrip().startswith("::") or "##[" in line] == [
+        "::group::fetch", "::endgroup::", "::group::build", "::endgroup::",
+    ]  # fmt: skip
+    assert lines[1:3] == ["== fetch", "their subject"] and lines[-1] == "::endgroup::"
+
+
+def test_elsewhere_there_are_no_folds(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    with Live() as live:
+        live.head("fetch")
+        live.fold("build")
+    assert capsys.readouterr().err == "== fetch\n"

@@ -137,6 +137,6 @@ def test_the_gaps_of_exports_make_room() -> None:
     text = screen([Capability("sign", "release files", evidence="KEY"), Capability("device", "d", missing=(Missing("m", "", "plug it in"),)), *shared])  # fmt: skip
     lines = text.splitlines()
     assert len(lines) == 40 and lines[0] == "yes  sign      release files: KEY"
-    assert " 1  plug it in  # m" in lines and " 2  apt install x  # apt install x" in lines
-    assert lines[-1] == "18-20  kz export preflight RECIPE lists them" and "or so" not in text
+    assert " 1 -> plug it in  # m" in lines and " 2 -> apt install x  # apt install x" in lines
+    assert lines[-1] == "18-20 -> kz export preflight RECIPE lists them" and "or so" not in text
     assert lines[2] == "no   export    r0: gaps 2-3" and lines[4] == "no   export    r2: gaps 2 5"

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         return
     with terminal.Live() as live:
         build = TargetBuild(project, request, live.event, live.note)
-        build.run()
+        build.run(live.fold)
     report.write(project, build.line)
     built, released = build.built, build.release_files
     record = built.record.plain()
@@ -69,7 +69,7 @@ def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetReq
         build = TargetBuild(project, request, live.event, live.note)
         for stage in (build.require, build.fetch, build.apply, build.plan):
             stage()
-        show(arguments, build.planned, script(build.planned))
+        show(arguments, build.planned, script(build.planned), script=True)
 
 
 def _canonical(record: StageRecord) -> str:
