@@ -20,7 +20,7 @@ from kz_build.formats.pte_types import QNN, Pte
 from kz_build.formats.qnn_sdk import qnn_runtime
 from kz_build.pins.project import Project
 from kz_build.pins.soc import arch_of
-from kz_build.sources import installed_sdk
+from kz_build.sources.installed_sdk import installed
 
 _MODES = {"kv": "0", "hybrid": "1"}
 """Their numbers in upstream's qnn_llama_runner (--eval_mode)."""
@@ -192,10 +192,10 @@ def _runtime(project: Project, request: TrialRequest) -> dict[str, Path]:
     """Return Qualcomm's libraries of --qnn, else of the user's SDK; {} without one."""
     if request.qnn:
         return qnn_runtime(request.qnn, project.store)
-    env = project.pins.source(_SDK).options.get("installed") if _SDK in project.pins.data["sources"] else None
-    there = installed_sdk.installed_folder(env["env"]) if env else None
+    line = request.line or project.pins.default
+    sdk = installed(project, line, project.pins.source(_SDK)) if _SDK in project.pins.line(line) else None
     try:
-        return qnn_runtime(there[1], project.store) if there and there[1].is_dir() else {}
+        return qnn_runtime(sdk.folder, project.store) if sdk and sdk.folder.is_dir() else {}
     except ConfigError:
         return {}  # a copy of it with files for this machine only
 

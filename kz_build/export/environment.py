@@ -143,16 +143,15 @@ def _make(
 
 
 def _indexes(project: Project, line: str, spec: EnvironmentSpec) -> tuple[str, ...]:
-    """Return the indexes that pins.yaml names for packages of the set, beside those of this machine's pip."""
+    """Return the indexes that the pins name for packages of the set, beside those of this machine's pip."""
     known = {
-        requirements.canonical(s.location): s
+        requirements.canonical(s.location): own.index if (own := project.pins.replacement(name)) else s.options["index"]
         for name in project.pins.line(line)
         if (s := project.pins.source(name)).kind == "wheel"
     }
-    indexes = [
-        known[one.name].options.get("index") for one in spec.packages if one.name in known and "+" in one.version
-    ]
-    return tuple(dict.fromkeys(str(index) for index in indexes if index))
+    indexes = [known[one.name] for one in spec.packages if one.name in known and "+" in one.version]
+    paths = [(index, project.local_path(index)) for index in indexes if index]
+    return tuple(dict.fromkeys(path.as_uri() if path else index for index, path in paths))
 
 
 def _overlay(project: Project, line: str, name: str, tree: str, packages: Path) -> None:

@@ -11,9 +11,9 @@ from kz_build.core.progress import Watch, quiet
 from kz_build.export import preflight_rules
 from kz_build.export.recipe import Recipe
 from kz_build.pins.project import Project
-from kz_build.sources import installed_sdk
 from kz_build.sources.accept import not_accepted
 from kz_build.sources.fetch import fetch
+from kz_build.sources.installed_sdk import installed
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.request import Request, file_entry
 from kz_build.sources.store import stored_file
@@ -82,7 +82,7 @@ def of_wheels(project: Project, recipe: Recipe) -> tuple[str, ...]:
 def _fetched(project: Project, recipe: Recipe) -> tuple[str, ...]:
     """Return the SDKs that kz fetches: those of the line that no variable names."""
     pinned = [name for name, wanted in recipe.needs.sdk.items() if wanted == "pinned"]
-    return tuple(name for name in pinned if not installed_sdk.installed(project.pins.source(name), ""))
+    return tuple(name for name in pinned if not installed(project, recipe.line, project.pins.source(name)))
 
 
 def _of_users(project: Project, recipe: Recipe) -> tuple[str, ...]:
@@ -95,11 +95,13 @@ def _installed(project: Project, recipe: Recipe, name: str) -> tuple[Path | None
     """Return (folder, check) of an SDK that the user has installed, or must install."""
     wanted, title = recipe.needs.sdk[name], f"sdk {name}"
     version = project.pins.line(recipe.line)[name] if wanted == "pinned" else ""
-    own = installed_sdk.installed(project.pins.source(name), version) if version else None
+    own = installed(project, recipe.line, project.pins.source(name)) if version else None
     if own is None:
         remedy = f"# the recipe says: {wanted}; kz does not fetch it and knows no variable for its folder"
         return None, failed(f"not pinned here; needed: {wanted}", name=title, fix=(remedy,))
     if own.problem:
-        fix = f"unset {own.variable}   # and kz fetches {version}"
-        return own.folder, failed(f"{own.variable}={own.folder} {own.problem}", name=title, fix=(fix,))
-    return own.folder, passed(f"{own.variable}={own.folder} is {own.revision}", name=title)
+        fix = f"unset {own.named_by}" if own.named_by.isidentifier() else f"# remove {own.named_by}"
+        return own.folder, failed(
+            f"{own.named_by}={own.folder} {own.problem}", name=title, fix=(f"{fix}   # and kz fetches {version}",)
+        )
+    return own.folder, passed(f"{own.named_by}={own.folder} is {own.revision}", name=title)

@@ -34,7 +34,7 @@ def report(project: Project, line: str) -> dict[str, object]:
         "line": line,
         "pins": project.pins.line(line),
         "canonical": not own,
-        "overrides": [json.loads(o) for o in sorted(own)],
+        "overrides": sorted((json.loads(o) for o in own), key=lambda o: (o["where"], o["value"])),
         "single_source": sorted(n for n, e in project.lock.lines.get(line, {}).items() if e.get("sources") == 1),
         **records,
     }
