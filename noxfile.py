@@ -6,12 +6,16 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -312,6 +316,88 @@ def audit_requirements(session: nox.Session) -> None:
     session.install("--require-hashes", "-r", "requirements/audit.txt", silent=True)
     for file in sorted(Path("requirements").glob("*.txt")):
         session.run("pip-audit", "--require-hashes", "--disable-pip", "--strict", "-r", str(file))
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build kz's wheel and sdist from a clean tag into out/release, twice to the same bytes, and start kz from the wheel. Uploads nothing."""
+    try:
+        tag, stamp = release_tag(Path())
+    except ValueError as refused:
+        session.error(str(refused))
+    session.install("--require-hashes", "-r", "requirements/release.txt", silent=True)
+    work = Path(session.create_tmp()).absolute()
+    shutil.rmtree(work / "twice", ignore_errors=True)
+    os.umask(0o022)  # a wheel has its files' modes
+    builds = []
+    for number in ("1", "2"):
+        source, files = work / "twice" / number / "kz_build", work / "twice" / number / "files"
+        session.run("git", "clone", "-q", "--branch", tag, ".", str(source), external=True)
+        environment = {"SOURCE_DATE_EPOCH": str(stamp)}
+        session.run(
+            "python", "-m", "build", "--no-isolation", "--outdir", str(files), str(source), env=environment, silent=True
+        )
+        for sdist in files.glob("*.tar.gz"):
+            sdist.write_bytes(without_times(sdist.read_bytes(), stamp))
+        builds.append({path.name: path.read_bytes() for path in files.iterdir()})
+    if builds[0] != builds[1]:
+        session.error(f"two builds of {tag} differ; see {work / 'twice'}")
+    session.run("twine", "check", "--strict", *map(str, sorted(files.iterdir())))
+    started = work / "venv"
+    session.run("python", "-m", "venv", "--clear", str(started))
+    pip = (str(started / "bin" / "pip"), "install", "-q")
+    session.run(*pip, "--require-hashes", "-r", "requirements/run.txt", external=True)
+    session.run(*pip, "--no-deps", *map(str, files.glob("*.whl")), external=True)
+    version = session.run(str(started / "bin" / "kz"), "--version", external=True, silent=True)
+    if tag.removeprefix("v") not in str(version).split():
+        session.error(f"kz of the wheel says {str(version).strip()!r}, the tag is {tag}")
+    out = Path("out/release")
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(files, out)
+    for name, data in sorted(builds[0].items()):
+        session.log(f"{hashlib.sha256(data).hexdigest()}  {out / name}")
+
+
+def release_tag(folder: Path) -> tuple[str, int]:
+    """Return the tag of a checkout's version and its commit's time. Raises ValueError if the checkout is not that tag, to the byte."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    version = re.search(r'^version = "(.+)"$', (folder / "pyproject.toml").read_text(), re.M)
+    tag = f"v{version[1]}" if version else ""
+    if changed := git("status", "--porcelain", "--untracked-files=normal"):
+        raise ValueError(f"a release is made of commits alone: commit or remove {', '.join(changed.split()[1::2])}")
+    head, tagged = git("rev-parse", "HEAD"), git("rev-parse", "--verify", "-q", f"refs/tags/{tag}^{{commit}}")
+    if not head or head != tagged:
+        where = f"is {tagged[:10]}" if tagged else "is not there"
+        raise ValueError(
+            f"the tag {tag} {where}, HEAD is {head[:10] or 'no commit'}: git tag -s {tag}, or check it out"
+        )
+    return tag, int(git("log", "-1", "--format=%ct"))
+
+
+def without_times(sdist: bytes, stamp: int) -> bytes:
+    """Return an sdist with one time and no users: setuptools writes those of the machine."""
+    out = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(sdist)) as old,
+        gzip.GzipFile("", "wb", fileobj=out, mtime=stamp) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
+    ):
+        for member in sorted(old, key=lambda one: one.name):
+            member.mtime, member.uid, member.gid, member.uname, member.gname, member.pax_headers = (
+                stamp,
+                0,
+                0,
+                "",
+                "",
+                {},
+            )
+            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+    return out.getvalue()
 
 
 @nox.session
