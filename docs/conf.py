@@ -27,6 +27,7 @@ exclude_patterns = ["out", "dist", ".*"]  # folders of a checkout that may be la
 extensions = ["myst_parser"]
 myst_heading_anchors = 4
 highlight_language = "none"
+smartquotes = False
 html_theme = "furo"
 html_extra_path = ["front"]
 html_copy_source = html_show_sphinx = html_show_copyright = False
