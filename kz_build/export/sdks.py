@@ -100,8 +100,6 @@ def _installed(project: Project, recipe: Recipe, name: str) -> tuple[Path | None
         remedy = f"# the recipe says: {wanted}; kz does not fetch it and knows no variable for its folder"
         return None, failed(f"not pinned here; needed: {wanted}", name=title, fix=(remedy,))
     if own.problem:
-        fix = f"unset {own.named_by}" if own.named_by.isidentifier() else f"# remove {own.named_by}"
-        return own.folder, failed(
-            f"{own.named_by}={own.folder} {own.problem}", name=title, fix=(f"{fix}   # and kz fetches {version}",)
-        )
+        fix = f"{own.remove}   # and kz fetches {version}"
+        return own.folder, failed(f"{own.named_by}={own.folder} {own.problem}", name=title, fix=(fix,))
     return own.folder, passed(f"{own.named_by}={own.folder} is {own.revision}", name=title)

@@ -23,6 +23,11 @@ class InstalledSdk(NamedTuple):
     revision: str
     problem: str
 
+    @property
+    def remove(self) -> str:
+        """Return what makes kz use another one."""
+        return f"take it out of {LOCAL}" if self.named_by.startswith(LOCAL) else f"unset {self.named_by}"
+
 
 def installed(project: Project, line: str, source: Source) -> InstalledSdk | None:
     """Return the installed SDK that pins.local.yaml or a variable names for a source, compared with its pin; None without one."""

@@ -78,11 +78,10 @@ def _unknown(project: Project, request: Request, source: Source) -> list[str]:
 def _other_version(project: Project, request: Request, source: Source) -> Iterator[Missing]:
     sdk = installed(project, request.line, source)
     if sdk and sdk.problem and source.name not in request.allow_unpinned:
-        remove = f"take it out of {LOCAL}" if sdk.named_by.startswith(LOCAL) else f"unset {sdk.named_by}"
         yield Missing(
             f"{source.name} {project.pins.line(request.line)[source.name]}",
             f"{sdk.named_by}={sdk.folder} {sdk.problem}",
-            f"{remove}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
+            f"{sdk.remove}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
             LockError.exit_code,
         )
 
