@@ -26,7 +26,8 @@ _CONTENT = re.compile(
     r"|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*|store/locks/[^/]*\.lock"
 )
 """Git's objects, the tags that it may fetch with them, unpacked archives, locks: which there are depends on the way something came."""
-_SECONDS = re.compile(rb'"seconds": [0-9.]+')
+_SECONDS = re.compile(rb'"[^"\n]+": [0-9]+\.[0-9]+')
+"""A duration in a record: that of a verb, and those of its phases."""
 Files = dict[str, "bytes | str"]
 
 
