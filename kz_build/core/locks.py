@@ -24,10 +24,20 @@ def lock(store: Path, name: str, watch: Watch | None = None) -> Iterator[None]:
     """Let only one process at a time work on `name`; tell `watch`, or else the terminal, if this takes long."""
     with contextlib.ExitStack() as stack:
         with disk_errors(store / "locks"):
-            handle = _lock_file(store, name)
-            stack.callback(os.close, handle)
-            _lock(handle, fcntl.LOCK_EX, f"waiting: another kz uses {name}", watch)
+            while True:
+                handle = _lock_file(store, name)
+                stack.callback(os.close, handle)
+                _lock(handle, fcntl.LOCK_EX, f"waiting: another kz uses {name}", watch)
+                if _is_at(handle, store / "locks" / f"{name}.lock"):
+                    break
         yield
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Return whether an open file is still the one at a path: somebody may have deleted it while this process waited."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle), path.stat())
+    return False
 
 
 def _lock(handle: int, how: int, text: str, watch: Watch | None) -> None:

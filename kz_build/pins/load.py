@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ from kz_build.pins.pins import NATIVE, REPLACING, RUN_PLACEHOLDERS, Override, Pi
 from kz_build.pins.project import Project
 
 PINS, LOCAL, LOCK = "pins.yaml", "pins.local.yaml", "pins.lock"
+_CODE = [
+    Path(__file__).parents[1] / name
+    for name in ("pins/load.py", "pins/schema.py", "core/rules.py", "core/validation.py", "core/yaml_lines.py")
+]
+_STARTED = time.time()
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 Place = tuple[Any, ...]
 
@@ -43,7 +49,7 @@ def load_project(root: Path, *, local: bool = True) -> Project:
         plain = json.loads(cached.read_bytes())
     except (FileNotFoundError, ValueError):
         plain = _validate(root, local and (root / LOCAL).is_file())
-        if _public(plain) == plain:  # no file of the store has a password
+        if _public(plain) == plain and _code_is_as_it_started():  # no file of the store has a password
             write_atomic(cached, json.dumps(plain).encode(), OWN)
     plain = _public(plain)
     overrides = tuple(Override(**o) for o in plain["overrides"])
@@ -72,9 +78,12 @@ def _public(value: Any) -> Any:
 
 def _rules() -> bytes:
     """Return what a validation depends on besides the file: the schema, its rules and this code, to the byte."""
-    package = Path(__file__).parents[1]
-    code = ("pins/load.py", "pins/schema.py", "core/rules.py", "core/validation.py", "core/yaml_lines.py")
-    return b"".join((package / name).read_bytes() for name in code)
+    return b"".join(path.read_bytes() for path in _CODE)
+
+
+def _code_is_as_it_started() -> bool:
+    """Return whether the rules' files are what this process runs, or a checkout of another kz came in between."""
+    return all(path.stat().st_mtime < _STARTED for path in _CODE)
 
 
 def _validate(root: Path, local: bool) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
+from kz_build.pins import load
 from kz_build.pins.load import load_project
 from kz_build.stack.parse import load_stack
 from tests.conftest import ROOT, SAMPLE
@@ -168,3 +169,18 @@ def test_wrong_checks_are_named_at_their_lines(tmp_path: Path) -> None:
         "checks.yaml:9: 5: must be a patch's name and a list of checks",
     ):
         assert part in said, said
+
+
+def test_what_a_kz_that_was_replaced_while_it_ran_found_valid_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be kept as the judgement of the files that are there now."""
+    (tmp_path / "pins.yaml").write_text(GOOD)
+    started = load._STARTED
+    monkeypatch.setattr(load, "_STARTED", 0)
+    load_project(tmp_path)
+    kept = tmp_path / "cache" / "validated"
+    assert not kept.exists()
+    monkeypatch.setattr(load, "_STARTED", started)
+    load_project(tmp_path)
+    assert len(list(kept.iterdir())) == 1
