@@ -47,7 +47,7 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
 
     name = canonicalize_name(project)
     files = wheels_in(Path(index), name) if index.startswith("/") else _index_page(f"{index}/{name}/", project)
-    versions = {f.name: parsed[0] for f in files if (parsed := _version_and_tags(f.name))}
+    versions = {f.name: parsed[1] for f in files if (parsed := _parsed(f.name))}
     wanted = [canonicalize_version(text) for text in (version, f"{version}+cpu")]
     of_version = [f for f in files if f.name in versions and canonicalize_version(versions[f.name]) in wanted]
     if not of_version:
@@ -55,7 +55,7 @@ def find_wheel(index: str, project: str, version: str, tag: str) -> WheelFile:
         raise ConfigError(
             f"{project} has no wheel of version {version}", hint=f"the index has {', '.join(latest)}" if latest else ""
         )
-    matching = [f for f in of_version if tag_fits(f.name, tag)]
+    matching = [f for f in of_version if is_wheel_of(f.name, project, tag)]
     if len(matching) != 1:
         raise ConfigError(
             f"{len(matching)} wheels of {project} {version} match the tag {tag!r}, not one",
@@ -120,18 +120,24 @@ def _from_link(base: str, link: str) -> WheelFile:
     return WheelFile(urllib.parse.unquote(url.rsplit("/", 1)[1]), url, digest)
 
 
-def tag_fits(name: str, tag: str) -> bool:
-    """Whether one of the python-abi-platform tags in a wheel's file name matches a pattern."""
-    parsed = _version_and_tags(name)
-    return parsed is not None and any(fnmatch.fnmatchcase(str(one), tag) for one in parsed[1])
+def is_wheel_of(name: str, project: str, tag: str) -> bool:
+    """Whether a file is a wheel of a project, and one of the python-abi-platform tags in its name matches a pattern."""
+    from packaging.utils import canonicalize_name
+
+    parsed = _parsed(name)
+    return (
+        parsed is not None
+        and parsed[0] == canonicalize_name(project)
+        and any(fnmatch.fnmatchcase(str(one), tag) for one in parsed[2])
+    )
 
 
-def _version_and_tags(name: str) -> tuple[Version, frozenset[Tag]] | None:
-    """Return version and tags in a wheel's file name; None if the file is not a wheel."""
+def _parsed(name: str) -> tuple[str, Version, frozenset[Tag]] | None:
+    """Return project, version and tags in a wheel's file name; None if the file is not a wheel."""
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename  # costs 50 ms, needed only for an index
 
     try:
-        _, version, _, tags = parse_wheel_filename(name)
+        project, version, _, tags = parse_wheel_filename(name)
     except InvalidWheelFilename:
         return None
-    return version, tags
+    return project, version, tags

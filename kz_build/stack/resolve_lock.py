@@ -86,7 +86,8 @@ class _Pin:
         if file := self.was.get("file"):
             from kz_build.sources import package_index
 
-            return self.was if package_index.tag_fits(file, self.source.options["tag"]) else {}
+            is_it = package_index.is_wheel_of(file, self.source.location, self.source.options["tag"])
+            return self.was if is_it else {}
         return self.was
 
     def note(self, what: str, error: KzError, then: str, url: str = "") -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
-from kz_build.sources.package_index import find_wheel, tag_fits
+from kz_build.sources.package_index import find_wheel, is_wheel_of
 
 FILES = (
     "not_a_wheel.whl",
@@ -66,5 +66,7 @@ def test_what_is_no_single_wheel_is_refused(index: str, version: str, tag: str, 
         assert error.value.hint == "the index has 1.9.0, 1.10.0, 2.0.0+cpu, 2.0.0+cu130"
 
 
-def test_a_name_that_is_no_wheels_fits_nothing() -> None:
-    assert tag_fits("tool-1-py2.py3-none-any.whl", "py3-none-any") and not tag_fits("tool.zip", "*")
+def test_a_wheel_is_of_a_project_and_a_tag() -> None:
+    name = "some_tool-1-py2.py3-none-any.whl"
+    assert is_wheel_of(name, "Some.Tool", "py3-none-any") and not is_wheel_of("tool.zip", "tool", "*")
+    assert not is_wheel_of(name, "tool", "*") and not is_wheel_of(name, "some-tool", "cp311-*")

@@ -331,6 +331,17 @@ def test_the_index_of_a_wheel_is_noted_only_where_it_is_its_own(world: World) ->
     assert world.entry("tool") == entry and world.asked
 
 
+def test_the_digest_of_a_wheel_is_not_kept_for_a_wheel_of_another_name(world: World) -> None:
+    world.old = {"tool": world.entry("tool")}
+    world.asked.clear()
+    world.entry("tool")
+    assert not world.asked
+    world.options["tool"]["wheel"] = "Other"
+    world.wheel = WheelFile("other-2.0-py3-none-any.whl", "https://h/other.whl", sha(b"other"), 5)
+    entry = world.entry("tool")
+    assert (entry["file"], entry["sha256"]) == ("other-2.0-py3-none-any.whl", sha(b"other"))
+
+
 def test_an_index_that_names_a_file_elsewhere_is_refused(world: World) -> None:
     world.wheel = WheelFile("../tool-2.0-py3-none-any.whl", "https://h/tool.whl", "", 0)
     with pytest.raises(LockError) as caught:
