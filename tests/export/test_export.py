@@ -122,6 +122,8 @@ def test_an_sdk_and_weights_that_are_there(kz: Kz, copy: Path, tmp_path: Path) -
     found = checks()
     assert found["weights Qwen3-4B"].startswith("FAIL config.json: not the files")
     assert found["sdk qnn-sdk"].startswith("FAIL") and "2.37.0.250724" in found["sdk qnn-sdk"]
+    (copy / "pins.local.yaml").write_text(f"sources: {{qnn-sdk: {{folder: {sdk}}}}}\n")
+    assert checks()["sdk qnn-sdk"].startswith(f"FAIL pins.local.yaml: sources.qnn-sdk.folder={sdk} says it is 2.37.0")
 
 
 def test_the_machine_is_read_right() -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from kz_build.core.progress import quiet
 from kz_build.pins.load import load_project
+from kz_build.sources import preflight
 from kz_build.sources.download import fetched_file
 from tests.conftest import ROOT, SAMPLE, Kz
 from tests.network.project import LINES, Played
@@ -64,6 +65,12 @@ ADDRESSES = sorted(
 """All that the default build asks for. Nothing of Vulkan or pybind11, which no Android target uses, nor what ao links."""
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="apt install openssl")
 _SET_ASIDE = ("PIP_", "UV_", "GIT_", "SSL_", "NOX", "DOCKER_")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy with other tests may answer late."""
+    monkeypatch.setattr(preflight, "PROBE_SECONDS", 60.0)
 
 
 def alone_with(played: Played, clean_env: dict[str, str], store: Path) -> dict[str, str]:
