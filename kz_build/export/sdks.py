@@ -6,10 +6,11 @@ from pathlib import Path
 
 from kz_build.core import host
 from kz_build.core.check import Check, failed, passed
-from kz_build.core.errors import Missing, MissingError
+from kz_build.core.errors import ConfigError, Missing, MissingError
 from kz_build.core.progress import Watch, quiet
 from kz_build.export import preflight_rules
 from kz_build.export.recipe import Recipe
+from kz_build.pins.load import LOCAL
 from kz_build.pins.project import Project
 from kz_build.sources.accept import not_accepted
 from kz_build.sources.fetch import fetch
@@ -64,6 +65,10 @@ def folders(project: Project, recipe: Recipe, watch: Watch = quiet) -> dict[str,
     by_name = {name: _installed(project, recipe, name)[0] for name in _of_users(project, recipe)}
     for source in fetch(project, Request(recipe.line, _fetched(project, recipe), watch=watch)):
         by_name[source.name] = source.laid or source.folder
+        if by_name[source.name] is None:
+            raise ConfigError(
+                f"{source.name} has no folder here", hint=f"name its folder or file, not `git`, in {LOCAL}"
+            )
     return {name: place for name, place in by_name.items() if place}
 
 

@@ -5,6 +5,8 @@ All that is missing on this machine is listed before anything is downloaded.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kz_build.core.errors import ConfigError, MissingError, UnreachableError
 from kz_build.git import remote
 from kz_build.git import repository as git
@@ -52,7 +54,8 @@ def _fetch_source(project: Project, request: Request, source: Source) -> Fetched
         and not file_in(project, request.line, source, folder)
     ):
         at = content(project, request.line, source, "", own, request.watch)
-        return Fetched(source.name, source.kind, version, f"tree {at.tree}", (at,), note=OVERRIDDEN)
+        laid = _laid(project, source, folder)
+        return Fetched(source.name, source.kind, version, f"tree {at.tree}", (at,), folder, None, OVERRIDDEN, laid)
     return _fetch_file(project, request, source, version)
 
 
@@ -61,7 +64,6 @@ def _fetch_file(project: Project, request: Request, source: Source, version: str
     if source.options.get("licence"):
         require_accepted(source, file)
     folder = integrity.unpacked(project.store, file.name, *archive_part(source, version))
-    lay: dict[str, str] = source.options.get("lay") or {}
     return Fetched(
         source.name,
         source.kind,
@@ -71,8 +73,14 @@ def _fetch_file(project: Project, request: Request, source: Source, version: str
         folder,
         file,
         OVERRIDDEN if deviates(project, request.line, source.name) else "",
-        store.linked_layout(project.store, folder, lay) if lay else None,
+        _laid(project, source, folder),
     )
+
+
+def _laid(project: Project, source: Source, folder: Path) -> Path | None:
+    """Return the other layout of a wheel's files that its pin names, if any."""
+    lay: dict[str, str] = source.options.get("lay") or {}
+    return store.linked_layout(project.store, folder, lay) if lay else None
 
 
 def _fetch_git(project: Project, request: Request, source: Source, version: str) -> Fetched:

@@ -106,9 +106,11 @@ def _paths(project: Project, line: str, name: str) -> Iterator[Path]:
         for path, own in project.pins.replaced_submodules(name).items():
             if own.git:
                 yield clones.clone(root, path, project.address(own.git)).path
-    elif sha256 := entry.get("sha256"):
-        yield store.stored_file(root, sha256)
-        yield store.unpacked_folder(root, sha256, *archive_part(source, project.pins.line(line)[name]))
+    replacement = project.pins.replacement(name)
+    for sha256 in {entry.get("sha256"), replacement.sha256 if replacement else ""} if source.kind != "git" else ():
+        if sha256:
+            yield store.stored_file(root, sha256)
+            yield store.unpacked_folder(root, sha256, *archive_part(source, project.pins.line(line)[name]))
 
 
 def verify(projects: Sequence[Project]) -> tuple[Check, ...]:

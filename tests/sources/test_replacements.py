@@ -26,6 +26,7 @@ from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.overrides import overrides
 from kz_build.sources.request import Request
+from kz_build.sources.store_admin import entries
 from tests.e2e.test_clones import repository
 from tests.stack.test_git_tools import sh
 
@@ -155,7 +156,7 @@ def fetched(project: Project, name: str, *, allow: tuple[str, ...] = ()) -> Fetc
 
 def text(source: Fetched, path: str = "") -> str:
     """The content of the file `part` of a source, or of its submodule."""
-    if source.folder:
+    if source.folder and not source.trees:
         return (source.folder / "part").read_text()
     at = next(at for at in source.trees if at.path == path)
     return git.Repository(at.repository).git("cat-file", "blob", f"{at.tree}:part").decode()
@@ -358,3 +359,17 @@ def test_a_source_whose_name_begins_another_name_is_not_overridden_with_it(parts
     (project / "pins.yaml").write_text(PINS.replace("  pkg: {", "  pkg.x: {wheel: x}\n  pkg: {"))
     loaded = local(project, parts, "pkg.x: {only: [a]}")
     assert loaded.pins.changed("l", "pkg.x") and not loaded.pins.changed("l", "pkg")
+
+
+def test_a_file_of_ones_own_stays_in_the_store_while_it_is_named(parts: Parts, project: Path) -> None:
+    locked(project, parts, "known")
+    loaded = local(project, parts, "tool: {file: ~/other/tool-1.0.zip, sha256: <tool_other>}")
+    fetched(loaded, "tool")
+    needed = {entry.name: entry.needed_by for entry in entries([loaded]) if entry.kind == "sha256"}
+    assert needed[parts.names["tool_other"]] == ("l/tool",)
+
+
+def test_an_unpacked_wheel_is_laid_out_as_its_file_is(parts: Parts, project: Path) -> None:
+    (project / "pins.yaml").write_text(PINS.replace("tag: py3-none-any}", "tag: py3-none-any, lay: {lib/x: part}}"))
+    pkg = fetched(local(project, parts, "pkg: {folder: ~/folder}"), "pkg")
+    assert pkg.laid and (pkg.laid / "lib/x").read_text() == "folder\n"
