@@ -172,6 +172,19 @@ def test_overrides_are_reported(sample: Path, kz: Kz) -> None:
     assert json.loads((sample / "out/report/report.json").read_text())["canonical"] is False
 
 
+def test_a_mirror_of_what_the_lock_proves_is_the_same_build(built: Path, tmp_path: Path, kz: Kz) -> None:
+    project = Path(shutil.copytree(built, tmp_path / "project", symlinks=True))
+    mirror = tmp_path / "mirror.git"
+    subprocess.run(["git", "clone", "-q", "--bare", str(project / "upstream.bundle"), str(mirror)], check=True)
+    (project / "pins.local.yaml").write_text("sources: {minirt: {git: ../mirror.git}}\n")
+    done = kz("-C", project, "build", "--json")
+    assert done.returncode == 0, done.stderr
+    build = json.loads(done.stdout)
+    assert not build["fresh"] and build["manifest"]["canonical"] is True and build["manifest"]["overrides"] == []
+    report = json.loads(kz("-C", project, "report", "--json").stdout)
+    assert report["canonical"] is True and report["overrides"] == []
+
+
 def test_status_finds_the_branch_of_a_bundle_and_what_landed_there(sample: Path, kz: Kz) -> None:
     """A bundle says where HEAD is, and not by which name."""
     done = kz("-C", sample, "status")
