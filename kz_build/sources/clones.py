@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -114,8 +115,15 @@ def submodules_of(
 
 def no_commit(name: str, url: str, commit: str, error: UnreachableError) -> ConfigError:
     """Return the error for an address of pins.local.yaml without the commit that is wanted of it."""
+    rows = str(error).splitlines()
+    why = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), rows[-1].strip())
+    if owned := re.match(r"detected dubious ownership in repository at '(.+)'", why):
+        return ConfigError(
+            f"{url} belongs to another user, so git does not read it",
+            hint=f"if you trust it: git config --global --add safe.directory '{owned[1]}'",
+        )
     return ConfigError(
-        f"{url} has no commit {commit}, which is wanted of {name}: {str(error).splitlines()[-1].strip()}",
+        f"{url} has no commit {commit}, which is wanted of {name}: {why}",
         hint="correct its `git` or `commit` in pins.local.yaml, or fetch that commit into it",
     )
 

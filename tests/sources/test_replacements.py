@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kz_build.core.errors import KzError, MissingError
+from kz_build.core.errors import ConfigError, KzError, MissingError
 from kz_build.git import repository as git
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
@@ -373,3 +373,16 @@ def test_an_unpacked_wheel_is_laid_out_as_its_file_is(parts: Parts, project: Pat
     (project / "pins.yaml").write_text(PINS.replace("tag: py3-none-any}", "tag: py3-none-any, lay: {lib/x: part}}"))
     pkg = fetched(local(project, parts, "pkg: {folder: ~/folder}"), "pkg")
     assert pkg.laid and (pkg.laid / "lib/x").read_text() == "folder\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_another_user_comes_with_gits_way_to_trust_it(parts: Parts, project: Path) -> None:
+    locked(project, parts, "known")
+    given = project / "given"
+    shutil.copytree(parts.folder / "up/main", given)
+    for path in (given, given / ".git"):
+        os.chown(path, 65534, 65534)
+    loaded = local(project, parts, "main: {git: given}")
+    with pytest.raises(ConfigError, match="given belongs to another user") as raised:
+        fetched(loaded, "main")
+    assert raised.value.hint == f"if you trust it: git config --global --add safe.directory '{given}/.git'"
