@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import importlib.util
 from pathlib import Path
@@ -62,6 +63,7 @@ def page(facts: Facts, history: History) -> bytes:
     return text.encode("utf-8")
 
 
+@functools.cache  # with the templates that it has compiled
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
