@@ -39,6 +39,8 @@ def add_generated(app: Sphinx, name: str, text: list[str]) -> None:
 
     if name == "docs/reference/signatures":
         text[0] += signatures()
+    elif name == "docs/reference/verbs/index":
+        text[0] += "\n```{toctree}\n:hidden:\n:glob:\n*\n```\n"
     elif name.startswith("docs/reference/"):
         text[0] += options(Path(name).name)
 
