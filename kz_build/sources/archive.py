@@ -12,18 +12,23 @@ import re
 import stat
 import struct
 import tarfile
+import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from kz_build.core.errors import LockError
 from kz_build.core.files import disk_errors
 from kz_build.core.paths import excluded
+from kz_build.core.progress import Event, Watch, quiet
 from kz_build.core.rules import unsafe_path
 from kz_build.git.object_types import Blob
 
+Member = TypeVar("Member")
+SILENT_SECONDS = 1.0
+"""What is unpacked sooner shows nothing."""
 MOST_MEMBERS = 200_000  # an NDK has 25,000
 _MOST_BYTES = 64 << 30
 _MOST_IN_MEMORY = 1 << 30
@@ -48,13 +53,13 @@ _BREAKS = (
 """What Python's readers raise for a damaged archive."""
 
 
-def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()) -> None:
+def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = (), watch: Watch = quiet) -> None:
     """Unpack a zip or tar. Raises LockError for a damaged one, one out of bounds, or a member that leaves the folder."""
     with _refusing_damage(archive), disk_errors(folder):
         if _is_zip(archive):
-            _unpack_zip(archive, folder, root, only)
+            _unpack_zip(archive, folder, root, only, watch)
         else:
-            _unpack_tar(archive, folder, root, only)
+            _unpack_tar(archive, folder, root, only, watch)
 
 
 def wheel_files(path: Path) -> dict[str, Blob]:
@@ -192,10 +197,19 @@ def _is_link(info: zipfile.ZipInfo) -> bool:
     return stat.S_ISLNK(info.external_attr >> 16)
 
 
-def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:
+def _watched(members: Sequence[Member], watch: Watch) -> Iterator[Member]:
+    """Yield members that are unpacked; show how many are, once that takes long."""
+    started = time.monotonic()
+    for at, member in enumerate(members):
+        if time.monotonic() - started > SILENT_SECONDS:
+            watch(Event("unpacking", at, len(members)))
+        yield member
+
+
+def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str], watch: Watch) -> None:
     with zipfile.ZipFile(archive) as zipped:
         # Links come last: nothing is written through one.
-        for info in sorted(_zip_members(archive, zipped), key=_is_link):
+        for info in _watched(sorted(_zip_members(archive, zipped), key=_is_link), watch):
             path = _wanted(info.filename, root, only)
             if not path:
                 continue
@@ -291,7 +305,7 @@ def _opened(archive: Path) -> IO[bytes] | gzip.GzipFile:
     return io.BufferedReader(Xz(archive)) if start == b"\xfd7zXZ\0" else archive.open("rb")
 
 
-def _unpack_tar(archive: Path, folder: Path, root: str, only: Sequence[str]) -> None:
+def _unpack_tar(archive: Path, folder: Path, root: str, only: Sequence[str], watch: Watch) -> None:
     members = _Members(archive)
     wanted = []
     with _opened(archive) as file, tarfile.open(fileobj=_Plain(file), mode="r:") as tar:  # type: ignore[call-overload]
@@ -308,4 +322,4 @@ def _unpack_tar(archive: Path, folder: Path, root: str, only: Sequence[str]) -> 
         members.finish()
         # Also Python's own guard, if this Python (3.10.12, 3.11.4 and newer) has one.
         guard: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        tar.extractall(folder, wanted, **guard)
+        tar.extractall(folder, _watched(wanted, watch), **guard)

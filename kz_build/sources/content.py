@@ -44,6 +44,6 @@ def _unpacked(project: Project, line: str, source: Source, own: Replacement, wat
     """Return the content of a tar or zip of sources: of its one folder, if that is all that it has, as forges make them."""
     address = filled(project, line, source.name, own.file)
     digest = download_file(project, address, own.sha256, source.name, watch)
-    folder = integrity.unpacked(project.store, digest, "", ())
+    folder = integrity.unpacked(project.store, digest, "", (), watch)
     children = list(folder.iterdir())
     return children[0] if len(children) == 1 and children[0].is_dir() else folder

@@ -63,7 +63,7 @@ def _fetch_file(project: Project, request: Request, source: Source, version: str
     file = fetched_file(project, request.line, source, request.watch)
     if source.options.get("licence"):
         require_accepted(source, file)
-    folder = integrity.unpacked(project.store, file.name, *archive_part(source, version))
+    folder = integrity.unpacked(project.store, file.name, *archive_part(source, version), request.watch)
     return Fetched(
         source.name,
         source.kind,

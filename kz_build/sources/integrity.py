@@ -19,6 +19,7 @@ from pathlib import Path
 from kz_build.core.errors import LockError, StorageError
 from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
 from kz_build.core.process import run
+from kz_build.core.progress import Watch
 from kz_build.git.repository import local_environment
 from kz_build.sources.store import stored_file, unpack_once, unpacked_folder
 
@@ -55,12 +56,12 @@ def prove_unpacked(store: Path, folder: Path, root: str, only: Sequence[str], *,
     _seal(store, folder, now)
 
 
-def unpacked(store: Path, sha256: str, root: str, only: Sequence[str]) -> Path:
+def unpacked(store: Path, sha256: str, root: str, only: Sequence[str], watch: Watch) -> Path:
     """Return the folder with an archive's content. One just unpacked, from an archive just proved, requires no other proof."""
     prove_file(store, sha256)
     folder = unpacked_folder(store, sha256, root, only)
     if not folder.is_dir():
-        unpack_once(store, sha256, root, only)
+        unpack_once(store, sha256, root, only, watch)
         _seal(store, folder, _stamps(folder))
     return folder
 

@@ -14,6 +14,7 @@ from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.core.locks import lock
 from kz_build.core.paths import excluded
+from kz_build.core.progress import Watch
 from kz_build.git.object_types import Blob
 
 
@@ -69,7 +70,7 @@ def unpacked_folder(store: Path, sha256: str, root: str, only: Sequence[str]) ->
     return store / "unpacked" / (sha256 + ("-" + _short(f"{root}\0{only}") if root or only else ""))
 
 
-def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> None:
+def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str], watch: Watch) -> None:
     """Unpack a stored archive into its folder. Raises LockError for a member that leaves the folder."""
     from kz_build.sources.archive import unpack
 
@@ -78,7 +79,7 @@ def unpack_once(store: Path, sha256: str, root: str, only: Sequence[str]) -> Non
     with lock(store, f"unpack-{sha256[:16]}"):
         if not target.is_dir():
             with new_folder(target) as target_folder:
-                unpack(archive, target_folder, root, only)
+                unpack(archive, target_folder, root, only, watch)
 
 
 def linked_layout(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:

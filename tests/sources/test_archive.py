@@ -18,6 +18,7 @@ from typing import Literal
 import pytest
 
 from kz_build.core.errors import LockError
+from kz_build.core.progress import Event
 from kz_build.sources import archive as reader
 from kz_build.sources.archive import unpack, wheel_file, wheel_files
 from tests.conftest import snapshot
@@ -161,3 +162,25 @@ def test_a_tar_whose_last_file_is_a_zip_is_a_tar(tmp_path: Path, mode: Literal["
     archive.write_bytes(tarred({"d/x": b"1", "d/inner.zip": WHOLE}, mode=mode))
     unpack(archive, tmp_path / "to", "d")
     assert snapshot(tmp_path / "to") == {"x": b"1", "inner.zip": WHOLE}
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar"])
+def test_what_takes_long_to_unpack_shows_how_far_it_is(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An NDK takes half a minute: a bar with an estimate, as of downloads and builds."""
+    archive = tmp_path / name
+    files = {f"f{number}": b"x" for number in range(3)}
+    if name == "a.zip":
+        with zipfile.ZipFile(archive, "w") as zipped:
+            for member, data in files.items():
+                zipped.writestr(member, data)
+    else:
+        archive.write_bytes(tarred(files, mode="w"))
+    events: list[Event] = []
+    unpack(archive, tmp_path / "soon", watch=events.append)
+    assert events == []
+    monkeypatch.setattr("kz_build.sources.archive.SILENT_SECONDS", -1)
+    unpack(archive, tmp_path / "to", watch=events.append)
+    assert [(e.phase, e.done, e.total) for e in events] == [("unpacking", number, 3) for number in range(3)]
+    assert snapshot(tmp_path / "to") == files
