@@ -64,12 +64,26 @@ def wrapped(text: str, later: str = "", width: int = WIDTH) -> str:
 def fitted(text: str, columns: int) -> str:
     """Return text in which no line is longer than a terminal's, which would break it inside a word or a number.
 
-    What follows begins below the line's last column. Commands, after `->` or `$`, stay whole: they are there to paste.
+    What follows begins below the line's last column. Commands, after `->` or `$`, stay whole: they are there to paste. What
+    is prose after `->` ends at a comma, a semicolon or a full stop.
     """
     return "\n".join(
-        line if len(line) <= columns or _TO_PASTE.match(line) else wrapped(line, _below(line, columns), columns)
+        line if len(line) <= columns else _parts(line, columns) or wrapped(line, _below(line, columns), columns)
         for line in text.split("\n")
     )
+
+
+def _parts(line: str, columns: int) -> str:
+    """Return a line that begins like a command, broken at its punctuation alone; '' for any other line."""
+    if not (mark := _TO_PASTE.match(line)):
+        return ""
+    rows = [""]
+    for part in [line] if mark[2] == "$ " else re.split(r"(?<=[;,.]) ", line):
+        if rows[-1] and len(rows[-1]) + 1 + len(part) > columns:
+            rows.append(" " * mark.end() + part)
+        else:
+            rows[-1] += f" {part}" if rows[-1] else part
+    return "\n".join(rows)
 
 
 def _below(line: str, columns: int) -> str:

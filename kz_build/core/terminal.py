@@ -26,7 +26,10 @@ def checks(found: Sequence[Check]) -> str:
 def artifacts(outputs: dict[str, Any], folder: str) -> str:
     """Return the files of a build with size and digest."""
     width = max(len(name) for name in outputs)
-    rows = [f"  {name:{width}} {facts['size']:>11,} {facts['sha256'][:12]}" for name, facts in sorted(outputs.items())]
+    digits = max(len(f"{facts['size']:,}") for facts in outputs.values())
+    rows = [
+        f"  {name:{width}} {facts['size']:>{digits},} {facts['sha256'][:12]}" for name, facts in sorted(outputs.items())
+    ]
     return "\n".join([f"{folder}/", *rows])
 
 

@@ -78,6 +78,14 @@ device    PASS        6.4  EMULATED out/device/sample-0.1/127.0.0.1_20495/manife
 $ cmake -S /tmp/somewhere/with/a/long/name -B /tmp/elsewhere/with/a/long/name -G Ninja"""
 
 
+def test_a_hint_that_is_a_sentence_ends_at_its_punctuation() -> None:
+    hint = "  -> then kz rebase continue, or skip to drop the patch, or abort. The project has not changed"
+    assert fitted(hint, 60).splitlines() == [
+        "  -> then kz rebase continue, or skip to drop the patch,",
+        "     or abort. The project has not changed",
+    ]
+
+
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_no_line_ends_inside_a_word_and_commands_stay_whole(columns: int) -> None:
     text = fitted(ROWS, columns)
