@@ -93,9 +93,9 @@ def _below(line: str, columns: int) -> str:
     return " " * (ends[-1] if ends else len(line) - len(line.lstrip()) + 2)
 
 
-def fit(text: str, stream: TextIO) -> str:
-    """Return text as it fits a stream: `fitted` to a terminal, else as it is."""
-    return fitted(text, terminal_columns(stream)) if stream.isatty() else text
+def fit(text: str, stream: TextIO | None) -> str:
+    """Return text as it fits a stream, None for one that is closed: `fitted` to a terminal, else as it is."""
+    return fitted(text, terminal_columns(stream)) if stream and stream.isatty() else text
 
 
 def terminal_columns(stream: TextIO) -> int:

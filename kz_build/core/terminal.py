@@ -140,7 +140,7 @@ class Live:
                 self.note(event.text)
             return
         phase, done, total = event.phase, event.done, event.total
-        if not sys.stderr.isatty():
+        if not (sys.stderr and sys.stderr.isatty()):
             self._log(event)
             return
         if event.status:
