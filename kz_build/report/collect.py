@@ -9,8 +9,18 @@ import kz_build
 from kz_build.core.errors import LockError
 from kz_build.core.stage_record import load_any
 from kz_build.pins.project import RECORD, Project
-from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Facts, PairFacts, PinFacts, StackFacts
+from kz_build.report.facts import (
+    BuildFacts,
+    DeviceFacts,
+    ExportFacts,
+    Facts,
+    PairFacts,
+    PinFacts,
+    RadarFacts,
+    StackFacts,
+)
 from kz_build.report.pin_facts import pin_facts, together
+from kz_build.report.radar_facts import radar_facts
 from kz_build.report.record_facts import build_facts, device_facts, export_facts, pair_facts
 from kz_build.report.report import report
 from kz_build.report.stack_facts import Applied, stack_facts
@@ -24,7 +34,7 @@ def collect(project: Project, lines: Sequence[str]) -> Facts:
         raise LockError(
             f"a record in {project.out('')} or {project.root / 'dist'} was not written by this kz:"
             f" {type(error).__name__}: {error}",
-            hint="run the stage that wrote it again: kz build, kz export or kz device",
+            hint="run the stage that wrote it again: kz build, kz export, kz device or kz radar --open",
         ) from error
 
 
@@ -37,6 +47,7 @@ def _collect(project: Project, lines: Sequence[str]) -> Facts:
     pairs: list[PairFacts] = []
     pins: list[PinFacts] = []
     stacks: list[StackFacts] = []
+    radars: list[RadarFacts] = []
     for line in lines:
         rows = reports[line]["overrides"]
         overrides |= {(str(o["where"]), str(o["value"])): None for o in rows} if isinstance(rows, list) else {}
@@ -47,11 +58,13 @@ def _collect(project: Project, lines: Sequence[str]) -> Facts:
         pairs += pair_facts(project.pins.line(line), *mine)
         pins += pin_facts(project, line, mine[0])
         stacks += stack_facts(project, line, _applied(reports[line]))
+        radars += radar_facts(project, line)
     return Facts(
         kz=kz_build.__version__,
         lines=tuple(lines),
         overrides=tuple(overrides),
         stacks=tuple(stacks),
+        radars=tuple(radars),
         builds=tuple(builds),
         exports=tuple(exports),
         devices=tuple(devices),

@@ -87,6 +87,32 @@ class StackFacts(NamedTuple):
         return self.at_pin(patch).state, self.on_trunk(patch).state
 
 
+class PullFacts(NamedTuple):
+    """An open pull request and one patch that it would break: the patch on the request's own base, and once it is merged.
+    `conflicts`: it no longer merges without conflict, and was judged as it is."""
+
+    number: int
+    title: str
+    conflicts: bool
+    patch: str
+    before: Cell
+    after: Cell
+
+
+class RadarFacts(NamedTuple):
+    """The open pull requests against a stack, as GitHub had them when it was `asked`; `heads` were looked at. They were
+    merged into `to`, which was `commit` of `date`."""
+
+    line: str
+    source: str
+    asked: str
+    to: str
+    commit: str
+    date: str
+    heads: int
+    pulls: tuple[PullFacts, ...]
+
+
 class File(NamedTuple):
     """A file of a build; `sections` (name, bytes) are None if it is no ELF file, or not there any more. `parts` are the
     folders of sources that its code comes from, with their bytes, the largest first."""
@@ -213,6 +239,7 @@ class Facts:
     lines: tuple[str, ...]
     overrides: tuple[tuple[str, str], ...]
     stacks: tuple[StackFacts, ...] = ()
+    radars: tuple[RadarFacts, ...] = ()
     builds: tuple[BuildFacts, ...] = ()
     exports: tuple[ExportFacts, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()

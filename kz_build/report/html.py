@@ -50,6 +50,7 @@ def page(facts: Facts, history: History) -> bytes:
         maps=heat_maps(facts.stacks),
         signs=SIGNS,
         charts=charts,
+        asked={(radar.line, radar.source) for radar in facts.radars},
         period=charts.period(facts.stacks),
         by_kind=by_kind,
         most_parts=15,

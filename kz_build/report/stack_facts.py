@@ -64,7 +64,7 @@ def _judged(project: Project, pinned: PinnedStack, applied: Mapping[str, str]) -
     for k, name in enumerate(pinned.files.patches):
         behind = [_behind(breaks.get(name, ()), order, i) for i in range(len(order))]
         cells = [
-            _cell(row[k], change) if row else _applied(applied.get(name, "") if version.commit == pinned.base else "")
+            cell_of(row[k], change) if row else _applied(applied.get(name, "") if version.commit == pinned.base else "")
             for row, change, version in zip(judged, behind, versions, strict=True)
         ]
         patches.append(_patch(pinned, k, cells, _spans(project, pinned, history, k)))
@@ -91,7 +91,8 @@ def _applied(word: str) -> Cell:
     return Cell("applies" if word == "clean" else "moved", word) if word else Cell("unknown")
 
 
-def _cell(judgement: Judgement, change: Change | None) -> Cell:
+def cell_of(judgement: Judgement, change: Change | None = None) -> Cell:
+    """Return a judgement with its state, its word and its reasons."""
     state = _STATES.get(judgement.verdict, "broken") if not judgement.intents else "broken"
     behind = change if not judgement.holds else None
     return Cell(state, cell(judgement), tuple(explanation(judgement)), behind)
@@ -128,6 +129,6 @@ def _spans(project: Project, pinned: PinnedStack, history: StackHistory | None, 
     at, judgement, since = start, one.start, None
     for step in one.steps:
         date = step.commit.date[:10]
-        spans.append(Span(at, date, _cell(judgement, since), since))
+        spans.append(Span(at, date, cell_of(judgement, since), since))
         at, judgement, since = date, step.judgement, _change(history, step)
-    return [*spans, Span(at, history.date, _cell(judgement, since), since)]
+    return [*spans, Span(at, history.date, cell_of(judgement, since), since)]

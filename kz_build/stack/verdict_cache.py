@@ -144,7 +144,7 @@ class _Cache:
 
     def __getitem__(self, key: str) -> Row:
         if key not in self.rows:
-            self.rows[key] = tuple(_judgement(self.judgements[i]) for i in self.numbers[key])
+            self.rows[key] = tuple(judgement_of(self.judgements[i]) for i in self.numbers[key])
         return self.rows[key]
 
     def known(self, keys: Sequence[str]) -> list[Row | None]:
@@ -166,6 +166,7 @@ def _plain(judgement: Judgement) -> dict[str, object]:
     return {key: value for key, value in {**judgement._asdict(), "verdict": judgement.verdict.value}.items() if value}
 
 
-def _judgement(plain: dict[str, object]) -> Judgement:
+def judgement_of(plain: dict[str, object]) -> Judgement:
+    """Read a judgement from its plain values."""
     fields = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     return Judgement(**{**fields, "verdict": Verdict(plain["verdict"])})  # type: ignore[arg-type]

@@ -18,6 +18,8 @@ from kz_build.report.facts import (
     PatchFacts,
     PhaseFacts,
     PinFacts,
+    PullFacts,
+    RadarFacts,
     Span,
     StackFacts,
     Version,
@@ -47,6 +49,9 @@ def facts(text: str = "text", state: str = "broken") -> Facts:
         Check("liba.so", "elf", Status.PASS, text),
         Check("liba.so", "size", Status.SKIP, f"nobody asked: {text}", required=False),
     )
+    breaks = Cell("broken", "content", (f"a.c: {text} is gone (hunk at line 7 of the patch)",))
+    pull = PullFacts(77, text, True, "0001-x.patch", Cell("applies", "clean"), breaks)
+    radar = RadarFacts("l1", "up", "2026-07-01 06:00 UTC", "main", "f" * 40, "2026-06-30", 1234, (pull,))
     build = BuildFacts(
         "l1", "android", "host", "off", "k" * 64, 61.5, (("configure", 10.0), ("build", 51.5)), (30, 10),
         (File(f"lib/{text}.so", "ours", 300, ((".text", 200), (".rodata", 60), (text, 40)), ((text, 150), ("up/x", 20))), File("x.bin", "", 9, None)),
@@ -65,6 +70,7 @@ def facts(text: str = "text", state: str = "broken") -> Facts:
         lines=("l1",),
         overrides=((f"sources.up.{text}", text),),
         stacks=(stack, StackFacts("l1", "wheel", "2.0", (), (PatchFacts(text, text, "", ()),), lacks=(text,))),
+        radars=(radar,),
         builds=(build,),
         exports=(model,),
         devices=(device, emulated),
@@ -77,5 +83,5 @@ def facts(text: str = "text", state: str = "broken") -> Facts:
 def nothing() -> Facts:
     """Facts of a project in which nothing was done yet."""
     return replace(
-        facts(), overrides=(), stacks=(), builds=(), exports=(), devices=(), pairs=(), pins=(), reproduced=()
+        facts(), overrides=(), stacks=(), radars=(), builds=(), exports=(), devices=(), pairs=(), pins=(), reproduced=()
     )

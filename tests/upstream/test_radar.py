@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -155,6 +157,39 @@ def test_open_ones_are_githubs_with_its_titles(ours: Project, make_api: Callable
     assert [a.headers.get("If-None-Match") for a in api.asked] == [None, None, '"1"', '"2"']
     api.tell(PULLS, Answer(200, []))
     assert ours.json("radar", "--open", **env)[0]["heads"] == 0
+
+
+def test_open_ones_are_on_the_page_with_when_they_were_asked_for(ours: Project, make_api: Callable[[], Api]) -> None:
+    api = make_api()
+    env: dict[str, Any] = {"GITHUB_API_URL": api.url, "NO_PROXY": "*", "GITHUB_TOKEN": "", "GH_TOKEN": ""}
+    head = ours.upstream.pull(11, {"a.txt": THEIRS})
+    listed = raw_pull(11, title="<b>Rework</b> a", head={"sha": head, "ref": "topic"})
+    page, record = ours.root / "page.html", ours.root / "out/radar/l/up/manifest.json"
+
+    def shown() -> str:
+        done = ours.kz("report", "--html", str(page))
+        assert done.returncode == 0, done.stderr
+        return page.read_text()
+
+    assert set(seen(ours)) == {11} and not record.exists()
+    assert "<code>kz radar --open</code>" in shown()
+    api.tell(PULLS, Answer(200, [listed], {"ETag": '"1"'}))
+    found = ours.json("radar", "--open", **env)[0]
+    facts = json.loads(record.read_text())
+    assert {name: facts[name] for name in found} == found and re.match(
+        r"20\d\d-\d\d-\d\d \d\d:\d\d UTC$", facts["asked"]
+    )
+    text = shown()
+    assert "#11 &lt;b&gt;Rework&lt;/b&gt; a</th><td>l 0001-ours</td>" in text and "✕ content</span>" in text
+    assert f"1 of 1 open pull requests would break a patch, as GitHub had them on {facts['asked']}" in text
+    assert f"merged into main <code>{ours.upstream.commits[-2][:10]}</code>" in text and "a.txt: " in text
+    assert "<code>kz radar --open" not in text
+    api.tell(PULLS, Answer(200, []))
+    assert ours.json("radar", "--open", **env)[0]["heads"] == 0
+    assert "0 of 0 open pull requests" in (text := shown()) and "Rework" not in text
+    record.write_text(json.dumps({**facts, "pulls": [{"pull": 11}]}))
+    done = ours.kz("report", "--html", str(page))
+    assert done.returncode == 3 and "kz radar --open" in done.stderr and page.read_text() == text
 
 
 def test_many_at_once_wait_for_each_other(ours: Project, kz_process: Kz) -> None:

@@ -47,5 +47,13 @@ def run(arguments: argparse.Namespace) -> None:
     )
     with watching() as watch:
         result, absent = radar(project, arguments.line or project.pins.default, wanted, arguments.onto, watch)
+    if arguments.open:
+        import datetime
+
+        from kz_build.upstream.radar_record import save
+
+        asked = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+        for one in result:
+            save(project, one, asked)
     rows = [*(text(one) for one in result), *absent_text(absent)]
     show(arguments, [*(plain(one) for one in result), *absent], "\n".join(rows))
