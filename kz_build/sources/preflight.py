@@ -77,11 +77,14 @@ def _unknown(project: Project, request: Request, source: Source) -> list[str]:
 
 def _other_version(project: Project, request: Request, source: Source) -> Iterator[Missing]:
     sdk = installed(project, request.line, source)
-    if sdk and sdk.problem and source.name not in request.allow_unpinned:
+    if sdk and sdk.problem and source.name not in (request.allow_unpinned or ()):
+        ways = [f"{sdk.remove}, so that kz downloads it"]
+        if request.allow_unpinned is not None:
+            ways.append(f"--allow-unpinned {source.name}, to take this one")
         yield Missing(
             f"{source.name} {project.pins.line(request.line)[source.name]}",
             f"{sdk.named_by}={sdk.folder} {sdk.problem}",
-            f"{sdk.remove}, so that kz downloads it\n--allow-unpinned {source.name}, to take this one",
+            "\n".join(ways),
             LockError.exit_code,
         )
 

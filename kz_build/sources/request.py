@@ -16,11 +16,12 @@ from kz_build.pins.project import Project
 @dataclass(frozen=True)
 class Request:
     """What to fetch for a line. `omit` names submodules (`source/path/`) that a target does not use; `paths` limits a
-    fetch to those files of the sources themselves (None: all files, and submodules)."""
+    fetch to those files of the sources themselves (None: all files, and submodules). `allow_unpinned` is None where the
+    verb has no such option."""
 
     line: str
     names: tuple[str, ...]
-    allow_unpinned: Collection[str] = ()
+    allow_unpinned: Collection[str] | None = None
     omit: tuple[str, ...] = ()
     paths: dict[str, frozenset[str]] | None = None
     watch: Watch = field(default=quiet)

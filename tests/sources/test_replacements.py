@@ -317,6 +317,15 @@ def test_an_installed_sdk_of_another_version_is_accepted_by_name_and_noted(parts
     )
 
 
+def test_an_sdk_of_another_version_is_offered_by_name_only_to_verbs_that_can_take_it(
+    parts: Parts, project: Path
+) -> None:
+    locked(project, parts, "known")
+    with pytest.raises(MissingError) as raised:
+        fetch(local(project, parts, "sdk: {folder: ~/sdk-r2}"), Request("l", ("sdk",)))
+    assert [item.remedy for item in raised.value.missing] == ["take it out of pins.local.yaml, so that kz downloads it"]
+
+
 def test_an_sdk_that_a_variable_names_gives_way_to_pins_local_yaml(
     parts: Parts, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
