@@ -64,7 +64,7 @@ def download(
     else:
         address = file_address(project, line, source)
         published = {} if own else source.options["published"].get(version) or {}
-    hint = _hint(source.name, own is not None, bool(own and own.sha256))
+    hint = _hint(source.name, "" if own else line, bool(own and own.sha256))
     if published.get("sha256") and expected and published["sha256"] != expected:
         by = "pins.local.yaml" if own and own.sha256 else "pins.lock"
         raise LockError(
@@ -93,7 +93,7 @@ def download_file(
     hint: store.Hint | None = None,
 ) -> str:
     """Take a file from a URL or an absolute path into the store; return its sha256. Raises LockError for another than `expected`."""
-    hint = hint or _hint(name, True, bool(expected))
+    hint = hint or _hint(name, "", bool(expected))
     part = store.partial_file(project.store, address)
     if path := project.local_path(address):
         from kz_build.core.hash_cache import cached_sha256
@@ -122,12 +122,13 @@ def download_file(
         return digest
 
 
-def _hint(name: str, own: bool, stated: bool) -> store.Hint:
-    """Return what to do about another digest than the expected one. No command helps where pins.local.yaml names the file."""
-    if not own:
+def _hint(name: str, line: str, stated: bool) -> store.Hint:
+    """Return what to do about another digest than the expected one. No command helps where pins.local.yaml names the file
+    (`line` is '')."""
+    if line:
         return lambda sha256: (
             "upstream changed the file, or something altered it on the way. Nothing was kept; try again, "
-            f"and if upstream confirms the change: kz lock --write --trust {name}"
+            f"and if upstream confirms the change: kz lock --write --line {line} --trust {name}"
         )
     if stated:
         return lambda sha256: f"correct `sha256` of {name} in pins.local.yaml, or name another file"

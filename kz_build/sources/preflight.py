@@ -51,7 +51,7 @@ def _unlocked(project: Project, request: Request, unknown: dict[str, list[str]])
             f"line {request.line} was locked where nothing could be asked for it",
             "\n".join(
                 [
-                    " ".join(["kz lock --write", *(trust or ["--line", request.line])]),
+                    " ".join(["kz lock --write --line", request.line, *trust]),
                     *(_local(project.pins.source(name), "file: PATH") for name in unknown),
                 ]
             ),

@@ -215,7 +215,8 @@ def _stated(pin: _Pin, key: str) -> dict[str, Any] | None:
     if kept and cited and kept[key] != cited:
         raise LockError(
             f"pins.lock has {pin.name} {pin.version} as {kept[key]}, `published` in pins.yaml as {cited}",
-            hint=f"a release must not change. Correct pins.yaml, or if you trust the file: kz lock --write --trust {pin.name}",
+            hint="a release must not change. Correct pins.yaml, or if you trust the file: "
+            f"kz lock --write --line {pin.line} --trust {pin.name}",
         )
     if kept:
         return {name: kept[name] for name in (key, "size", "file", "origin") if name in kept}

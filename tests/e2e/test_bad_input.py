@@ -145,7 +145,11 @@ def test_a_wrong_digest(small: Path, kz: Kz, server: tuple[str, Path, list[str]]
     make_zip(www / "sdk-1.zip", ("a/x", b"2", FILE))
     other = str(tmp_path / "other")
     done = kz("-C", small, "fetch", KZ_CACHE=other)
-    assert done.returncode == 3 and "sdk has sha256" in done.stderr and "kz lock --write --trust sdk" in done.stderr
+    assert (
+        done.returncode == 3
+        and "sdk has sha256" in done.stderr
+        and "kz lock --write --line l --trust sdk" in done.stderr
+    )
     assert not list(Path(other).glob("sha256/*")) and not list(Path(other).glob("partial/*"))
     assert kz("-C", small, "fetch", KZ_CACHE=cache).returncode == 0, "the store that has the right one needs nothing"
 
@@ -161,8 +165,27 @@ def test_a_digest_that_nobody_has_computed(
     lock = json.loads((small / "pins.lock").read_text())
     assert lock["unknown"] == 2 and lock["lines"]["l"]["sdk"]["sha256"] is None
     done = kz("-C", small, "fetch", **env)
-    assert done.returncode == 3 and "kz lock --write --trust sdk" in done.stderr
+    assert done.returncode == 3 and "kz lock --write --line l --trust sdk" in done.stderr
     assert "the digest of sdk 1" in done.stderr and not list((tmp_path / "cache").glob("partial/*"))
+
+
+def test_the_command_for_a_digest_asks_for_one_line_and_leaves_the_others(
+    small: Path, kz: Kz, server: tuple[str, Path, list[str]], tmp_path: Path
+) -> None:
+    url, www, seen = server
+    make_zip(www / "sdk-1.zip", ("a/x", b"1", FILE))
+    pins(small, url + "/sdk-{version}.zip")
+    edit(small / "pins.yaml", "lines:\n", "lines:\n  m: {minirt: v0.2.0, sdk: '1'}\n")
+    env = {"KZ_CACHE": str(tmp_path / "cache")}
+    assert kz("-C", small, "lock", "--write", **env).returncode == 0
+    was = json.loads((small / "pins.lock").read_text())["lines"]
+    done = kz("-C", small, "fetch", "--line", "l", **env)
+    (command,) = (row.split("kz ")[1].split() for row in done.stderr.splitlines() if "--trust" in row)
+    seen.clear()
+    assert kz("-C", small, *command, **env).returncode == 0
+    now = json.loads((small / "pins.lock").read_text())["lines"]
+    assert now["l"]["sdk"]["sha256"] and now["m"] == was["m"] and seen == ["/sdk-1.zip"]
+    assert kz("-C", small, "fetch", "--line", "l", **env).returncode == 0
 
 
 def test_what_upstream_publishes_is_checked_at_first_use(
@@ -329,7 +352,7 @@ def test_a_wrong_sdk_a_null_and_a_silent_server_are_one_list(small: Path, kz: Kz
             "missing on this machine: 4" in done.stderr
             and ("nothing was started" if verb == "all" else "kz doctor") in done.stderr
         )
-        for part in ("the digest of sdk 1 in pins.lock", "-> kz lock --write --trust sdk", f"MY_NDK={sdk} says it is r1; the pin is r2",
+        for part in ("the digest of sdk 1 in pins.lock", "-> kz lock --write --line l --trust sdk", f"MY_NDK={sdk} says it is r1; the pin is r2",
                      "-> --allow-unpinned ndk", UNREACHABLE, "-> pins.local.yaml: sources: {sdk: {file: PATH}}", "-> apt install it"):  # fmt: skip
             assert part in " ".join(done.stderr.split()), (part, done.stderr)
     (small / "pins.local.yaml").write_text(f"lines: {{l: {{ndk: r1}}}}\nsources: {{sdk: {{folder: {sdk}}}}}\n")

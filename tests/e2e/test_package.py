@@ -119,7 +119,7 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
 ) -> None:
     project = copied(built, tmp_path / "p", kz)
     done = kz("-C", project, "package")
-    assert done.returncode == 3 and "kz lock --write --trust minirt-aar" in done.stderr, done.stderr
+    assert done.returncode == 3 and "kz lock --write --line sample-0.1 --trust minirt-aar" in done.stderr, done.stderr
     assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
     done = kz("-C", project, "package", "--json")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -228,7 +228,7 @@ def test_a_lock_that_does_not_know_the_licence_says_so(place: Place) -> None:
     assert json.loads((place.folder / "pins.lock").read_bytes())["lines"]["a"]["tool"]["licence"] is None
     with pytest.raises(MissingError, match="licence's digest of tool 1.0") as raised:
         brought(place)
-    assert raised.value.exit_code == 3 and "-> kz lock --write --trust tool\n" in str(raised.value)
+    assert raised.value.exit_code == 3 and "-> kz lock --write --line a --trust tool\n" in str(raised.value)
 
 
 @pytest.mark.parametrize(

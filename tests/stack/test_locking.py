@@ -308,7 +308,7 @@ def test_a_published_digest_that_is_not_the_known_one(world: World, name: str) -
     said = f"pins.lock has {name} {version} as .*, `published` in pins.yaml as .*{OLD['sha256']}"
     with pytest.raises(LockError, match=said) as caught:
         world.lock(name)
-    assert caught.value.hint.endswith(f"kz lock --write --trust {name}")
+    assert caught.value.hint.endswith(f"kz lock --write --line l --trust {name}")
 
 
 def test_a_published_sha1_is_no_digest(world: World) -> None:
