@@ -16,7 +16,7 @@ from kz_build.core.paths import excluded
 from kz_build.core.process import run
 from kz_build.core.progress import Watch
 from kz_build.core.rules import bad_address, bad_folder
-from kz_build.git import fast_import
+from kz_build.git import fast_import, refs
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import ObjectsMissing
@@ -102,11 +102,13 @@ def submodules_of(
                 submodules.append((full, "", link))
                 continue
             url, link = at[0], at[1] or link
-            submodules.append((full, url, link))
             try:
                 inner = fetch_commit(root, path, url, link, link, history=False, watch=watch)
             except UnreachableError as error:
                 raise no_commit(f"{source.name}/{full}", url, link, error) if full in replaced else error from error
+            if full in replaced:
+                link = refs.commit_of(inner, link) or link  # which may be the id of an annotated tag
+            submodules.append((full, url, link))
             visit(links(root, inner, link), full + "/")
 
     visit(first, "")

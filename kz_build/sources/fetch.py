@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError, MissingError, UnreachableError
-from kz_build.git import remote
+from kz_build.git import refs, remote
 from kz_build.git import repository as git
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
@@ -111,6 +111,7 @@ def _commit(project: Project, request: Request, source: Source, version: str, no
         root = clones.fetch_commit(project.store, source.name, url, commit, version, history=True, watch=request.watch)
     except UnreachableError as error:
         raise clones.no_commit(source.name, url, commit, error) if own else error from error
+    commit = refs.commit_of(root, commit) or commit  # it may be the id of an annotated tag, which is all a bundle says
     tree = root.tree_id(commit)
     if not note:
         compare(source.name, {"tree": tree}, {"tree": str(project.locked(request.line, source.name)["tree"])})

@@ -293,6 +293,26 @@ def test_another_file_than_the_pinned_one_comes_with_the_line_that_accepts_it(pa
     ]
 
 
+def test_the_id_of_an_annotated_tag_means_its_commit(parts: Parts, project: Path, tmp_path: Path) -> None:
+    """A bundle says of such a tag its own object alone."""
+    locked(project, parts, "known")
+    tags = {}
+    for name in ("main", "inner"):
+        up, bundle = parts.folder / "up" / name, tmp_path / f"{name}.bundle"
+        sh("git", "tag", "-f", "-a", "-m", "noted", "noted", parts.names[f"{name}_other"], cwd=up)
+        sh("git", "bundle", "create", "-q", str(bundle), "noted", cwd=up)
+        tags[name] = sh("git", "rev-parse", "noted", cwd=up)
+        sh("git", "tag", "-d", "noted", cwd=up)
+    deep = "main/libs/inner/deep: {folder: ~/folder}"
+    inner = f"main/libs/inner: {{git: {tmp_path}/inner.bundle, commit: {tags['inner']}}}\n  {deep}"
+    for commit in (f"commit: {tags['main']}", ""):
+        sources = f"main: {{git: {tmp_path}/main.bundle, {commit}}}\n  {inner}"
+        if not commit:
+            sources += "\nlines: {l: {main: noted}}"
+        trees = {at.path: at.commit for at in fetched(local(project, parts, sources), "main").trees}
+        assert (trees[""], trees["libs/inner"]) == (parts.names["main_other"], parts.names["inner_other"])
+
+
 def test_a_folder_with_another_version_of_the_file_is_no_content(parts: Parts, project: Path) -> None:
     locked(project, parts, "null")
     (project / "old").mkdir()
