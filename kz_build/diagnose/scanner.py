@@ -82,13 +82,18 @@ class Scanner:
         self.lines += later.lines
 
     def found(self) -> tuple[Finding, ...]:
-        """Return all findings: causes in the order of the log, each before what follows from it."""
+        """Return all findings: causes in the order of the log, each before what follows from it; what is harmless last.
+
+        A harmless finding on the line of another one is left out.
+        """
         by_id = {one.id: one for one in self._all}
-        order = sorted(self._first, key=lambda id: (self._first[id][0], id))
+        taken = {number for id, (number, *_) in self._first.items() if not by_id[id].harmless}
+        kept = [id for id, (number, *_) in self._first.items() if not (by_id[id].harmless and number in taken)]
+        order = sorted(kept, key=lambda id: (by_id[id].harmless, self._first[id][0], id))
         why: dict[str, str] = {}
         for id in order:
             for other in by_id[id].explains:
-                if other in self._first:
+                if other in order:
                     why.setdefault(other, id)
         placed: list[tuple[str, str]] = []
         for id in (id for id in order if id not in why):
@@ -116,6 +121,7 @@ class Scanner:
             say(one.next),
             addresses,
             follows,
+            one.harmless,
         )
 
 

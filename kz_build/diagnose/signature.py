@@ -20,6 +20,7 @@ class Signature:
 
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
     groups may be used in braces in `title`, `cause` and `next`). `explains` names signatures that only follow from it.
+    A `harmless` line looks like an error and is none.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Signature:
     near: tuple[str, ...]
     match: str = ""
     explains: tuple[str, ...] = ()
+    harmless: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,22 @@ class Finding:
     next: str
     at: tuple[str, ...]
     follows: str = ""
+    harmless: bool = False
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings in one log; each comes before those that follow from it."""
+    """All findings in one log; each comes before those that follow from it, and harmless ones come last."""
 
     log: str
     lines: int
     signatures: int
     found: tuple[Finding, ...]
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """Return what went wrong: the findings that follow from no other and are not harmless."""
+        return tuple(one for one in self.found if not one.follows and not one.harmless)
 
 
 def parse_signature(id: str, plain: dict[str, Any]) -> Signature:

@@ -30,6 +30,7 @@ class SignatureEntry(Strict):
     cause: Text
     next: Text = Field(description="what to do")
     explains: list[Id] = Field(default=[], description="signatures that only follow from this one")
+    harmless: bool = Field(default=False, description="looks like an error and is none: shown last, never as the cause")
     seen: list[SeenLine] = Field(min_length=1, description="lines that must trigger it")
     near: list[Text] = Field(min_length=1, description="lines that look alike and must not trigger it")
 
@@ -50,6 +51,8 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
         for key in ("title", "cause", "next"):
             for name in set(re.findall(r"\{(\w+)\}", entry[key])) - known:
                 yield (id, key), f"{id}.{key}: {{{name}}} is not a group of `match`"
+        if entry["harmless"] and entry["explains"]:
+            yield (id, "explains"), f"{id}.explains: a harmless line is never the cause of another"
         for i, seen in enumerate(entry["seen"]):
             if not _hits(entry, pattern, seen["line"]):
                 yield (id, "seen", i), f"{id}.seen.{i}: does not trigger it"

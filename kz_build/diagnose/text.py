@@ -14,17 +14,13 @@ ATTACH = (
 
 
 def text(diagnosis: Diagnosis) -> str:
-    """Show cause, evidence and next step of each problem; what follows from it below it."""
+    """Show cause, evidence and next step of each problem, what follows from it below it, and what is harmless last."""
     lines = f"{diagnosis.lines:,} line{'s' if diagnosis.lines != 1 else ''}"
-    if not diagnosis.found:
-        return "\n".join(
-            [
-                f"nothing recognised in {lines} ({diagnosis.signatures} signatures). Attach to a report:",
-                *(f"  - {item}" for item in ATTACH),
-            ]
-        )
-    causes = [one for one in diagnosis.found if not one.follows]
+    causes = diagnosis.causes
     rows = [f"{len(causes)} recognised in {lines}"]
+    if not causes:
+        rows = [f"nothing recognised in {lines} ({diagnosis.signatures} signatures). Attach to a report:"]
+        rows += [f"  - {item}" for item in ATTACH]
     for number, one in enumerate(causes, 1):
         rows += ["", f"{number}. {one.title}  [{one.id}]", _evidence(one, "   ")]
         rows += [_wrapped("cause", one.cause), _wrapped("next", one.next), f"   seen   {one.at[0]}"]
@@ -32,6 +28,10 @@ def text(diagnosis: Diagnosis) -> str:
         if after:
             rows.append("   consequences")
             rows += [_evidence(other, "     ") for other in after]
+    for one in diagnosis.found:
+        if one.harmless and not one.follows:
+            rows += ["", f"harmless: {one.title}  [{one.id}]", _evidence(one, "   ")]
+            rows += [_wrapped("why", one.cause), _wrapped("next", one.next), f"   seen   {one.at[0]}"]
     return "\n".join(rows)
 
 

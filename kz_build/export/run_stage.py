@@ -206,7 +206,7 @@ def _explained(
     """Explain a failure with the cause and the advice that its log gives; unchanged if nothing is recognised."""
     phase = phases[-1].name if phases else FIRST
     where = f"{stage.name} of {recipe.name} failed in phase {phase}"
-    matches = [one for one in diagnose(error.log).found if not one.follows] if error.log else []
+    matches = diagnose(error.log).causes if error.log else ()
     if (
         error.code == KILLED
         or killed

@@ -11,7 +11,8 @@ import pytest
 from kz_build.core.errors import ConfigError
 from kz_build.diagnose.diagnose import FOLDER, read, shipped
 from kz_build.diagnose.scanner import LIMIT, Scanner
-from kz_build.diagnose.signature import Finding
+from kz_build.diagnose.signature import Diagnosis, Finding, Seen, Signature
+from kz_build.diagnose.text import text
 
 SIGNATURES = shipped()
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -63,6 +64,42 @@ def test_what_follows_comes_after_its_cause() -> None:
     first, second = found(*lines)
     assert (first.id, first.line, first.follows) == ("libcdsprpc", 2, "")
     assert (second.id, second.line, second.follows) == ("qnn-transport", 1, "libcdsprpc")
+
+
+HARMLESS = Signature(
+    "noise",
+    "it tries again",
+    ("cannot open",),
+    "c",
+    "n",
+    (Seen("E cannot open x", "https://example.org"),),
+    ("x",),
+    harmless=True,
+)
+
+
+def test_what_is_harmless_comes_last_and_never_as_the_cause() -> None:
+    scanner = Scanner((HARMLESS, *SIGNATURES))
+    scanner.feed(b"E cannot open x\nBackend XnnpackBackend is not registered.\n")
+    diagnosis = Diagnosis("log", 2, 1, scanner.found())
+    assert [one.id for one in diagnosis.found] == ["backend-missing", "noise"]
+    assert [one.id for one in diagnosis.causes] == ["backend-missing"]
+    shown = text(diagnosis)
+    assert shown.startswith("1 recognised in 2 lines\n\n1. the library has no XnnpackBackend")
+    assert "\n\nharmless: it tries again  [noise]\n   line 1: E cannot open x\n" in shown
+
+
+def test_a_log_with_harmless_lines_alone_has_nothing_recognised() -> None:
+    scanner = Scanner((HARMLESS,))
+    scanner.feed(b"E cannot open x\n")
+    shown = text(Diagnosis("log", 1, 1, scanner.found()))
+    assert shown.startswith("nothing recognised in 1 line ") and "\nharmless: it tries again" in shown
+
+
+def test_a_line_with_a_cause_is_not_harmless() -> None:
+    scanner = Scanner((HARMLESS, *SIGNATURES))
+    scanner.feed(b"cannot open: Backend XnnpackBackend is not registered.\n")
+    assert [one.id for one in scanner.found()] == ["backend-missing"]
 
 
 def test_groups_of_the_line_stand_in_cause_and_next() -> None:
@@ -122,6 +159,16 @@ def test_a_wrong_file_is_told_all_at_once_with_lines(tmp_path: Path) -> None:
     assert "own.yaml:6: one.nxt: unknown key; did you mean next?" in said
     for line, key in ((3, "one.find.0"), (1, "one.next"), (7, "one.seen.0.at"), (8, "one.near")):
         assert re.search(rf"own\.yaml:{line}: {re.escape(key)}: ", said), (key, said)
+
+
+def test_a_harmless_line_explains_nothing(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "one:\n  title: t\n  find: [a text]\n  cause: c\n  next: n\n  harmless: true\n  explains: [killed]\n"
+        "  seen: [{line: a text, at: https://x.y}]\n  near: [text]\n"
+    )
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path / "own.yaml")
+    assert [p.text for p in error.value.problems] == ["one.explains: a harmless line is never the cause of another"]
 
 
 def test_examples_that_do_not_do_what_they_are_there_for_are_errors(tmp_path: Path) -> None:
