@@ -166,10 +166,10 @@ def _is_address_of_file(root: Path, kind: str, path: Path) -> bool:
 
 
 def _left_by_git(root: Path) -> Iterator[Path]:
-    """What a killed git left in repositories. A person's git may work in a worktree, so what is new stays, and its locks."""
+    """What a killed or failed git left in repositories. A person's git may work in a worktree, so what is new stays, and its locks."""
     objects = ("objects/**/tmp_*", "objects/incoming-*")
-    locks = ("objects/**/*.lock", "refs/**/*.lock", "*.lock", "worktrees/*/*.lock")
-    globs = [(root / "git", f"*.git/{pattern}") for pattern in (*objects, *locks)]
+    others = ("objects/**/*.lock", "refs/**/*.lock", "*.lock", "worktrees/*/*.lock", "fast_import_crash_*")
+    globs = [(root / "git", f"*.git/{pattern}") for pattern in (*objects, *others)]
     globs += [(worktree / ".git", pattern) for _, worktree in _worktrees(root) for pattern in objects]
     for folder, pattern in globs:
         for path in folder.glob(pattern):

@@ -230,6 +230,7 @@ def test_gc_takes_what_killed_runs_left(fetched: Path, cache: Path, kz: Kz) -> N
         aged(cache / "unpacked" / ".proof-x", 1),
         aged(clone / "objects" / "pack" / "tmp_pack_x", 1),
         aged(clone / "config.lock", 1),
+        aged(clone / "fast_import_crash_4242", 1),
     ]
     young = aged(clone / "HEAD.lock", 0)
     before = snapshot(clone).keys() - {p.relative_to(clone).as_posix() for p in left if p.is_relative_to(clone)}
