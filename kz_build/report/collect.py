@@ -14,14 +14,14 @@ from kz_build.report.facts import (
     DeviceFacts,
     ExportFacts,
     Facts,
-    PairFacts,
     PinFacts,
     RadarFacts,
     StackFacts,
 )
+from kz_build.report.pair_facts import pair_facts
 from kz_build.report.pin_facts import pin_facts, together
 from kz_build.report.radar_facts import radar_facts
-from kz_build.report.record_facts import build_facts, device_facts, export_facts, pair_facts
+from kz_build.report.record_facts import build_facts, device_facts, export_facts
 from kz_build.report.report import report
 from kz_build.report.stack_facts import Applied, stack_facts
 
@@ -44,7 +44,6 @@ def _collect(project: Project, lines: Sequence[str]) -> Facts:
     builds: list[BuildFacts] = []
     exports: list[ExportFacts] = []
     devices: list[DeviceFacts] = []
-    pairs: list[PairFacts] = []
     pins: list[PinFacts] = []
     stacks: list[StackFacts] = []
     radars: list[RadarFacts] = []
@@ -55,7 +54,6 @@ def _collect(project: Project, lines: Sequence[str]) -> Facts:
         builds += mine[0]
         exports += mine[1]
         devices += mine[2]
-        pairs += pair_facts(project.pins.line(line), *mine)
         pins += pin_facts(project, line, mine[0])
         stacks += stack_facts(project, line, _applied(reports[line]))
         radars += radar_facts(project, line)
@@ -68,7 +66,7 @@ def _collect(project: Project, lines: Sequence[str]) -> Facts:
         builds=tuple(builds),
         exports=tuple(exports),
         devices=tuple(devices),
-        pairs=tuple(pairs),
+        pairs=tuple(pair_facts(project, builds, exports, devices)),
         pins=together(pins),
         reproduced=tuple(_reproduced(project, lines)),
         reports=reports,

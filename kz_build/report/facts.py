@@ -204,7 +204,8 @@ class DeviceFacts(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """A library with a model on a QNN and an SoC. `state` is PASS, FAIL or '' for never tried."""
+    """A library with a model on a QNN and an SoC. `state` is PASS, FAIL or '' for unknown, `details` say why. `untried` is the
+    command that tries it on a device, '' if one did; the state is what the files say until then."""
 
     line: str
     target: str
@@ -214,6 +215,7 @@ class PairFacts(NamedTuple):
     state: str
     emulated: bool
     details: tuple[str, ...]
+    untried: str = ""
 
 
 class PinFacts(NamedTuple):

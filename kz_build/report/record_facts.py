@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from kz_build.export.recipe import Recipe
 from kz_build.formats.elf import section_sizes
 from kz_build.pins.project import RECORD, Project
 from kz_build.release.statement import SBOM, SIGNATURE, SUMS
-from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File, PairFacts, PhaseFacts
+from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File, PhaseFacts
 
 _MOST_BYTES = 64 << 20
 """A longer bill of materials is not read."""
@@ -179,32 +179,3 @@ def _figures(run: Mapping[str, Any], known: Baseline | None, report: Mapping[str
             band = (value * (1 - share), value * (1 + share))
         median = float(run["spreads"][metric.name]["median"])
         yield Figure(metric.title, metric.unit, metric.less, runs, median, band, results[worse.get(metric.name)])
-
-
-def pair_facts(
-    pins: Mapping[str, str],
-    builds: Sequence[BuildFacts],
-    exports: Sequence[ExportFacts],
-    devices: Sequence[DeviceFacts],
-) -> list[PairFacts]:
-    """Return what of a line was tried together: each target with what devices ran of it, and with each model that was not run."""
-    qnn = pins.get("qnn-sdk", "")
-    rows = []
-    for one in devices:
-        failed = [f"{check.name}: {check.evidence}" for check in one.checks if check.failed]
-        failed += [f"{figure.title} is worse than before" for figure in one.figures if figure.result == "worse"]
-        state = "FAIL" if failed else "PASS"
-        rows.append(
-            PairFacts(
-                one.line, one.target, one.subject, qnn, one.soc, state, one.emulated, tuple(failed or [one.device])
-            )
-        )
-    tried = {(row.target, row.model) for row in rows}
-    for build in builds:
-        for model in exports:
-            if (build.target, model.recipe) not in tried:
-                never = f"kz device run --line {model.line} --target {build.target} --recipe {model.recipe}"
-                rows.append(
-                    PairFacts(build.line, build.target, model.recipe, model.qnn or qnn, model.soc, "", False, (never,))
-                )
-    return rows

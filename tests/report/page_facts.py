@@ -74,7 +74,10 @@ def facts(text: str = "text", state: str = "broken") -> Facts:
         builds=(build,),
         exports=(model,),
         devices=(device, emulated),
-        pairs=(PairFacts("l1", "android", text, "2.42", "SM8650", "FAIL", True, (text,)),),
+        pairs=(
+            PairFacts("l1", "android", text, "2.42", "SM8650", "FAIL", True, (text,)),
+            PairFacts("l1", "linux", text, "", "", "PASS", False, (), f"kz {text}"),
+        ),
         pins=(pin,),
         reproduced=(("l1", "android", False),),
     )

@@ -161,6 +161,13 @@ def test_a_project_in_which_nothing_was_done_says_which_commands_do_it() -> None
     assert "Nothing fails: nothing was built or judged yet." in data
 
 
+def test_what_only_the_files_say_is_told_apart_from_what_a_device_ran() -> None:
+    data = rendered(facts()).decode()
+    ran, untried = data[data.index('<section id="pairs">') :].split("<tbody>")[1].split("</tr>")[:2]
+    assert "FAIL" in ran and "EMULATED" in ran and "by the files" not in ran
+    assert "PASS" in untried and "by the files" in untried and "not run yet: <code>kz text</code>" in untried
+
+
 def test_without_jinja_the_message_has_the_line_to_paste(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
 
