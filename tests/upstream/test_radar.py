@@ -183,6 +183,7 @@ def test_open_ones_are_on_the_page_with_when_they_were_asked_for(ours: Project, 
     assert "#11 &lt;b&gt;Rework&lt;/b&gt; a</th><td>l 0001-ours</td>" in text and "✕ content</span>" in text
     assert f"1 of 1 open pull requests would break a patch, as GitHub had them on {facts['asked']}" in text
     assert f"merged into main <code>{ours.upstream.commits[-2][:10]}</code>" in text and "a.txt: " in text
+    assert '>On its base</th><th scope="col">Once merged</th>' in text  # main may have what the base has not
     assert "<code>kz radar --open" not in text
     api.tell(PULLS, Answer(200, []))
     assert ours.json("radar", "--open", **env)[0]["heads"] == 0
