@@ -56,7 +56,8 @@ def begin(root: Path, address: str, version: str) -> NewProject:
     url = str(place.resolve()) if place.exists() else address
     version = version or remote.newest(url)
     remote.resolve(url, version)
-    source = _name(re.split(r"[/:]", address.rstrip("/").removesuffix(".git"))[-1] or place.resolve().name, "upstream")
+    last = re.split(r"[/:]", address.rstrip("/"))[-1] or place.resolve().name
+    source = _name(re.sub(r"\.(git|bundle)$", "", last), "upstream")
     line = _name(version[:12] if re.fullmatch("[0-9a-f]{40}", version) else version, "main")
     debian = (root / DEBIAN / "series").is_file()
     stack = DEBIAN if debian else f"patches/{line}/{source}"

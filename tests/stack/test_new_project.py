@@ -112,6 +112,13 @@ def test_a_project_that_cannot_begin_gets_no_file(empty: Project, words: tuple[s
     assert list(empty.root.iterdir()) == []
 
 
+def test_a_bundle_gives_its_source_its_name_without_the_suffix(empty: Project, tmp_path: Path) -> None:
+    empty.upstream.git("bundle", "create", "-q", str(tmp_path / "widget.bundle"), "--all")
+    made = empty.json("init", str(tmp_path / "widget.bundle"), "v1")
+    assert (made["source"], made["stack"]) == ("widget", "patches/v1/widget")
+    assert "git: ../widget.bundle\n" in (empty.root / "pins.yaml").read_text()
+
+
 def test_a_path_without_tags_is_pinned_at_its_commit(empty: Project, tmp_path: Path) -> None:
     place = tmp_path / "other.git"
     subprocess.run(["git", "clone", "-q", "--bare", "--no-tags", str(empty.upstream.folder), str(place)], check=True)
