@@ -53,5 +53,8 @@ def test_the_optional_null_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(MissingError) as raised:
         fetch(project, Request("et-1.4", ("executorch-aar",)))
     assert raised.value.exit_code == 3
-    for part in ("the digest of executorch-aar 1.4.1 in pins.lock", "-> kz lock --write --line et-1.4 --trust executorch-aar"):
+    for part in (
+        "the digest of executorch-aar 1.4.1 in pins.lock",
+        "-> kz lock --write --line et-1.4 --trust executorch-aar",
+    ):
         assert part in str(raised.value)
