@@ -215,7 +215,8 @@ class Repository(NamedTuple):
         self, options: Sequence[str], *refspecs: str, stdin: bytes = b"", config: Sequence[str] = ()
     ) -> tuple[list[str], Output]:
         """Fetch commits and trees from upstream, and only the blobs that are named; return the command and its output."""
-        argv = self.argv(*config, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none")
+        argv = self.argv(*config, "fetch", "--quiet", "--no-auto-maintenance")
+        argv += ["--no-tags", "--no-write-fetch-head", "--filter=blob:none"]
         argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
 
         def once() -> Output:

@@ -132,12 +132,12 @@ def test_blobs_come_in_one_request(project: Path, kz: Kz, tmp_path: Path) -> Non
     log = tmp_path / "requests"
     (tmp_path / "gitconfig").write_text(f"[trace2]\n\teventTarget = {log}\n\teventBrief = true\n")
     assert kz("-C", project, "fetch", GIT_CONFIG_GLOBAL=str(tmp_path / "gitconfig"), **env).returncode == 0
-    fetches = [
-        row
-        for row in map(json.loads, log.read_text().splitlines())
-        if row["event"] == "start" and "fetch" in row["argv"] and str(clone) in str(row["argv"])
-    ]
+    started = [row["argv"] for row in map(json.loads, log.read_text().splitlines()) if row["event"] == "start"]
+    fetches = [argv for argv in started if "fetch" in argv and str(clone) in str(argv)]
     assert len(fetches) == 1, fetches
+    assert not [argv for argv in started if {"maintenance", "gc"} & {*argv}], (
+        "kz store gc repacks, and only where it is asked to"
+    )
 
 
 def test_a_submodule_from_elsewhere(project: Path, kz: Kz, tmp_path: Path) -> None:
