@@ -34,6 +34,7 @@ class VerbParser(argparse.ArgumentParser):
         named, self._named = self._named, None
         if named is not None:
             super().__init__(**named)
+            self.color = False  # Python 3.14 colours help, and kz escapes what a terminal obeys
         return named is not None
 
     def __getattr__(self, name: str) -> Any:

@@ -36,6 +36,13 @@ def test_help_imports_no_verb_and_a_verb_itself_alone(argv: list[str], own: list
     assert done.stdout.splitlines()[-1].split() == [f"kz_build.cli.commands.{name}" for name in own]
 
 
+def test_no_parser_colours_its_help() -> None:
+    """argparse of Python 3.14 does by default, and reads this attribute for each help; kz shows such colours escaped."""
+    kz = parser()
+    verbs = next(action.choices for action in kz._actions if action.choices)
+    assert {one.color for one in (kz, *dict(verbs).values())} == {False}
+
+
 def test_a_command_sets_up_the_parser_of_its_verb_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of all verbs take six milliseconds."""
     made: list[str] = []
