@@ -144,6 +144,11 @@ def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: 
     assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "abort", "up").returncode == 2
 
 
+def test_who_asks_kz_edit_for_a_status_is_told_who_has_it(ours: Project) -> None:
+    done = ours.kz("edit", "status")
+    assert done.returncode == 2 and "kz status" in done.stderr and "pins no source" not in done.stderr, done.stderr
+
+
 def test_the_first_patch_of_a_source(ours: Project) -> None:
     stack = ours.root / "patches/l/up"
     for file in stack.iterdir():

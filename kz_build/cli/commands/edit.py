@@ -17,11 +17,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from kz_build.core.errors import ConfigError
     from kz_build.stack.edit import edit
     from kz_build.stack.rebase import abort
     from kz_build.stack.text import aborted, edit_result
 
     with locked_project(arguments) as project, watching() as watch:
+        if arguments.source == "status" and not arguments.step and "status" not in project.pins.data["sources"]:
+            raise ConfigError("kz edit has no step status", hint="kz status shows the worktrees")
         line = arguments.line or project.pins.default
         if arguments.step:
             dropped = abort(project, "edit", line, arguments.source)
