@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kz_build.diagnose.signature import Finding, Signature
+from kz_build.diagnose.codes import decode
+from kz_build.diagnose.signature import PLACE, Finding, Signature
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
@@ -107,7 +108,7 @@ class Scanner:
         times = self._times[one.id]
 
         def say(template: str) -> str:
-            return re.sub(r"\{(\w+)\}", lambda m: groups.get(m[1], m[0]), template).strip()
+            return PLACE.sub(lambda place: _filled(place, groups), template).strip()
 
         addresses = tuple(dict.fromkeys(seen.at for seen in one.seen))
         return Finding(
@@ -123,6 +124,12 @@ class Scanner:
             follows,
             one.harmless,
         )
+
+
+def _filled(place: re.Match[str], groups: dict[str, str]) -> str:
+    """Return what a place in braces stands for: a group of `match`, or the name that a table has for its number."""
+    text = groups.get(place[1], place[0])
+    return decode(place[2], text) if place[2] else text
 
 
 def _root(id: str, why: dict[str, str]) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
+
+PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
+"""`{group}` in a signature's texts, and `{group:table}` for a number that has a name in `codes`."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Signature:
     """One known problem.
 
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
-    groups may be used in braces in `title`, `cause` and `next`). `explains` names signatures that only follow from it.
+    groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
     A `harmless` line looks like an error and is none.
     """
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, RootModel, StringConstraints
 
+from kz_build.diagnose.codes import TABLES
+from kz_build.diagnose.signature import PLACE
 from kz_build.pins.schema import Strict, Text
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
@@ -25,7 +27,8 @@ class SignatureEntry(Strict):
         min_length=1, description="plain texts; a line that contains none of them is skipped"
     )
     match: str = Field(
-        default="", description="regular expression on that line; its named groups may be used in braces"
+        default="",
+        description="regular expression on that line; its named groups may be used in braces, as {group} or {group:table of numbers}",
     )
     cause: Text
     next: Text = Field(description="what to do")
@@ -49,8 +52,11 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
             continue
         known = set(pattern.groupindex)
         for key in ("title", "cause", "next"):
-            for name in set(re.findall(r"\{(\w+)\}", entry[key])) - known:
-                yield (id, key), f"{id}.{key}: {{{name}}} is not a group of `match`"
+            for name, table in PLACE.findall(entry[key]):
+                if name not in known:
+                    yield (id, key), f"{id}.{key}: {{{name}}} is not a group of `match`"
+                if table and table not in TABLES:
+                    yield (id, key), f"{id}.{key}: no table of numbers {table!r}, but {', '.join(TABLES)}"
         if entry["harmless"] and entry["explains"]:
             yield (id, "explains"), f"{id}.explains: a harmless line is never the cause of another"
         for i, seen in enumerate(entry["seen"]):

@@ -11,7 +11,7 @@ import pytest
 from kz_build.core.errors import ConfigError
 from kz_build.diagnose.diagnose import FOLDER, read, shipped
 from kz_build.diagnose.scanner import LIMIT, Scanner
-from kz_build.diagnose.signature import Diagnosis, Finding, Seen, Signature
+from kz_build.diagnose.signature import PLACE, Diagnosis, Finding, Seen, Signature
 from kz_build.diagnose.text import text
 
 SIGNATURES = shipped()
@@ -55,7 +55,7 @@ def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
     for one in SIGNATURES:
         assert all(re.match(r"https://(github\.com|docs\.|pytorch\.org)", seen.at) for seen in one.seen), one.id
         for said in (one.title, one.cause, one.next):
-            assert set(re.findall(r"\{(\w+)\}", said)) <= set(re.compile(one.match).groupindex), one.id
+            assert {name for name, _ in PLACE.findall(said)} <= set(re.compile(one.match).groupindex), one.id
         assert {*one.explains} <= {other.id for other in SIGNATURES} - {one.id}
 
 

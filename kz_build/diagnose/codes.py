@@ -1,0 +1,152 @@
+"""Numbers in logs, and their names. Each table says where its names are from."""
+
+from __future__ import annotations
+
+from kz_build.pins.soc import ARCH
+
+EXECUTORCH = {
+    0x00: "Ok",
+    0x01: "Internal",
+    0x02: "InvalidState",
+    0x03: "EndOfMethod",
+    0x04: "AlreadyLoaded",
+    0x10: "NotSupported",
+    0x11: "NotImplemented",
+    0x12: "InvalidArgument",
+    0x13: "InvalidType",
+    0x14: "OperatorMissing",
+    0x15: "RegistrationExceedingMaxKernels",
+    0x16: "RegistrationAlreadyRegistered",
+    0x20: "NotFound",
+    0x21: "MemoryAllocationFailed",
+    0x22: "AccessFailed",
+    0x23: "InvalidProgram",
+    0x24: "InvalidExternalData",
+    0x25: "OutOfResources",
+    0x30: "DelegateInvalidCompatibility",
+    0x31: "DelegateMemoryAllocationFailed",
+    0x32: "DelegateInvalidHandle",
+}
+"""ExecuTorch's runtime/core/error.h: the same in v1.2.0 and v1.4.1, which a test compares."""
+
+TOKENIZERS = {
+    1: "Internal",
+    2: "Uninitialized",
+    3: "OutOfRange",
+    4: "LoadFailure",
+    5: "EncodeFailure",
+    6: "Base64DecodeFailure",
+    7: "ParseFailure",
+    8: "DecodeFailure",
+    9: "RegexFailure",
+}
+"""include/pytorch/tokenizers/error.h of https://github.com/meta-pytorch/tokenizers."""
+
+QNN = {
+    1000: "QNN_COMMON_ERROR_NOT_SUPPORTED",
+    1002: "QNN_COMMON_ERROR_MEM_ALLOC",
+    1003: "QNN_COMMON_ERROR_SYSTEM",
+    1004: "QNN_COMMON_ERROR_INVALID_ARGUMENT",
+    1005: "QNN_COMMON_ERROR_OPERATION_NOT_PERMITTED",
+    1006: "QNN_COMMON_ERROR_PLATFORM_NOT_SUPPORTED",
+    1007: "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION",
+    1008: "QNN_COMMON_ERROR_INCOMPATIBLE_BINARIES",
+    1009: "QNN_COMMON_ERROR_LOADING_BINARIES",
+    1010: "QNN_COMMON_ERROR_RESOURCE_UNAVAILABLE",
+    1011: "QNN_COMMON_ERROR_SYSTEM_COMMUNICATION_FATAL",
+    1100: "QNN_COMMON_ERROR_GENERAL",
+    3110: "QNN_OP_PACKAGE_ERROR_VALIDATION_FAILURE",
+    4000: "QNN_BACKEND_ERROR_CANNOT_INITIALIZE",
+    5000: "QNN_CONTEXT_ERROR_INVALID_ARGUMENT",
+    5001: "QNN_CONTEXT_ERROR_CTX_DOES_NOT_EXIST",
+    5002: "QNN_CONTEXT_ERROR_INVALID_HANDLE",
+    5003: "QNN_CONTEXT_ERROR_NOT_FINALIZED",
+    5004: "QNN_CONTEXT_ERROR_BINARY_VERSION",
+    5005: "QNN_CONTEXT_ERROR_CREATE_FROM_BINARY",
+    5006: "QNN_CONTEXT_ERROR_GET_BINARY_SIZE_FAILED",
+    5007: "QNN_CONTEXT_ERROR_GET_BINARY_FAILED",
+    5008: "QNN_CONTEXT_ERROR_BINARY_CONFIGURATION",
+    5009: "QNN_CONTEXT_ERROR_SET_PROFILE",
+    5010: "QNN_CONTEXT_ERROR_INVALID_CONFIG",
+    6000: "QNN_GRAPH_ERROR_INVALID_ARGUMENT",
+    6001: "QNN_GRAPH_ERROR_INVALID_HANDLE",
+    6002: "QNN_GRAPH_ERROR_GRAPH_DOES_NOT_EXIST",
+    6003: "QNN_GRAPH_ERROR_INVALID_NAME",
+    6004: "QNN_GRAPH_ERROR_INVALID_TENSOR",
+    6005: "QNN_GRAPH_ERROR_INVALID_OP_CONFIG",
+    6006: "QNN_GRAPH_ERROR_SET_PROFILE",
+    6007: "QNN_GRAPH_ERROR_UNCONNECTED_NODE",
+    6020: "QNN_GRAPH_ERROR_CREATE_FAILED",
+    6021: "QNN_GRAPH_ERROR_OPTIMIZATION_FAILED",
+    6022: "QNN_GRAPH_ERROR_FINALIZE_FAILED",
+    14000: "QNN_DEVICE_ERROR_INVALID_HANDLE",
+    14001: "QNN_DEVICE_ERROR_INVALID_CONFIG",
+    14002: "QNN_DEVICE_ERROR_HARDWARE_UNAVAILABLE",
+    14003: "QNN_DEVICE_ERROR_ASSOCIATED_TO_CONTEXT",
+    30000: "QNN_SYSTEM_CONTEXT_ERROR_INVALID_HANDLE",
+    30001: "QNN_SYSTEM_CONTEXT_ERROR_INVALID_ARGUMENT",
+    30002: "QNN_SYSTEM_CONTEXT_ERROR_OPERATION_FAILED",
+    30010: "QNN_SYSTEM_CONTEXT_ERROR_MALFORMED_BINARY",
+}
+"""Names that QNN's public headers give: QnnCommon.h, QnnContext.h and QnnDevice.h at
+https://github.com/edgeimpulse/example-standalone-inferencing-linux/tree/f2d654fac274c4cb3f9b30316e1f2f468ae19035/QNN,
+the others at https://github.com/chuzcjoe/qnnx/tree/4d4c8dc5ed142883ddc75e567d9d33a5cd4e61d7/include/QNN."""
+
+QNN_PARTS = {
+    range(1000, 2000): "common",
+    range(2000, 3000): "property",
+    range(3000, 4000): "op package",
+    range(4000, 5000): "backend",
+    range(5000, 6000): "context",
+    range(6000, 7000): "graph",
+    range(7000, 8000): "tensor",
+    range(8000, 9000): "memory",
+    range(9000, 10000): "signal",
+    range(11000, 12000): "log",
+    range(12000, 13000): "profile",
+    range(13000, 14000): "performance infrastructure",
+    range(14000, 15000): "device",
+    range(30000, 50000): "system",
+}
+"""The part of QNN that a code without a known name is from: QNN_MIN_ERROR_… and QNN_MAX_ERROR_… of the same QnnCommon.h."""
+
+SIGNALS = {
+    4: "SIGILL, an instruction that this processor does not have",
+    6: "SIGABRT, it stopped itself at a failed check",
+    7: "SIGBUS, memory behind a file that became shorter",
+    8: "SIGFPE, an impossible calculation",
+    9: "SIGKILL, killed from outside, nearly always for its memory",
+    11: "SIGSEGV, an access to memory that it does not have",
+    13: "SIGPIPE, the reader of its output is gone",
+    15: "SIGTERM, somebody asked it to end",
+}
+"""Linux on arm64 and x86_64: signal(7). A shell's exit code is 128 more."""
+
+TABLES = ("executorch", "tokenizers", "qnn", "signal", "htp")
+
+
+def decode(table: str, text: str) -> str:
+    """Return a number of a log with its other form and its name; the text itself if it is no number.
+
+    ExecuTorch's error.h is in hexadecimal, while apps print decimal numbers: where both readings of a decimal are codes, the
+    wrong one is named too.
+    """
+    hexadecimal = text[:2].lower() == "0x"
+    try:
+        number = int(text, 16 if hexadecimal else 10)
+    except ValueError:
+        return text
+    both = f"{text} = {number}" if hexadecimal else f"{text} = {number:#x}"
+    if table == "executorch":
+        other = "" if hexadecimal else EXECUTORCH.get(int(text, 16), "")
+        wrong = f" (not 0x{text} {other})" if other else ""
+        return f"{both} {EXECUTORCH.get(number, 'unknown to ExecuTorch')}{wrong}"
+    if table == "tokenizers":
+        return f"{text} {TOKENIZERS.get(number, 'unknown')}"
+    if table == "qnn":
+        part = next((part for codes, part in QNN_PARTS.items() if number in codes), "")
+        return f"{both} {QNN.get(number) or (f'from QNN {part}' if part else 'unknown to QNN')}"
+    if table == "signal":
+        return f"{text} {SIGNALS.get(number - 128 if number > 128 else number, 'unknown')}"
+    socs = [soc for soc, arch in ARCH.items() if arch == f"v{number}"]
+    return f"v{number} ({', '.join(socs) or 'no SoC that kz knows'})"
