@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
-from kz_build.core.errors import CommandError, KzError
+from kz_build.core.errors import CommandError, KzError, MissingError
 from kz_build.core.escape import escaped, escaped_streams, fit
 from kz_build.core.files import path_of, storage_error
 
@@ -78,6 +78,13 @@ def _run(argv: list[str]) -> int:
         elif problem:
             code, name = problem.exit_code, problem.name
             _say(f"kz: {problem}\n  -> {problem.hint}")
+        elif isinstance(error, ImportError) and ".so" in str(
+            error
+        ):  # the loader's words for a library that it cannot read
+            code, name = MissingError.exit_code, MissingError.name
+            _say(
+                f"kz: cannot load a part of kz or of Python: {error}\n  -> run the command again; if it fails again, install kz again"
+            )
         else:
             _say(traceback.format_exc())
             _say("kz: this is a bug of kz; please report it with the text above")

@@ -71,12 +71,14 @@ def load(path: Path, key: str) -> StageRecord | None:
 
 
 def load_any(path: Path) -> StageRecord | None:
-    """Read a record with any key; return None if it is absent, damaged or too large."""
+    """Read a record with any key; return None if it is absent, damaged or too large. Raises OSError if the disk does not give it."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         return None if len(data) > MOST_BYTES else _record(path, json.loads(data))
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return None
 
 

@@ -284,7 +284,12 @@ class Repository(NamedTuple):
             contextlib.nullcontext() if self.lender else locks.lock(self.path.parent.parent, self.path.name, self.watch)
         )
         with alone, git_disk_errors(self.path):
-            return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
+            try:
+                return self.git("fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)
+            except CommandError:
+                for report in self.path.glob("fast_import_crash_*"):  # of what the error says already
+                    report.unlink(missing_ok=True)
+                raise
 
     def checkout(self, entries: Sequence[TreeEntry], folder: Path) -> None:
         """Check files out into a new folder, with an index of its own and git's parallel checkout where there are cores."""

@@ -168,9 +168,10 @@ def _is_address_of_file(root: Path, kind: str, path: Path) -> bool:
 def _left_by_git(root: Path) -> Iterator[Path]:
     """What a killed or failed git left in repositories. A person's git may work in a worktree, so what is new stays, and its locks."""
     objects = ("objects/**/tmp_*", "objects/incoming-*")
-    others = ("objects/**/*.lock", "refs/**/*.lock", "*.lock", "worktrees/*/*.lock", "fast_import_crash_*")
-    globs = [(root / "git", f"*.git/{pattern}") for pattern in (*objects, *others)]
-    globs += [(worktree / ".git", pattern) for _, worktree in _worktrees(root) for pattern in objects]
+    locked = ("objects/**/*.lock", "refs/**/*.lock", "*.lock", "worktrees/*/*.lock")
+    crashed = "fast_import_crash_*"
+    globs = [(root / "git", f"*.git/{pattern}") for pattern in (*objects, crashed, *locked)]
+    globs += [(worktree / ".git", pattern) for _, worktree in _worktrees(root) for pattern in (*objects, crashed)]
     for folder, pattern in globs:
         for path in folder.glob(pattern):
             if _changed(path) < time.time() - 600:

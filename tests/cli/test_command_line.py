@@ -72,6 +72,17 @@ def test_an_error_of_the_machine_is_no_bug_of_kz(kz: Kz, monkeypatch: pytest.Mon
     assert last == "kz: exit 6 (missing)"
 
 
+def test_a_library_that_the_loader_cannot_read_is_no_bug_of_kz(kz: Kz, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "/lib/x86_64-linux-gnu/libstdc++.so.6: cannot read file data: Stale file handle"
+
+    def broken(path: Path) -> bytes:
+        raise ImportError(text)
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    done = kz("-C", SAMPLE, "report")
+    assert done.returncode == 6 and text in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
 def test_a_program_that_cannot_be_started_is_named(kz: Kz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +190,15 @@ def test_the_only_file_of_a_stage_is_named_by_the_reader(tmp_path: Path) -> None
     assert changed(tmp_path / "x.pte", outputs) is None
     assert changed(tmp_path / "y.pte", outputs) == tmp_path / "y.pte"
     assert beside(tmp_path / "x.pte") == tmp_path / "x.pte.json"
+
+
+def test_a_record_that_the_disk_does_not_give_is_no_absent_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that is up to date would run again, unasked."""
+    whole(tmp_path / "r").save()
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(tmp_path / "r"))
+
+    monkeypatch.setattr(Path, "open", broken)
+    with pytest.raises(OSError, match="Input/output"):
+        load(tmp_path / "r", "k")

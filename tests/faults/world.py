@@ -17,9 +17,10 @@ from tests.faults.strace import normal
 from tests.kz import ROOT
 from tests.stack.upstreams import URL
 
-_OF_RUNS = ("out/log/", "/.git/logs/", "/.git/objects/", "/.git/refs/kz/kept/", ".pte.runs")
+_OF_RUNS = ("out/log/", "/.git/logs/", "/.git/objects/", "/.git/refs/kz/kept/", "/.git/fast_import_crash_", ".pte.runs")
 """Parts of names of files that hold when something ran, or how often: logs, git's reflogs, commits that git makes with the
-time of day as their committer's (what was committed is compared in the patches), the count of the exporter of tests/export."""
+time of day as their committer's (what was committed is compared in the patches), git's crash reports (which must be gone after
+`kz store gc`), the count of the exporter of tests/export."""
 COMPARED = ("pins.yaml", "pins.lock", "pins.local.yaml", "patches/", "dist/", "recipes/", "out/")
 _CONTENT = re.compile(
     r"(store/git/[^/]+|project/out/.*/\.git)/(objects/([0-9a-f]{2}(/[0-9a-f]{38})?|pack/(pack-|multi-pack-)[^/]*)|refs/.*(?<!\.lock))"
