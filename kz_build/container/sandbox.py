@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from kz_build.container.daemon import OWN, Daemon, Image
 from kz_build.container.mount import Mount
 from kz_build.core.command_log import Program
 from kz_build.core.errors import CommandError, ConfigError
-from kz_build.core.process import Argv, limited
+from kz_build.core.process import STOP_SECONDS, Argv, limited
 
 if TYPE_CHECKING:
     from docker.types import HostConfig, Ulimit
@@ -134,31 +135,41 @@ class Sandbox:
         self, argv: Argv, host: HostConfig, *, stdin_open: bool = False
     ) -> Iterator[tuple[str, Callable[[], None]]]:
         """Create a container; yield its id and a function that starts it. At the end it is killed; the daemon then removes it
-        and its volume, which takes seconds after a build, without anybody waiting."""
+        and its volume, which takes seconds after a build, without anybody waiting. An interrupt while the daemon creates it
+        waits for its id: otherwise it would stay there."""
         api = self.daemon.api
         user = f"{tar_stream.USER}:{tar_stream.USER}"
-        with self.daemon.kz_errors("a container"):
-            container = api.create_container(
-                self.image.tag,
-                argv,
-                user=user,
-                hostname="kz",
-                stdin_open=stdin_open,
-                host_config=host,
-                labels={OWN: self.owner},
-            )["Id"]
+        pool = ThreadPoolExecutor(1)
+        creation = pool.submit(
+            api.create_container,
+            self.image.tag,
+            argv,
+            user=user,
+            hostname="kz",
+            stdin_open=stdin_open,
+            host_config=host,
+            labels={OWN: self.owner},
+        )
+        pool.shutdown(wait=False)
 
         def start() -> None:
             with self.daemon.kz_errors("to start a container"):
                 api.start(container)
 
         try:
+            with self.daemon.kz_errors("a container"):
+                container = creation.result()["Id"]
             yield container, start
+        except KeyboardInterrupt:
+            api.timeout = (
+                STOP_SECONDS  # where the daemon does not answer, the container of a build ends with kz all the same
+            )
+            raise
         finally:
             with contextlib.suppress(Exception):
-                api.kill(container)
+                api.kill(creation.result()["Id"])
             with contextlib.suppress(Exception):  # it never started, or does not remove itself
-                api.remove_container(container, force=True, v=True)
+                api.remove_container(creation.result()["Id"], force=True, v=True)
 
     def send(self, source: Path, to: PurePosixPath, only: Sequence[str] = (), container: str = "") -> None:
         """Send a folder, or what `only` names in it, or a file, to a path below /kz."""

@@ -238,6 +238,11 @@ def test_nothing_changed_nothing_done(built: Path, address: str, base: str, kz: 
     assert snapshot(built) == before
 
 
+def own(env: dict[str, str]) -> dict[str, str | list[str] | bool]:
+    """The filter for containers of this test run."""
+    return {"label": f"kz_build=kz-cache-{hashlib.sha256(env['KZ_CACHE'].encode()).hexdigest()[:12]}"}
+
+
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_stopped_build_leaves_no_container(
     built: Path, sample: Path, address: str, base: str, clean_env: dict[str, str], sign: int, code: int
@@ -245,9 +250,6 @@ def test_a_stopped_build_leaves_no_container(
     shutil.copytree(built / "dist", sample / "dist")
     before = snapshot(sample / "dist")
     client = docker.DockerClient(base_url=address)
-    own: dict[str, str | list[str] | bool] = {
-        "label": f"kz_build=kz-cache-{hashlib.sha256(clean_env['KZ_CACHE'].encode()).hexdigest()[:12]}"
-    }
     process = subprocess.Popen(
         [sys.executable, "-m", "kz_build", "-C", sample, "build"],
         cwd=ROOT,
@@ -261,9 +263,64 @@ def test_a_stopped_build_leaves_no_container(
     _, stderr = process.communicate(timeout=patient(20))
     assert process.returncode == code
     assert sign == signal.SIGKILL or b"kz: exit 130 (interrupt)" in stderr
-    until(lambda: not client.api.containers(all=True, filters=own))
-    assert not client.containers.list(all=True, filters=own)
+    until(lambda: not client.api.containers(all=True, filters=own(clean_env)))
+    assert not client.containers.list(all=True, filters=own(clean_env))
     assert snapshot(sample / "dist") == before
+
+
+def test_ctrl_c_in_a_compile_leaves_the_last_build_known(
+    built: Path, sample: Path, address: str, base: str, clean_env: dict[str, str], kz: Kz
+) -> None:
+    for name in ("dist", "out"):
+        shutil.copytree(built / name, sample / name, symlinks=True)
+    where = {"DOCKER_HOST": address, "BASE_IMAGE": base}
+    assert kz("-C", sample, "build", **where).returncode == 0
+    report, checks = (kz("-C", sample, verb, "--json", **where).stdout for verb in ("report", "audit"))
+    before, logs = snapshot(sample / "dist"), set((sample / "out/log").iterdir())
+    local = sample / "pins.local.yaml"
+    flag = f"-DSTARTED_AT={time.time_ns()}"  # what compilers keep knows nothing of it
+    local.write_text(f"targets: {{linux-arm64: {{cmake: {{library: {{defines: {{CMAKE_CXX_FLAGS: {flag}}}}}}}}}}}\n")
+    command = [sys.executable, "-m", "kz_build", "-C", str(sample), "build"]
+    environment = {**clean_env, **where}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, start_new_session=True)
+
+    def compiles() -> bool:
+        return any(log not in logs and list(log.glob("*-library-build.log")) for log in (sample / "out/log").iterdir())
+
+    until(lambda: compiles() or process.poll() is not None, 120)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    stopped = time.monotonic()
+    _, stderr = process.communicate(timeout=patient(60))
+    assert process.returncode == 130 and time.monotonic() - stopped < patient(10), stderr
+    client = docker.DockerClient(base_url=address)
+    until(lambda: not client.containers.list(all=True, filters=own(clean_env)))
+    assert snapshot(sample / "dist") == before
+    changed = local.rename(sample / "changed")
+    assert kz("-C", sample, "report", "--json", **where).stdout == report
+    assert kz("-C", sample, "audit", "--json", **where).stdout == checks
+    again = kz("-C", sample, "build", **where)
+    assert again.returncode == 0 and "nothing to do: up to date" in again.stdout, again.stdout + again.stderr
+    changed.rename(local)
+    done = kz("-C", sample, "build", "--json", **where)
+    assert done.returncode == 0 and json.loads(done.stdout)["fresh"] is True, done.stderr
+
+
+def test_ctrl_c_while_the_daemon_creates_a_container_leaves_none(
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = engine.sandbox.daemon.api
+    create = api.create_container
+
+    def interrupted(*args: object, **options: object) -> object:
+        created = create(*args, **options)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)  # its answer is still on the way
+        return created
+
+    monkeypatch.setattr(api, "create_container", interrupted)
+    with pytest.raises(KeyboardInterrupt), engine.opened(planned(engine, tmp_path), Commands(tmp_path / "log")):
+        pass
+    assert not api.containers(all=True, filters={"label": f"kz_build={engine.cache}"})
 
 
 def test_no_daemon_is_said_with_what_brings_one(sample: Path, kz: Kz, base: str) -> None:
