@@ -71,7 +71,7 @@ class DockerEngine:
     def opened(self, plan: Plan, commands: Commands) -> Iterator[None]:
         self.sandbox.daemon.ensure(self.image, commands)
         volumes = [(self.sandbox.volume(mount), mount) for mount in plan.mounts]
-        with self._checking_out(plan, commands.folder / "checkout"), self.sandbox.started(volumes):
+        with self._checking_out(plan), self.sandbox.started(volumes):
             self._require(plan.needs)
             stage = plan.layout.build / "stage"
             folders = {stage / a.folder for a in plan.artifacts} | {stage / "symbols", plan.layout.build / "home"}
@@ -102,8 +102,12 @@ class DockerEngine:
                 raise CommandError(f"cannot copy {step.source} to {step.to}: {output}")
 
     @contextlib.contextmanager
-    def _checking_out(self, plan: Plan, folder: Path) -> Iterator[None]:
-        """Check out the trees of a plan here, with the same git as engine host, each while the one before is sent."""
+    def _checking_out(self, plan: Plan) -> Iterator[None]:
+        """Check out the trees of a plan here, with the same git as engine host, each while the one before is sent.
+
+        If the block fails, nobody waits for their deletion: the next build deletes what is in its folder.
+        """
+        folder = plan.build / "checkout"
         trees = [step for step in plan.steps if isinstance(step, Checkout)]
         pool = ThreadPoolExecutor(1)
         self._checkouts = {tree.folder: pool.submit(_checkout, tree, folder / str(n)) for n, tree in enumerate(trees)}
@@ -111,7 +115,7 @@ class DockerEngine:
             yield
         finally:
             pool.shutdown(cancel_futures=True)
-            remove(folder)
+        remove(folder)
 
     def _send(self, step: Checkout) -> None:
         checkout = self._checkouts[step.folder].result()

@@ -323,6 +323,17 @@ def test_ctrl_c_while_the_daemon_creates_a_container_leaves_none(
     assert not api.containers(all=True, filters={"label": f"kz_build={engine.cache}"})
 
 
+def test_ctrl_c_waits_for_no_deletion_of_what_was_checked_out(
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """9,000 files took nine seconds; the next build deletes them while it runs."""
+    deleted: list[Path] = []
+    monkeypatch.setattr("kz_build.build.docker_engine.remove", deleted.append)
+    with pytest.raises(KeyboardInterrupt), engine.opened(planned(engine, tmp_path), Commands(tmp_path / "log")):
+        raise KeyboardInterrupt
+    assert not deleted and not running(engine)
+
+
 def test_no_daemon_is_said_with_what_brings_one(sample: Path, kz: Kz, base: str) -> None:
     done = kz("-C", sample, "build", "--engine", "docker", DOCKER_HOST="unix:///nowhere/s", BASE_IMAGE=base)
     assert done.returncode == 6 and "a container daemon at unix:///nowhere/s" in done.stderr
