@@ -39,19 +39,19 @@ def _pin(project: Project, line: str, source: str, licences: tuple[str, ...]) ->
         date=date,
         newest=newest,
         newest_date=newest_date,
-        origin=_origin(kind, entry),
+        origin=_origin(source, kind, entry),
         single=entry.get("sources") == 1,
         licences=licences,
     )
 
 
-def _origin(kind: str, entry: Mapping[str, object]) -> str:
+def _origin(source: str, kind: str, entry: Mapping[str, object]) -> str:
     if not entry:
         return "not locked: kz lock --write"
     if kind == "git":
         return "its commit"
     if not (entry.get("sha256") or entry.get("digest")):
-        return "no digest yet: kz lock --write"
+        return "no digest yet: kz lock --write" + (f" --trust {source}" if kind != "image" else "")
     if entry.get("sources") == 1:
         return "published in one place"
     return _ORIGINS.get(str(entry.get("origin")), "computed by kz lock").format(entry.get("sources", 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kz_build.report.charts import Period, dots, memory, percent, period, stacked
 from kz_build.report.heat_map import heat_maps
-from kz_build.report.pin_facts import age
+from kz_build.report.pin_facts import _origin, age
 from kz_build.report.size import by_kind, kind_of
 from tests.report.page_facts import facts
 
@@ -71,3 +71,10 @@ def test_the_table_begins_with_the_release_before_the_pin_and_groups_what_cells_
 
 def test_days_between_dates() -> None:
     assert age("2026-02-01", "2026-03-01") == 28 and age("", "2026-03-01") is None
+
+
+def test_a_pin_without_a_digest_names_the_command_that_gets_it_one() -> None:
+    """Only a download tells the digest of a file; a registry tells that of an image."""
+    unknown = {"version": "1", "sha256": None}
+    assert _origin("ndk", "archive", unknown) == "no digest yet: kz lock --write --trust ndk"
+    assert _origin("base", "image", unknown) == "no digest yet: kz lock --write"
