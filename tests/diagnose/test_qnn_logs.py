@@ -55,6 +55,32 @@ E llama-cli: fastrpc_apps_user.c:3844: Error 0xd: open_shell failed for domain 3
 E llama-cli: fastrpc_apps_user.c:4498: Error 0xffffffff: apps_dev_init failed for domain 3, errno Permission denied, ioErr -1
 E QnnDsp  :  <E> DspTransport.openSession qnn_open failed, 0xffffffff
 """
+TOO_LARGE = """\
+[ERROR] [Qnn ExecuTorch]: fa_alloc.cc:2462::ERROR:graph requires estimated allocation of 2309576 KB, limit is 2097152 KB
+[ERROR] [Qnn ExecuTorch]: graph_prepare.cc:845::ERROR:error during serialize: memory usage too large
+[ERROR] [Qnn ExecuTorch]:  <E> Failed to finalize graph (id: 1) with err 1002
+[ERROR] [Qnn ExecuTorch]: Failed to finalize Qnn Graph with error: 1002
+AssertionError: Failed to generate Qnn context binary.
+"""
+NOT_WRITTEN = """\
+[ERROR] [Qnn ExecuTorch]: QnnDsp <E> Context binary size calculation failed
+[ERROR] [Qnn ExecuTorch]: QnnDsp <E> Failed to get context binary size with err 0x7532
+[ERROR] [Qnn ExecuTorch]: Can't determine the size of graph binary to be saved to cache. Error 30002
+AssertionError: Failed to generate Qnn context binary.
+"""
+OLD_HTP = """\
+[ERROR] [Qnn ExecuTorch]:  <E> [4294967295] has incorrect Value 68, expected >= 73.
+[ERROR] [Qnn ExecuTorch]:  <E> QnnBackend_validateOpConfig failed 3110
+[ERROR] [Qnn ExecuTorch]:  <E> Failed to validate op aten_native_layer_norm_default_24 with error 0xc26
+"""
+EXPORTS = """\
+[QNN Partitioner Op Support]: aten.permute_copy.default | False
+[ERROR] [Qnn ExecuTorch]:  <E> [4294967295] has incorrect Rank 6.
+[ERROR] [Qnn ExecuTorch]:  <E> QnnBackend_validateOpConfig failed 3110
+[ERROR] [Qnn ExecuTorch]:  <E> Failed to validate op aten_view_copy_default_17 with error 0xc26
+[WARNING] [Qnn ExecuTorch]: Qnn Backend op validation failed with error: 3110
+[INFO] [Qnn ExecuTorch]: Destroy Qnn context
+"""
 WORKS = """\
 06-24 18:43:18.773 12104 12700 I [Qnn ExecuTorch]: QnnContextCustomProtocol expected magic number: 0x5678abcd but get: 0x2000000
 W [Qnn ExecuTorch]: QnnDsp <W> Function not called, PrepareLib isn't loaded!
@@ -86,12 +112,15 @@ def causes(log: str) -> list[str]:
         (NO_ROOM, "context-memory"),
         (TOO_MUCH_VTCM, "context-vtcm"),
         (DENIED, "dsp-denied"),
+        (TOO_LARGE, "htp-graph-size"),
+        (NOT_WRITTEN, "context-serialize"),
+        (OLD_HTP, "htp-arch-old"),
     ],
 )
 def test_a_log_has_one_cause(log: str, cause: str) -> None:
     assert causes(log) == [cause]
 
 
-@pytest.mark.parametrize("log", [WORKS])
+@pytest.mark.parametrize("log", [WORKS, EXPORTS])
 def test_a_run_that_works_has_none(log: str) -> None:
     assert causes(log) == []
