@@ -121,6 +121,26 @@ def test_a_log_has_one_cause(log: str, cause: str) -> None:
     assert causes(log) == [cause]
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("ModuleNotFoundError: No module named 'torchao.dtypes.nf4tensor'", "torchtune-torchao"),
+        (
+            "ImportError: cannot import name 'NF4Tensor' from 'torchao.quantization' (/v/torchao/quantization/__init__.py)",
+            "torchtune-torchao",
+        ),
+        ("   > Could not find com.qualcomm.qti:qnn-runtime:2.49.40.", "qnn-maven"),
+        ("AttributeError: type object 'QcomChipset' has no attribute 'SM8735'", "soc-not-listed"),
+        ("KeyError: 'SA8397'", "soc-not-listed"),
+        ('[ERROR] "Failed to create device: 1008"', "qnn-versions"),
+        ("I lowmemorykiller: Kill 'x.y' (25702), uid 10123, oom_score_adj 900 to free 4223760kB rss", "android-lmk"),
+        ("E  QnnDsp <E> Failed to create context from binary with err 0x1392", "context-5010"),
+    ],
+)
+def test_other_forms_of_a_line(line: str, cause: str) -> None:
+    assert causes(line + "\n") == [cause]
+
+
 @pytest.mark.parametrize("log", [WORKS, EXPORTS])
 def test_a_run_that_works_has_none(log: str) -> None:
     assert causes(log) == []
