@@ -62,6 +62,7 @@ class Objects:
             self.process.stdin.write(b"".join(os.fsencode(name) + b"\n" for name in names))
             self.process.stdin.flush()
         except BrokenPipeError:
+            self.process.kill()  # it reads no more, so it may wait for ever; what it said can still be read
             raise self._gone(names[0]) from None
 
     def _answer(self, name: str) -> GitObject | None:

@@ -10,6 +10,7 @@ import pytest
 
 from kz_build.core.errors import CommandError
 from kz_build.git import cat_file
+from kz_build.git.cat_file import ObjectsMissing
 from kz_build.git.repository import Repository
 from tests.stack.test_git_tools import sh
 
@@ -30,3 +31,19 @@ def test_a_git_that_does_not_answer_is_ended_and_named(tmp_path: Path, monkeypat
         pytest.raises(CommandError, match=r"cat-file` in .*up\.git said nothing for 0\.05 s"),
     ):
         objects.get("HEAD")
+
+
+def test_a_git_that_reads_no_more_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may live on, and end its errors only when it does."""
+    sh("git", "init", "-q", "--bare", str(tmp_path / "up.git"), cwd=tmp_path)
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\nexec <&-\necho fatal: x >&2\necho x x\nexec sleep 20\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    started = time.monotonic()
+    with Repository(tmp_path / "up.git").objects() as objects:
+        assert objects.process.stdout and objects.process.stdout.readline()  # it has closed its input by now
+        with pytest.raises(ObjectsMissing, match="fatal: x"):
+            objects.get("HEAD")
+        objects.process.kill()
+    assert time.monotonic() - started < 15
