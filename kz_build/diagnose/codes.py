@@ -120,7 +120,7 @@ SIGNALS = {
     13: "SIGPIPE, the reader of its output is gone",
     15: "SIGTERM, somebody asked it to end",
 }
-"""Linux on arm64 and x86_64: signal(7). A shell's exit code is 128 more."""
+"""Linux on arm64 and x86_64: signal(7). A shell's exit code is 128 more, Python's subprocess has it negative."""
 
 TABLES = ("executorch", "tokenizers", "qnn", "signal", "htp")
 
@@ -147,6 +147,6 @@ def decode(table: str, text: str) -> str:
         part = next((part for codes, part in QNN_PARTS.items() if number in codes), "")
         return f"{both} {QNN.get(number) or (f'from QNN {part}' if part else 'unknown to QNN')}"
     if table == "signal":
-        return f"{text} {SIGNALS.get(number - 128 if number > 128 else number, 'unknown')}"
+        return f"{text} {SIGNALS.get(number - 128 if number > 128 else abs(number), 'unknown')}"
     socs = [soc for soc, arch in ARCH.items() if arch == f"v{number}"]
     return f"v{number} ({', '.join(socs) or 'no SoC that kz knows'})"

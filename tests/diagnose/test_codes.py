@@ -32,6 +32,7 @@ from kz_build.diagnose.diagnose import read
         ("signal", "139", "139 SIGSEGV, an access to memory that it does not have"),
         ("signal", "134", "134 SIGABRT, it stopped itself at a failed check"),
         ("signal", "137", "137 SIGKILL, killed from outside, nearly always for its memory"),
+        ("signal", "-11", "-11 SIGSEGV, an access to memory that it does not have"),
         ("signal", "11", "11 SIGSEGV, an access to memory that it does not have"),
         ("htp", "69", "v69 (SM8450, SM8475, SXR2230P)"),
         ("htp", "70", "v70 (no SoC that kz knows)"),
