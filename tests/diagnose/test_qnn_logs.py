@@ -72,6 +72,16 @@ OLD_HTP = """\
 [ERROR] [Qnn ExecuTorch]:  <E> [4294967295] has incorrect Value 68, expected >= 73.
 [ERROR] [Qnn ExecuTorch]:  <E> QnnBackend_validateOpConfig failed 3110
 [ERROR] [Qnn ExecuTorch]:  <E> Failed to validate op aten_native_layer_norm_default_24 with error 0xc26
+Exception: An error occurred when running the 'InsertIOQDQ' pass after the following passes: ['FoldQDQ', 'InsertRequantize']
+"""
+OLD_SDK = """\
+[ERROR] [Qnn ExecuTorch]: QnnDsp <E> Dynamic tensor is not supported
+[ERROR] [Qnn ExecuTorch]: QnnDsp <E> op config sanitization failed
+[ERROR] [Qnn ExecuTorch]: Failed to add node to Qnn Graph with error: 6005
+"""
+CRASH = """\
+V adsprpc : b8033d:b86: CDSP0:[R]: ############# Process on cDSP0 CRASHED!!!!!!! ##########
+[ERROR] [Qnn ExecuTorch]: qnn_graph_execute failed. Error 6001
 """
 EXPORTS = """\
 [QNN Partitioner Op Support]: aten.permute_copy.default | False
@@ -115,6 +125,8 @@ def causes(log: str) -> list[str]:
         (TOO_LARGE, "htp-graph-size"),
         (NOT_WRITTEN, "context-serialize"),
         (OLD_HTP, "htp-arch-old"),
+        (OLD_SDK, "qnn-dynamic-tensor"),
+        (CRASH, "dsp-crash"),
     ],
 )
 def test_a_log_has_one_cause(log: str, cause: str) -> None:
