@@ -96,6 +96,12 @@ class Scanner:
             for other in by_id[id].explains:
                 if other in order:
                     why.setdefault(other, id)
+        cause = ""
+        for id in (id for id in order if id not in why and not by_id[id].harmless):
+            if cause and by_id[id].consequence:
+                why[id] = cause
+            else:
+                cause = id
         placed: list[tuple[str, str]] = []
         for id in (id for id in order if id not in why):
             placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]

@@ -24,7 +24,7 @@ class Signature:
 
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
     groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
-    A `harmless` line looks like an error and is none.
+    A `consequence` follows from whatever stands before it in the log. A `harmless` line looks like an error and is none.
     """
 
     id: str
@@ -36,6 +36,7 @@ class Signature:
     near: tuple[str, ...]
     match: str = ""
     explains: tuple[str, ...] = ()
+    consequence: bool = False
     harmless: bool = False
 
 

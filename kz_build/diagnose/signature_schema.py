@@ -33,6 +33,9 @@ class SignatureEntry(Strict):
     cause: Text
     next: Text = Field(description="what to do")
     explains: list[Id] = Field(default=[], description="signatures that only follow from this one")
+    consequence: bool = Field(
+        default=False, description="only follows from the finding before it in a log, if there is one"
+    )
     harmless: bool = Field(default=False, description="looks like an error and is none: shown last, never as the cause")
     seen: list[SeenLine] = Field(min_length=1, description="lines that must trigger it")
     near: list[Text] = Field(min_length=1, description="lines that look alike and must not trigger it")

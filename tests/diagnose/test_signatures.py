@@ -49,6 +49,17 @@ def test_a_line_that_looks_alike_does_not(id: str, line: str) -> None:
 
 def test_ordinary_lines_trigger_nothing() -> None:
     assert not ids(NOISE, "Killing 1234:com.example/u0a1 (adj 905): empty", "exit code 0", "W linker: unused DT entry")
+    assert not ids(
+        "I tokenizers:regex.cpp:27] Registering override fallback regex",
+        "I 00:00:00.069284 executorch:llm_runner_helper.cpp:72] Loaded TikToken tokenizer",
+        "[program.cpp:135] InternalConsistency verification requested but not available",
+        "I 00:00:00.003 executorch:method.cpp:90] Loading of method forward succeeded",
+        "[WARNING] [Qnn ExecuTorch]: QnnDsp <W> Initializing HtpProvider",
+        "Program finished with exit code 13, 134 files, 139 lines",
+        "I/ActivityManager: Process com.example (pid 4242) has died: fg TOP, signal 15",
+        "W GnssHAL: Load failed: 3 of 12 almanacs",
+        "E SQLiteLog: (1) error code: 18 in statement",
+    )
 
 
 def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
@@ -100,6 +111,24 @@ def test_a_line_with_a_cause_is_not_harmless() -> None:
     scanner = Scanner((HARMLESS, *SIGNATURES))
     scanner.feed(b"cannot open: Backend XnnpackBackend is not registered.\n")
     assert [one.id for one in scanner.found()] == ["backend-missing"]
+
+
+def test_a_consequence_follows_from_the_cause_before_it() -> None:
+    crash = "F libc    : Fatal signal 6 (SIGABRT), code -1 (SI_QUEUE) in tid 1, pid 1 (a)"
+    code = "java.lang.Exception: Execution of method forward failed with status 0x20"
+    cause = "Backend XnnpackBackend is not registered."
+    assert [(one.id, one.follows) for one in found(cause, code, crash)] == [
+        ("backend-missing", ""),
+        ("code-not-found", "backend-missing"),
+        ("crash", "backend-missing"),
+    ]
+    assert [(one.id, one.follows) for one in found(code, crash)] == [
+        ("code-not-found", ""),
+        ("crash", "code-not-found"),
+    ]
+    assert [(one.id, one.follows) for one in found(crash, cause)] == [("crash", ""), ("backend-missing", "")], (
+        "not a later one"
+    )
 
 
 def test_groups_of_the_line_stand_in_cause_and_next() -> None:
