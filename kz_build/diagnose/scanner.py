@@ -85,11 +85,12 @@ class Scanner:
     def found(self) -> tuple[Finding, ...]:
         """Return all findings: causes in the order of the log, each before what follows from it; what is harmless last.
 
-        A harmless finding on the line of another one is left out.
+        A line that has a cause is not said to be harmless or a consequence too.
         """
         by_id = {one.id: one for one in self._all}
-        taken = {number for id, (number, *_) in self._first.items() if not by_id[id].harmless}
-        kept = [id for id, (number, *_) in self._first.items() if not (by_id[id].harmless and number in taken)]
+        weak = {one.id for one in self._all if one.harmless or one.consequence}
+        taken = {number for id, (number, *_) in self._first.items() if id not in weak}
+        kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
         order = sorted(kept, key=lambda id: (by_id[id].harmless, self._first[id][0], id))
         why: dict[str, str] = {}
         for id in order:

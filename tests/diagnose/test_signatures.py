@@ -131,6 +131,13 @@ def test_a_consequence_follows_from_the_cause_before_it() -> None:
     )
 
 
+def test_a_line_with_a_cause_is_no_consequence() -> None:
+    (one,) = found(
+        "Model load failure: [Executorch Error 0x12] Invalid argument: Invalid model type category: 4. Valid values are: 1"
+    )
+    assert one.id == "model-type"
+
+
 def test_groups_of_the_line_stand_in_cause_and_next() -> None:
     one = found("E 00:00:00.071665 executorch:program.cpp:67] No method named 'kv_forward' in program")[0]
     assert one.title == "the .pte has no method kv_forward"
