@@ -83,6 +83,11 @@ CRASH = """\
 V adsprpc : b8033d:b86: CDSP0:[R]: ############# Process on cDSP0 CRASHED!!!!!!! ##########
 [ERROR] [Qnn ExecuTorch]: qnn_graph_execute failed. Error 6001
 """
+THE_END = """\
+E 00:00:06.622847 executorch:method.cpp:114] Init failed for backend QnnBackend: 0x1
+F 00:00:06.714608 executorch:result.h:170] In function CheckOk(), assert failed
+F libc    : Fatal signal 6 (SIGABRT), code -1 (SI_QUEUE) in tid 17202 (qnn_executor_ru), pid 17202 (qnn_executor_ru)
+"""
 EXPORTS = """\
 [QNN Partitioner Op Support]: aten.permute_copy.default | False
 [ERROR] [Qnn ExecuTorch]:  <E> [4294967295] has incorrect Rank 6.
@@ -131,6 +136,22 @@ def causes(log: str) -> list[str]:
 )
 def test_a_log_has_one_cause(log: str, cause: str) -> None:
     assert causes(log) == [cause]
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (NO_SKEL, "fastrpc-session"),
+        (TWO_VERSIONS, "qnn-stub-mismatch"),
+        (TRANSPORT, "qnn-transport"),
+        (OTHER_SOC, "htp-arch"),
+        (SECOND_PROCESS, "fastrpc-map"),
+        (NO_ROOM, "context-memory"),
+        (DENIED, "dsp-denied"),
+    ],
+)
+def test_how_the_runner_ends_only_follows(log: str, cause: str) -> None:
+    assert causes(log + THE_END) == [cause]
 
 
 @pytest.mark.parametrize(
