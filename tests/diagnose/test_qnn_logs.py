@@ -168,6 +168,8 @@ def test_how_the_runner_ends_only_follows(log: str, cause: str) -> None:
         ('[ERROR] "Failed to create device: 1008"', "qnn-versions"),
         ("I lowmemorykiller: Kill 'x.y' (25702), uid 10123, oom_score_adj 900 to free 4223760kB rss", "android-lmk"),
         ("E  QnnDsp <E> Failed to create context from binary with err 0x1392", "context-5010"),
+        ("[ 73.1] Out of memory: Kill process 7899 (llama_main) score 900 or sacrifice child", "oom-killer"),
+        ("Memory cgroup out of memory: Killed process 7899 (python) total-vm:26184840kB", "oom-killer"),
     ],
 )
 def test_other_forms_of_a_line(line: str, cause: str) -> None:
