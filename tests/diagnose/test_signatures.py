@@ -62,6 +62,23 @@ def test_ordinary_lines_trigger_nothing() -> None:
     )
 
 
+def test_ordinary_builds_and_app_starts_trigger_nothing() -> None:
+    assert not ids(
+        "-- Performing Test COMPILER_HAS_BF16 - Failed",
+        "[ 12%] Building CXX object third-party/flatbuffers/CMakeFiles/flatc.dir/src/idl_parser.cpp.o",
+        "clang++ -march=armv8.2-a+bf16 -Werror -o libextension_module.so -lextension_tensor",
+        "ld.lld: warning: cannot find entry symbol _start",
+        "-- Configuring done (1.5s)",
+        "> Task :app:checkDebugDuplicateClasses",
+        "> Task :app:mergeDebugNativeLibs",
+        "D nativeloader: Load /data/app/com.example/lib/arm64/libexecutorch.so using ns clns-7 from class loader: ok",
+        "W example.app: Accessing hidden method Lorg/pytorch/executorch/Module;->x()V (unsupported, reflection, allowed)",
+        'W linker  : library "libadreno_app_profiles.so" not found',
+        "lib/arm64-v8a/libexecutorch.so: ALIGNED (2**14)",
+        "I ExecuTorch: BackendDelegate::Init( XnnpackBackend ) took 31 ms",
+    )
+
+
 def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
     for one in SIGNATURES:
         assert all(re.match(r"https://(github\.com|docs\.|pytorch\.org)", seen.at) for seen in one.seen), one.id
