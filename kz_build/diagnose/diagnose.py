@@ -24,7 +24,7 @@ def diagnose(log: str, signature_files: Sequence[str] = ()) -> Diagnosis:
     first, *later = in_processes(partial(_scan, log, signatures), parts(log))
     for scanner in later:
         first.add(scanner)
-    return Diagnosis(log, first.lines, len(signatures), first.found())
+    return Diagnosis(log, first.lines, len(signatures), first.found(), first.error_lines())
 
 
 def _scan(log: str, signatures: tuple[Signature, ...], part: Part) -> Scanner:

@@ -6,16 +6,13 @@ import re
 from collections.abc import Iterable
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.signature import PLACE, Finding, Signature
+from kz_build.diagnose.error_lines import ErrorLines
+from kz_build.diagnose.log_line import around, trimmed
+from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
+from kz_build.diagnose.text_search import TextSearch
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
-
-WINDOW = 2048
-"""Bytes of a line that are searched, to each side of a matching text."""
-
-SHOWN = 300
-"""Characters of a line that are kept."""
 
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
@@ -34,28 +31,35 @@ class Scanner:
         self._first: dict[str, tuple[int, str, dict[str, str]]] = {}
         self._times: dict[str, int] = {}
         self._here: set[tuple[str, int]] = set()
+        self._errors: ErrorLines | None = ErrorLines()
+        self._texts: frozenset[bytes] = frozenset()
+        self._choose_texts()
+
+    def _choose_texts(self) -> None:
+        """Search only for texts that can still tell something."""
+        texts = frozenset(self._wanted) | (self._errors.texts if self._errors else frozenset())
+        if texts != self._texts:
+            self._texts, self._search = texts, TextSearch(sorted(texts))
 
     def feed(self, block: bytes) -> None:
         """Search one block."""
         self._here.clear()
         if b"\x1b" in block:
             block = _COLOUR.sub(b"", block)
-        for text in tuple(self._wanted):
-            at = block.find(text)
-            while at >= 0:
-                at = block.find(text, self._line(block, text, at))
+        for text, at in self._search.hits(block):
+            self._line(block, text, at)
+            if self._errors:
+                self._errors.look(block, self.lines, text, at)
+        if self._errors:
+            self._errors.trim()
+        self._choose_texts()
         self.lines += block.count(b"\n")
 
-    def _line(self, block: bytes, text: bytes, at: int) -> int:
-        """Check the line around a text; return where to continue."""
-        start = block.rfind(b"\n", max(0, at - WINDOW), at) + 1 or max(0, at - WINDOW)
-        end = block.find(b"\n", at, at + WINDOW)
-        end = min(len(block), at + WINDOW) if end < 0 else end
-        # A progress bar rewrites its line: only its last text before the match counts.
-        line = block[start:end].rstrip(b"\r")
-        line = line[line.rfind(b"\r", 0, at - start) + 1 :].split(b"\r", 1)[0]
-        shown = line.decode("utf-8", "replace")
-        number = -1
+    def _line(self, block: bytes, text: bytes, at: int) -> None:
+        """Check the line around a text."""
+        if text not in self._wanted:
+            return
+        shown, number = around(block, at).text, -1
         for one, pattern in self._wanted.get(text, ()):
             match = pattern.search(shown) if pattern else None
             if pattern and not match:
@@ -64,13 +68,14 @@ class Scanner:
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
                 self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {})
-        return max(end, at + len(text))
 
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
+        if not one.harmless:
+            self._errors = None  # they are for logs in which nothing else is found
         self._times[one.id] = self._times.get(one.id, 0) + 1
         if one.id not in self._first or number < self._first[one.id][0]:
-            self._first[one.id] = (number, _trim(shown, one), groups)
+            self._first[one.id] = (number, trimmed(shown, one.find), groups)
         if self._times[one.id] >= LIMIT:
             kept = {text: [w for w in wanted if w[0].id != one.id] for text, wanted in self._wanted.items()}
             self._wanted = {text: wanted for text, wanted in kept.items() if wanted}
@@ -80,6 +85,10 @@ class Scanner:
         for id, (number, text, groups) in later._first.items():
             self._first.setdefault(id, (number + self.lines, text, groups))
             self._times[id] = min(LIMIT, self._times.get(id, 0) + later._times[id])
+        if self._errors and later._errors:
+            self._errors.add(later._errors, self.lines)
+        else:
+            self._errors = None
         self.lines += later.lines
 
     def found(self) -> tuple[Finding, ...]:
@@ -109,6 +118,11 @@ class Scanner:
         # Signatures that explain each other have no root: show them in their order.
         placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
         return tuple(self._finding(by_id[id], follows) for id, follows in placed)
+
+    def error_lines(self) -> tuple[ErrorLine, ...]:
+        """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
+        harmless = {number for number, *_ in self._first.values()}
+        return tuple(one for one in self._errors.best() if one.line not in harmless) if self._errors else ()
 
     def _finding(self, one: Signature, follows: str) -> Finding:
         number, text, groups = self._first[one.id]
@@ -149,12 +163,3 @@ def _root(id: str, why: dict[str, str]) -> str:
             return ""
         seen.add(at)
     return at if at != id else ""
-
-
-def _trim(line: str, one: Signature) -> str:
-    line = "".join(c if c.isprintable() else " " for c in line).strip()
-    if len(line) <= SHOWN:
-        return line
-    at = min((p for p in (line.find(text) for text in one.find) if p >= 0), default=0)
-    start = max(0, min(at - SHOWN // 4, len(line) - SHOWN))
-    return ("…" if start else "") + line[start : start + SHOWN] + ("…" if start + SHOWN < len(line) else "")

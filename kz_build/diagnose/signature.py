@@ -58,13 +58,26 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class ErrorLine:
+    """A line that looks like an error and is not recognised; `search` is what to search for."""
+
+    line: int
+    text: str
+    search: str
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """All findings in one log; each comes before those that follow from it, and harmless ones come last."""
+    """All findings in one log; each comes before those that follow from it, and harmless ones come last.
+
+    Where none says what went wrong, `not_recognised` has the lines that look like the error, the likeliest first.
+    """
 
     log: str
     lines: int
     signatures: int
     found: tuple[Finding, ...]
+    not_recognised: tuple[ErrorLine, ...] = ()
 
     @property
     def causes(self) -> tuple[Finding, ...]:

@@ -1,0 +1,168 @@
+"""The lines of a log that look like its error, for logs in which no signature is found: ranked, and few."""
+
+from __future__ import annotations
+
+import re
+
+from kz_build.diagnose.log_line import Found, Prefix, around, prefix, trimmed
+from kz_build.diagnose.signature import ErrorLine
+
+MOST = 5
+LIMIT = 10_000
+"""Lines with one of the texts after which that text is no longer searched for."""
+
+TRACEBACK = b"Traceback (most recent"
+GRADLE = b"What went wrong:"
+CMAKE = b"CMake Error at "
+TEXTS = frozenset((
+    TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
+    b"Abort message", b"Aborted", b"core dumped", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
+    b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"] [E", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
+    b" *** [", b"command not found",
+))  # fmt: skip
+"""What a line must contain to be looked at: plain texts, for only those are fast."""
+
+_EXCEPTION = re.compile(
+    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
+    r"(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)"
+)
+_FATAL = re.compile(
+    r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
+    r"|[Aa]ssertion failed|^fatal: |\bpanic: "
+)
+_ERROR = re.compile(
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+)?: |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+)
+_FAILED = re.compile(
+    r"\b[Ff]ailed(?: to| with|:)|\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
+)
+_EXIT = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[: ]+(?!0\b)-?\d+\s*\.?$|exit code:? [1-9]|non-zero exit|\*\*\* \["
+    r"|B(?:UILD FAILED|uild failed)|build stopped|Segmentation fault|\bAborted\b|core dumped"
+)
+_ORDINARY = re.compile(
+    r"(?i)\b(?:0|no|without|ignor\w+|zero) (?:\w+ )?(?:errors?|failures?|exceptions?|failed)\b"
+    r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b"
+    r"|^-- |\w+Warning: |: warning: |: note: |^[+$] "
+)
+_CODE = re.compile(
+    r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ |//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
+)
+_NAMES = re.compile(
+    r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama"
+)
+_UNRELATED_TAGS = frozenset({"DEBUG", "audit", "tombstoned", "crash_dump64"})
+
+
+def rank(line: str) -> int:
+    """Return how likely a line is the error: 0 is the best, -1 is no error at all."""
+    level, tag, message = prefix(line)
+    if not message or _CODE.search(message) or tag in _UNRELATED_TAGS and not _FATAL.search(message):
+        return -1
+    if _EXCEPTION.match(message):
+        return 0
+    if level and level not in "EFA" or _ORDINARY.search(message):
+        return -1
+    if _FATAL.search(message):
+        return 0
+    return _lesser(Prefix(level, tag, message))
+
+
+def _lesser(line: Prefix) -> int:
+    known = bool(_NAMES.search(line.tag or line.message))
+    if line.level:
+        return 1 if known or line.level != "E" else 3
+    if _ERROR.search(line.message):
+        return 1 if not _EXIT.search(line.message) else 4
+    if _EXIT.search(line.message):
+        return 4
+    return 2 if _FAILED.search(line.message) else -1
+
+
+class ErrorLines:
+    """Show it the texts in the blocks of a log, then ask `best`. It keeps a few lines of each rank."""
+
+    def __init__(self) -> None:
+        self.texts = TEXTS
+        self._seen: dict[bytes, int] = {}
+        self._kept: dict[int, tuple[int, ErrorLine]] = {}
+
+    def look(self, block: bytes, before: int, text: bytes, at: int) -> None:
+        """Look at the line around a text of TEXTS; `before` is the number of lines before the block."""
+        if text not in self.texts:
+            return
+        start, _, line = _last(block, at, text) if text in _HEADS else around(block, at)
+        self._note(block, before, start, line, sure=text in _HEADS)
+        self._seen[text] = self._seen.get(text, 0) + 1
+        if self._seen[text] >= LIMIT:
+            self.texts -= {text}
+
+    def _note(self, block: bytes, before: int, start: int, line: str, *, sure: bool) -> None:
+        value = 0 if sure and line.strip() else rank(line)
+        if value >= 0:
+            number = before + block.count(b"\n", 0, start) + 1
+            self._kept[number] = (value, ErrorLine(number, trimmed(line), search_words(prefix(line).message)))
+
+    def trim(self) -> None:
+        """Keep the first lines of each rank, each text once; with enough of the best, search no more."""
+        counts: dict[int, int] = {}
+        seen: set[str] = set()
+        for number, (value, line) in sorted(self._kept.items()):
+            counts[value] = counts.get(value, 0) + 1
+            if counts[value] > MOST or line.search in seen:
+                counts[value] -= 1
+                del self._kept[number]
+            seen.add(line.search)
+        if counts.get(0, 0) >= MOST:
+            self.texts = frozenset()
+
+    def add(self, later: ErrorLines, before: int) -> None:
+        """Add what another found in the part of the log that begins after `before` lines."""
+        for value, line in later._kept.values():
+            self._kept[line.line + before] = (value, ErrorLine(line.line + before, line.text, line.search))
+        self.trim()
+
+    def best(self) -> tuple[ErrorLine, ...]:
+        """Return the likeliest lines, the best first."""
+        ranked = sorted((value, number) for number, (value, _) in self._kept.items())
+        return tuple(self._kept[number][1] for _, number in ranked[:MOST])
+
+
+_HEADS = (TRACEBACK, GRADLE, CMAKE)
+"""Heads of several lines, of which another says what is wrong."""
+
+
+def _last(block: bytes, at: int, head: bytes) -> Found:
+    """Return the line below a head that says what is wrong.
+
+    Of a traceback it is the first that is not indented, of Gradle the innermost `>`, of CMake the first.
+    """
+    found = around(block, at)
+    column = at - found.start if head == TRACEBACK else 0
+    below = Found(found.start, found.end, "")
+    while found.end + 1 < len(block):
+        found = around(block, found.end + 1)
+        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and found.text.strip()):
+            return found
+        if head == GRADLE and not found.text.lstrip().startswith((">", "Execution failed")):
+            return below
+        below = found
+    return below if head == GRADLE else Found(below.start, below.end, "")
+
+
+_VARIABLE = re.compile(
+    r"\S*[/\\]\S*|\S+@\S+|\b0x[0-9a-fA-F]+\b|\b(?=\w*\d)[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b"
+    r"|(?<![\w.])[-+]?\d[\d.,:]*(?:[kKMG]?i?B|ms|us|s|%)?(?!\w)|(?<=\w):\d+\]?"
+)
+_PYTEST = re.compile(r"^E\s{2,}")
+_BREAK = re.compile(r"[\0\[\](){}<>\"“”‘’|;,=*│]+|(?<!\w)['`]+|['`]+(?!\w)|\s:\s|:{3,}")
+
+
+def search_words(message: str) -> str:
+    """Return what to search for: the longest phrases of a message, without paths, addresses, numbers and times."""
+    runs = [
+        " ".join(run.split()[:8]).strip(" .:-") for run in _BREAK.split(_VARIABLE.sub("\0", _PYTEST.sub("", message)))
+    ]
+    runs = [run for run in dict.fromkeys(runs) if sum(map(str.isalpha, run)) > 3]
+    longest = sorted(runs, key=len, reverse=True)[:2]
+    return " ".join(f'"{run}"' for run in runs if run in longest)

@@ -1,0 +1,74 @@
+"""One line of a log: where it begins and ends in a block, what its prefix says, and how it is shown."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+WINDOW = 2048
+"""Bytes of a line that are searched, to each side of a matching text."""
+
+SHOWN = 300
+"""Characters of a line that are kept."""
+
+_TIME = r"(?:(?:\d{4}-)?\d\d-\d\d\s)?\d\d:\d\d:\d\d[.,]\d+:?"
+_PREFIX = re.compile(
+    rf"""(?x) ^\s*(?:
+      {_TIME}\s+\d+\s+\d+\s (?P<threadtime>[VDIWEFA])\s (?P<tag1>.*?)\s*:\s
+    | {_TIME}\s+\d+-\d+\s+ (?P<tag2>\S+)\s+ \S+\s+ (?P<studio>[VDIWEFA])\s+
+    | (?:{_TIME}\s+)? (?:\d+-\d+/\S+\s+)? (?P<brief>[VDIWEFA])/(?P<tag3>[^(:]*?)\s*(?:\(\s*\d+\))?:\s?
+    | (?P<executorch>[DIWEF])\s (?:\d\d:\d\d:\d\d\.\d+\s+)? (?=\w+:\w+\.\w+:\d+\]\s|\[Qnn\ ExecuTorch\])
+    | (?P<short>[VDIWEFA])\s (?P<tag4>[A-Z]\w+)\s*:\s
+    | (?P<glog>[IWEF])\d{{4}}\s\d\d:\d\d:[\d.]+\s+\d+\s+
+    )"""
+)
+
+
+class Prefix(NamedTuple):
+    """The level of a line ('' if it has none: what a program prints), its tag, and the message after both."""
+
+    level: str
+    tag: str
+    message: str
+
+
+def prefix(line: str) -> Prefix:
+    """Part the prefix from a line of logcat, in each of its formats, of ExecuTorch or of glog."""
+    match = _PREFIX.match(line)
+    if not match:
+        return Prefix("", "", line.strip())
+    named = match.groupdict()
+    level = next(
+        (named[key] for key in ("threadtime", "studio", "brief", "executorch", "glog", "short") if named[key]), ""
+    )
+    tag = named["tag1"] or named["tag2"] or named["tag3"] or named["tag4"] or ""
+    return Prefix(level, tag, line[match.end() :].strip())
+
+
+class Found(NamedTuple):
+    """The line around a text: from `start` to `end` of the block, and its text."""
+
+    start: int
+    end: int
+    text: str
+
+
+def around(block: bytes, at: int) -> Found:
+    """Return the line around a text; of a very long one, what is near."""
+    start = block.rfind(b"\n", max(0, at - WINDOW), at) + 1 or max(0, at - WINDOW)
+    end = block.find(b"\n", at, at + WINDOW)
+    end = min(len(block), at + WINDOW) if end < 0 else end
+    # A progress bar rewrites its line: only its last text before the match counts.
+    line = block[start:end].rstrip(b"\r")
+    line = line[line.rfind(b"\r", 0, at - start) + 1 :].split(b"\r", 1)[0]
+    return Found(start, end, line.decode("utf-8", "replace"))
+
+
+def trimmed(line: str, texts: tuple[str, ...] = ()) -> str:
+    """Return a line without what does not print, and of a long one what is near one of `texts`."""
+    line = "".join(c if c.isprintable() else " " for c in line).strip()
+    if len(line) <= SHOWN:
+        return line
+    at = min((p for p in (line.find(text) for text in texts) if p >= 0), default=0)
+    start = max(0, min(at - SHOWN // 4, len(line) - SHOWN))
+    return ("…" if start else "") + line[start : start + SHOWN] + ("…" if start + SHOWN < len(line) else "")
