@@ -28,6 +28,8 @@ SERVER_SECONDS = 10.0
 """How long the server itself may be silent: it waits for no device."""
 COMMAND_BYTES = 65_000
 """adb sends a command's length in four hex digits."""
+SETTLE_SECONDS = 2.0
+"""For how long a device may be offline after `connect`: adb can still show the connection that broke."""
 PIECE = 64 * 1024
 _PIECES = 15
 GONE = "is it plugged in, unlocked and authorised? `kz device list` shows what adb sees"
@@ -76,15 +78,16 @@ class Server:
 
     def _connected(self, serial: str) -> dict[str, str]:
         """Connect to a device at `host:port`; return the states of all. A connection that just broke may be in the way for a moment."""
-        deadline = time.monotonic() + SERVER_SECONDS
+        started = time.monotonic()
         while True:
             with _device_errors(serial):
                 self.client.disconnect(serial)
                 answer = self.client.connect(serial, ANSWER_SECONDS)
             states = {one.serial: one.state for one in self.attached()}
-            if serial in states:
+            waited = time.monotonic() - started
+            if serial in states and (states[serial] not in ("offline", "connecting") or waited > SETTLE_SECONDS):
                 return states
-            if not answer.startswith("already connected") or time.monotonic() > deadline:
+            if serial not in states and (not answer.startswith("already connected") or waited > SERVER_SECONDS):
                 raise DeviceError(f"{serial}: {answer}", hint="does a device listen there?")
             time.sleep(0.1)
 
