@@ -132,7 +132,10 @@ class _BuildBench:
             except CommandError as error:
                 if names:
                     raise CommandError(
-                        f"the build does not work with {', '.join(names)} varied: {error}", hint=error.hint
+                        f"the build does not work with {', '.join(names)} varied: {error}",
+                        hint=error.hint,
+                        code=error.code,
+                        log=error.log,
                     ) from error
                 raise
         self.seconds[name] = built.record.get("seconds", float)

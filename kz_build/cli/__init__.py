@@ -59,6 +59,8 @@ def _run(argv: list[str]) -> int:
     except KzError as error:
         code, name = error.exit_code, error.name
         _say(f"kz: {error}")
+        if isinstance(error, CommandError) and error.log:
+            _say_what_the_log_shows(error.log)
         if error.hint:
             _say(f"  -> {error.hint}")
     except KeyboardInterrupt:
@@ -93,6 +95,16 @@ def _run(argv: list[str]) -> int:
             locks.release()
     _say(f"kz: exit {code} ({name})")
     return code
+
+
+def _say_what_the_log_shows(log: str) -> None:
+    """Say the cause that the log of a failed command shows, or the lines that look like it."""
+    from kz_build.diagnose.diagnose import diagnose
+    from kz_build.diagnose.text import short
+
+    with contextlib.suppress(KzError):  # the log is gone: the failure itself is what matters
+        if shown := short(diagnose(log)):
+            _say(shown)
 
 
 def _hush() -> None:

@@ -74,7 +74,9 @@ class Commands:
                 file.flush()
                 code = (program or partial(streamed, limit=self.limit, started=started))(argv, cwd, env, line)
         except StoppedError as stopped:
-            raise StoppedError(f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}") from None
+            raise StoppedError(
+                f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}", log=str(log)
+            ) from None
         finally:
             self._journal(argv, cwd, env, code, time.monotonic() - since)
         if code != 0:

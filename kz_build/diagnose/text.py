@@ -12,6 +12,9 @@ ATTACH = (
     "the device: `adb shell getprop | grep -E 'ro.(soc.model|product.model|build.fingerprint)'`",
 )
 
+MOST = 3
+"""Causes or lines that are shown beside the error of a failed command."""
+
 
 def text(diagnosis: Diagnosis) -> str:
     """Show cause, evidence and next step of each problem, what follows from it below it, and what is harmless last."""
@@ -36,6 +39,17 @@ def text(diagnosis: Diagnosis) -> str:
         if one.harmless and not one.follows:
             rows += ["", f"harmless: {one.title}  [{one.id}]", _evidence(one, "   ")]
             rows += [_wrapped("why", one.cause), _wrapped("next", one.next), f"   seen   {one.at[0]}"]
+    return "\n".join(rows)
+
+
+def short(diagnosis: Diagnosis) -> str:
+    """Show what the log of a failed command says beside its error: cause and next step, or the lines that look like the error."""
+    rows = []
+    for one in diagnosis.causes[:MOST]:
+        rows += [f"{one.title}  [{one.id}]", _evidence(one, "  "), f"  cause: {one.cause}", f"  -> {one.next}"]
+    if not rows and diagnosis.not_recognised:
+        rows = ["its log has no known problem; the lines that look most like the error:"]
+        rows += [f"  line {line.line}: {line.text}" for line in diagnosis.not_recognised[:MOST]]
     return "\n".join(rows)
 
 

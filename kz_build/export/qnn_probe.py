@@ -97,5 +97,7 @@ def _run(argv: list[str], variables: Mapping[str, str], what: str, folder: Path,
     raise CommandError(
         f"one layer could not be compiled and run with {what} (exit {done.code})\n"
         + "\n".join(f"  | {x[:160]}" for x in last),
-        hint=f"kz diagnose {log}",
+        hint=f"the whole log: {log}",
+        code=done.code,
+        log=str(log),
     )

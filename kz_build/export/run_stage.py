@@ -73,7 +73,7 @@ def run_stage(
 ) -> StageRecord:
     """Run a stage to its end, and write its record last. `before`: phase -> seconds of an earlier run.
 
-    Raises CommandError with the cause, if its log shows one. On an interrupt all of its processes end first.
+    Raises CommandError with its log. On an interrupt all of its processes end first.
     """
     out = environment.places["out"]
     _record(environment, stage).unlink(missing_ok=True)
@@ -203,7 +203,7 @@ class StageMonitor:
 def _explained(
     recipe: Recipe, stage: Stage, error: CommandError, phases: tuple[Phase, ...], *, killed: bool
 ) -> CommandError:
-    """Explain a failure with the cause and the advice that its log gives; unchanged if nothing is recognised."""
+    """Say where a stage failed; a lack of memory is explained here, any other cause beside the error of every command."""
     phase = phases[-1].name if phases else FIRST
     where = f"{stage.name} of {recipe.name} failed in phase {phase}"
     matches = diagnose(error.log).causes if error.log else ()
@@ -213,12 +213,7 @@ def _explained(
         or any(one.id in ("allocation", "allocation-python", "oom-killer") for one in matches)
     ):
         return _out_of_memory(recipe, where, error, phases, killed=killed)
-    if not matches:
-        return CommandError(f"{where}\n{error}", hint=error.hint, code=error.code, log=error.log)
-    rows = [f"{where}, exit {error.code}: {matches[0].title}"]
-    rows += [f"  line {one.line}: {one.text.strip()[:300]}\n  cause: {one.cause}" for one in matches[:3]]
-    hint = "\n     ".join([*(one.next for one in matches[:3]), f"the whole log: {error.log}"])
-    return CommandError("\n".join(rows), hint=hint, code=error.code, log=error.log)
+    return CommandError(f"{where}\n{error}", hint=error.hint, code=error.code, log=error.log)
 
 
 def _out_of_memory(
@@ -240,4 +235,4 @@ def _out_of_memory(
         "close other programs; the same command goes on with this stage",
         f"the whole log: {error.log}",
     ]
-    return CommandError("\n".join(rows), hint="\n     ".join(advice), code=error.code, log=error.log)
+    return CommandError("\n".join(rows), hint="\n     ".join(advice), code=error.code)
