@@ -71,8 +71,8 @@ class Scanner:
 
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
-        if not one.harmless:
-            self._errors = None  # they are for logs in which nothing else is found
+        if not (one.harmless or one.consequence):
+            self._errors = None  # they are for logs in which no cause is found
         self._times[one.id] = self._times.get(one.id, 0) + 1
         if one.id not in self._first or number < self._first[one.id][0]:
             self._first[one.id] = (number, trimmed(shown, one.find), groups)
@@ -121,8 +121,8 @@ class Scanner:
 
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
-        harmless = {number for number, *_ in self._first.values()}
-        return tuple(one for one in self._errors.best() if one.line not in harmless) if self._errors else ()
+        known = {number for number, *_ in self._first.values()}
+        return tuple(one for one in self._errors.best() if one.line not in known) if self._errors else ()
 
     def _finding(self, one: Signature, follows: str) -> Finding:
         number, text, groups = self._first[one.id]

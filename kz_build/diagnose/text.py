@@ -23,11 +23,6 @@ def text(diagnosis: Diagnosis) -> str:
     rows = [f"{len(causes)} recognised in {lines}"]
     if not causes:
         rows = [f"nothing recognised in {lines} ({diagnosis.signatures} signatures)"]
-        if diagnosis.not_recognised:
-            rows += ["", "not recognised, but these look like the error; the likeliest first:"]
-        for line in diagnosis.not_recognised:
-            rows += [f"   line {line.line}: {line.text}", *([f"     search  {line.search}"] if line.search else [])]
-        rows += ["", "Attach to a report:", *(f"  - {item}" for item in ATTACH)]
     for number, one in enumerate(causes, 1):
         rows += ["", f"{number}. {one.title}  [{one.id}]", _evidence(one, "   ")]
         rows += [_wrapped("cause", one.cause), _wrapped("next", one.next), f"   seen   {one.at[0]}"]
@@ -35,6 +30,12 @@ def text(diagnosis: Diagnosis) -> str:
         if after:
             rows.append("   consequences")
             rows += [_evidence(other, "     ") for other in after]
+    if diagnosis.not_recognised:
+        rows += ["", "not recognised, but these look like the error; the likeliest first:"]
+    for line in diagnosis.not_recognised:
+        rows += [f"   line {line.line}: {line.text}", *([f"     search  {line.search}"] if line.search else [])]
+    if not causes:
+        rows += ["", "Attach to a report:", *(f"  - {item}" for item in ATTACH)]
     for one in diagnosis.found:
         if one.harmless and not one.follows:
             rows += ["", f"harmless: {one.title}  [{one.id}]", _evidence(one, "   ")]

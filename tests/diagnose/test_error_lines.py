@@ -87,10 +87,16 @@ def test_the_likeliest_line_comes_first_with_the_words_to_search_for(log: str, l
 def test_they_are_few_each_text_once_and_what_only_follows_comes_last() -> None:
     assert [one.line for one in error_lines(PYTHON)] == [5, 6]
     assert [one.line for one in error_lines(NINJA)][-1] == 5, "make says only that something failed"
-    assert [one.line for one in error_lines(RUNNER)] == [2, 3]
+    assert [one.line for one in error_lines(RUNNER)] == [2], "the last line is known as a consequence"
     many = "".join(f"KeyError: 'name{'x' * n}' of {n}\n" for n in range(99))
     assert len(error_lines(many)) == MOST
     assert len(error_lines("KeyError: 'a'\n" * 99)) == 1
+
+
+def test_a_crash_or_a_code_alone_does_not_hide_them() -> None:
+    code = "java.lang.Exception: Execution of method forward failed with status 0x1\n"
+    assert [one.line for one in error_lines(RUNNER + code)] == [2]
+    assert not error_lines(RUNNER + "Backend XnnpackBackend is not registered.\n"), "the cause is known"
 
 
 ORDINARY = [
