@@ -48,8 +48,8 @@ def short(diagnosis: Diagnosis) -> str:
     rows = []
     for one in diagnosis.causes[:MOST]:
         rows += [f"{one.title}  [{one.id}]", _evidence(one, "  "), f"  cause: {one.cause}", f"  -> {one.next}"]
-    if not rows and diagnosis.not_recognised:
-        rows = ["its log has no known problem; the lines that look most like the error:"]
+    if diagnosis.not_recognised:
+        rows.append(f"{'' if rows else 'its log has no known problem; '}the lines that look most like the error:")
         rows += [f"  line {line.line}: {line.text}" for line in diagnosis.not_recognised[:MOST]]
     return "\n".join(rows)
 

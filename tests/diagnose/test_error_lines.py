@@ -10,7 +10,8 @@ import pytest
 from kz_build.diagnose.diagnose import diagnose, shipped
 from kz_build.diagnose.error_lines import LIMIT, MOST, search_words
 from kz_build.diagnose.scanner import Scanner
-from kz_build.diagnose.signature import ErrorLine
+from kz_build.diagnose.signature import Diagnosis, ErrorLine
+from kz_build.diagnose.text import short
 from kz_build.diagnose.text_search import TextSearch
 
 
@@ -96,6 +97,10 @@ def test_they_are_few_each_text_once_and_what_only_follows_comes_last() -> None:
 def test_a_crash_or_a_code_alone_does_not_hide_them() -> None:
     code = "java.lang.Exception: Execution of method forward failed with status 0x1\n"
     assert [one.line for one in error_lines(RUNNER + code)] == [2]
+    scanner = Scanner(shipped())
+    scanner.feed((RUNNER + code).encode())
+    shown = short(Diagnosis("log", 4, 1, scanner.found(), scanner.error_lines()))
+    assert "[shell-crash]" in shown and "the lines that look most like the error:\n  line 2: E 00:" in shown
     assert not error_lines(RUNNER + "Backend XnnpackBackend is not registered.\n"), "the cause is known"
 
 
