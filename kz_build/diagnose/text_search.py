@@ -26,6 +26,12 @@ class TextSearch:
                 rests.setdefault(text[rare.start() :], []).append((text, rare.start()))
             else:
                 self._plain.append(text)
+        # A text that has another in it is looked for only in the lines of that one.
+        self._inner = {
+            inner: [text for text in self._plain if inner in text]
+            for inner in self._plain
+            if not any(other in inner for other in self._plain if other != inner)
+        }
         # Only the longest that fits is reported: with it go those that it begins with.
         self._begun = {
             rest: [one for short in rests if rest.startswith(short) for one in rests[short]] for rest in rests
@@ -34,11 +40,16 @@ class TextSearch:
 
     def hits(self, block: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield each text in a block, and where it is."""
-        for text in self._plain:
-            at = block.find(text)
+        for inner, texts in self._inner.items():
+            at = block.find(inner)
             while at >= 0:
-                yield text, at
-                at = block.find(text, _line_end(block, at + len(text)))
+                end = _line_end(block, at + len(inner))
+                start = block.rfind(b"\n", max(0, at - WINDOW), at) + 1 or max(0, at - WINDOW)
+                for text in texts:
+                    place = block.find(text, start, end)
+                    if place >= 0:
+                        yield text, place
+                at = block.find(inner, end)
         done: dict[bytes, int] = {}
         match = self._expression.search(block) if self._expression else None
         while match and self._expression:
