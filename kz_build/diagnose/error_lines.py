@@ -16,8 +16,8 @@ GRADLE = b"What went wrong:"
 CMAKE = b"CMake Error at "
 TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
-    b"Abort message", b"Aborted", b"core dumped", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
-    b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"] [E", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
+    b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
+    b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
     b" *** [", b"command not found",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.log_line import WINDOW
 
-_RARE = re.compile(rb"[A-Zkxqzjb\"'_<>`*](?=.)")
+_RARE = re.compile(rb"[A-Zkxqzjbvf\"'_<>`*](?=.)")
 
 
 class TextSearch:
