@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pip._internal.models.index import PyPI
 
 from tests.kz import ROOT
 from tests.network import archives
@@ -21,8 +22,9 @@ from tests.stack.test_git_tools import sh
 
 LINES = ("et-1.2", "et-1.3", "et-1.4")
 """Those that build something."""
-INDEX, PYTORCH = "https://pypi.org/simple", "https://download.pytorch.org/whl/cpu"
-_FILES = "https://files.pythonhosted.org/packages"
+INDEX, PYTORCH = PyPI.simple_url.rstrip("/"), "https://download.pytorch.org/whl/cpu"
+PACKAGES = f"https://{PyPI.file_storage_domain}/packages"
+"""Where pip's default index has its files."""
 _MODULES = {"torch": "torchgen", "pyyaml": "yaml", "typing-extensions": "typing_extensions"}
 _PARTS = ("pins.yaml", "pins.lock", "noxfile.py", "pyproject.toml", "requirements")
 _FORM = ("--zero-commit", "--no-signature", "--no-stat", "--full-index", "--no-renames", "--no-numbered")
@@ -84,7 +86,7 @@ class Played:
             if name not in ("cmake", "ninja") or entry["file"] not in self.wheels:
                 self._digest(entry, data)
             index = entry.get("index", INDEX)
-            host = "https://download-r2.pytorch.org/whl/cpu" if "index" in entry else _FILES
+            host = "https://download-r2.pytorch.org/whl/cpu" if "index" in entry else PACKAGES
             url = f"{host}/{entry['file'].replace('+', '%2B')}"
             self.network.put(url, data)
             page = f"{index}/{entry['file'].split('-')[0].replace('_', '-')}/"

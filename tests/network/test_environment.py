@@ -12,7 +12,7 @@ import pytest
 from kz_build.export.requirements import canonical, locked
 from tests.conftest import ROOT, Kz
 from tests.network import archives
-from tests.network.project import INDEX, PYTORCH, Played
+from tests.network.project import INDEX, PACKAGES, PYTORCH, Played
 from tests.network.proxy import Network
 from tests.network.test_open_network import alone_with
 from tests.stack.made_up import sha
@@ -44,7 +44,7 @@ def with_stand_ins(played: Played) -> tuple[list[str], list[str]]:
     for one in (*locked(text), *locked("torchtune==0.6.1\n")):
         name = one.name.replace("-", "_")
         data = archives.wheel(name, one.version, MODULES.get(one.name, {f"{name}/__init__.py": ""}))
-        url = f"{PYTORCH if '+' in one.version else 'https://files.pythonhosted.org/packages'}/{name}-{one.version}-py3-none-any.whl"
+        url = f"{PYTORCH if '+' in one.version else PACKAGES}/{name}-{one.version}-py3-none-any.whl"
         page = f"{PYTORCH if '+' in one.version else INDEX}/{canonical(one.name)}/"
         played.network.put(url.replace("+", "%2B"), data)
         played.network.put_index(page, [(url.replace("+", "%2B"), sha(data))])

@@ -19,22 +19,22 @@ from kz_build.pins.load import load_project
 from kz_build.sources import preflight
 from kz_build.sources.download import fetched_file
 from tests.conftest import ROOT, SAMPLE, Kz
-from tests.network.project import LINES, Played
+from tests.network.project import INDEX, LINES, PACKAGES, Played
 from tests.network.proxy import Network
 from tests.stack.made_up import sha
 
-FILES = """
+FILES = f"""
 https://dl.google.com/android/repository/android-ndk-r28c-linux.zip
 https://download-r2.pytorch.org/whl/cpu/torch-2.11.0%2Bcpu-cp312-cp312-manylinux_2_28_x86_64.whl
 https://download.pytorch.org/whl/cpu/torch/
-https://files.pythonhosted.org/packages/cmake-3.31.10-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
-https://files.pythonhosted.org/packages/ninja-1.13.0-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl
-https://files.pythonhosted.org/packages/pyyaml-6.0.3-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl
-https://files.pythonhosted.org/packages/typing_extensions-4.15.0-py3-none-any.whl
-https://pypi.org/simple/cmake/
-https://pypi.org/simple/ninja/
-https://pypi.org/simple/pyyaml/
-https://pypi.org/simple/typing-extensions/
+{PACKAGES}/cmake-3.31.10-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
+{PACKAGES}/ninja-1.13.0-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl
+{PACKAGES}/pyyaml-6.0.3-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl
+{PACKAGES}/typing_extensions-4.15.0-py3-none-any.whl
+{INDEX}/cmake/
+{INDEX}/ninja/
+{INDEX}/pyyaml/
+{INDEX}/typing-extensions/
 https://repo1.maven.org/maven2/com/facebook/fbjni/fbjni/0.7.0/fbjni-0.7.0.aar
 https://softwarecenter.qualcomm.com/api/download/software/sdks/Qualcomm_AI_Runtime_Community/All/2.42.0.251225/v2.42.0.251225.zip
 """
