@@ -320,7 +320,7 @@ def test_ctrl_c_while_the_daemon_creates_a_container_leaves_none(
     monkeypatch.setattr(api, "create_container", interrupted)
     with pytest.raises(KeyboardInterrupt), engine.opened(planned(engine, tmp_path), Commands(tmp_path / "log")):
         pass
-    assert not api.containers(all=True, filters={"label": f"kz_build={engine.cache}"})
+    until(lambda: not api.containers(all=True, filters={"label": f"kz_build={engine.cache}"}))
 
 
 def test_ctrl_c_waits_for_no_deletion_of_what_was_checked_out(
