@@ -164,7 +164,7 @@ def test_a_submodule_with_an_odd_name_and_a_quoted_address_is_read_as_git_reads_
 def test_git_runs_no_other_program_for_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     helper = tmp_path / "bin/git-remote-evil"
     helper.parent.mkdir()
-    helper.write_text("#!/bin/sh\ntouch pwned\n")
+    helper.write_text(f"#!/bin/sh\ntouch '{tmp_path}/pwned'\n")
     helper.chmod(0o755)
     monkeypatch.setenv("PATH", f"{helper.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)

@@ -76,7 +76,9 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def alone_with(played: Played, clean_env: dict[str, str], store: Path) -> dict[str, str]:
     """The environment of a user who has an empty store and nothing but this network."""
     kept = {k: v for k, v in clean_env.items() if not k.startswith(_SET_ASIDE) and not k.lower().endswith("_proxy")}
-    own = {"HOME": str(store.parent), "KZ_CACHE": str(store), "PIP_CONFIG_FILE": os.devnull}
+    own = {"HOME": str(store.parent), "KZ_CACHE": str(store)} | dict.fromkeys(
+        ("PIP_CONFIG_FILE", "GIT_CONFIG_GLOBAL"), os.devnull
+    )
     return {**kept, **played.network.environment, **own}
 
 

@@ -170,9 +170,15 @@ def test_only_ascii_white_space_goes_from_the_end_of_a_message() -> None:
     assert parse(FROM + DATE + SUBJECT + wide).message.endswith(" Pending\u3000\n")
 
 
+SOMEONE = dict(os.environ) | {
+    f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+}
+"""The environment of git on a machine where nobody has set a name."""
+
+
 def test_what_git_writes_for_an_address_that_is_not_ascii(tmp_path: Path) -> None:
     """An encoded name beside a raw address: git does not encode the latter. The author's name must not add a line to what git reads."""
-    environment = {**os.environ, "GIT_AUTHOR_NAME": "Jörg Ünique", "GIT_AUTHOR_EMAIL": "j@exämple.org"}
+    environment = {**SOMEONE, "GIT_AUTHOR_NAME": "Jörg Ünique", "GIT_AUTHOR_EMAIL": "j@exämple.org"}
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Füge ä hinzu"]):
         (tmp_path / "f").write_text("x\n")
         subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True)
@@ -216,4 +222,6 @@ def test_what_mail_programs_do_to_a_body_is_undone_as_git_does(tmp_path: Path, e
 
 
 def run_git(folder: Path, *words: str, data: bytes = b"") -> bytes:
-    return subprocess.run(["git", *words], input=data, cwd=folder, stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(
+        ["git", *words], input=data, cwd=folder, env=SOMEONE, stdout=subprocess.PIPE, check=True
+    ).stdout

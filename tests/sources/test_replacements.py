@@ -405,7 +405,10 @@ def test_an_unpacked_wheel_is_laid_out_as_its_file_is(parts: Parts, project: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_repository_of_another_user_comes_with_gits_way_to_trust_it(parts: Parts, project: Path) -> None:
+def test_a_repository_of_another_user_comes_with_gits_way_to_trust_it(
+    parts: Parts, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # it may trust all folders
     locked(project, parts, "known")
     given = project / "given"
     shutil.copytree(parts.folder / "up/main", given)
