@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.core.escape import WIDTH, code, code_block
@@ -12,14 +12,15 @@ from kz_build.patch.text import cell, explanation, wrap
 from kz_build.patch.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
-    from kz_build.upstream.verify import Target, VerifyResult
+    from kz_build.upstream.verify import Target, TrialBuild, VerifyResult
 
 
 def table(result: VerifyResult) -> str:
     """Show patches down, revisions across, then one paragraph for each remark."""
     widths = [max(len(_name(t)), 10) + 1 for t in result.targets]
     room = max(30, WIDTH - 2 - sum(widths))  # few revisions leave more room for the names
-    label = max((len(_label(name, room)) for name in result.patches), default=0)
+    names = [*result.patches, *([BUILD] if result.builds else [])]
+    label = max((len(_label(name, room)) for name in names), default=0)
     blocks = []
     for part in _parts(widths, WIDTH - label - 2) if widths else ():
         heads = [
@@ -30,16 +31,61 @@ def table(result: VerifyResult) -> str:
             f"  {_label(name, room):{label}}" + "".join(f" {_marked(result.rows[i][k]):{widths[i] - 1}}" for i in part)
             for k, name in enumerate(result.patches)
         ]
+        if result.builds:
+            cells = (result.builds[i] for i in part)
+            rows.append(
+                f"  {_label(BUILD, room):{label}}"
+                + "".join(f" {_built(b):{widths[i] - 1}}" for i, b in zip(part, cells, strict=True))
+            )
         blocks.append("\n".join(row.rstrip() for row in [*heads, *rows] if row.strip()))
     if any(j.without for row in result.rows for j in row):
         blocks.append(f"  {FOOTNOTE}")
-    return "\n".join([f"{result.line} {result.source}", *blocks, *_notes(result), *(wrap(_absent(result), "  "))])
+    return "\n".join(
+        [
+            f"{result.line} {result.source}",
+            *blocks,
+            *_notes(result),
+            *_build_notes(result),
+            *(wrap(_absent(result), "  ")),
+        ]
+    )
 
 
 def _absent(result: VerifyResult) -> str:
     """Say which revisions only other stacks were judged on."""
     names = ", ".join(result.absent)
     return f"upstream of {result.source} has no {names}: only the other stacks were judged there" if names else ""
+
+
+BUILD = "(the build)"
+
+
+def _built(build: TrialBuild | None) -> str:
+    return build.outcome if build else "-"
+
+
+def build_notes(result: VerifyResult) -> Iterator[tuple[str, list[str]]]:
+    """Yield a sentence, and the log's lines, for each build: it builds, or why not."""
+    for target, build in zip(result.targets, result.builds, strict=False):
+        if build is None:
+            yield f"{_name(target)}: not built, for not all patches hold there", []
+        elif build.outcome == "builds":
+            objects = f"{build.units} object{'' if build.units == 1 else 's'}"
+            yield f"{_name(target)}: {build.target} builds in {build.seconds:.0f} s; the stack touches {objects}", []
+        else:
+            at = f", at {build.failed}" if build.failed else ""
+            yield (
+                f"{_name(target)}: {build.target} does not {build.outcome}{at}",
+                [*build.errors, f"the whole log: {build.log}"],
+            )
+
+
+def _build_notes(result: VerifyResult) -> list[str]:
+    rows = []
+    for sentence, lines in build_notes(result):
+        rows += wrap(sentence, "  ")
+        rows += [f"      {line}" for line in lines]
+    return rows
 
 
 FOOTNOTE = "* judged without earlier patches on the same files, which do not hold there"
@@ -117,12 +163,17 @@ def markdown(result: VerifyResult) -> str:
             for row in result.rows
         ]
         rows.append(f"| {table_cell(name.removesuffix('.patch'))} | " + " | ".join(cells) + " |")
+    if result.builds:
+        cells = [_built(b) if b is None or b.outcome == "builds" else f"**{_built(b)}**" for b in result.builds]
+        rows.append(f"| {BUILD} | " + " | ".join(cells) + " |")
     listed = [f"\\{FOOTNOTE}", ""] if any(j.without for row in result.rows for j in row) else []
     for name, judgement, targets in notes(result):
         listed.append(f"- {code(name.removesuffix('.patch'))}: {cell(judgement)} at {', '.join(map(code, targets))}")
         listed += [f"  - {code(text)}" for text in explanation(judgement)]
         if judgement.merged:
             listed += ["", *(f"  {line}" for line in code_block(judgement.merged, "diff"))]
+    for sentence, lines in build_notes(result):
+        listed += [f"- {code(sentence)}", *(f"  - {code(line)}" for line in lines)]
     listed += [f"- {code(absent)}"] if (absent := _absent(result)) else []
     return "\n".join([*rows, "", *listed]) + "\n"
 

@@ -27,8 +27,27 @@ class Target(NamedTuple):
     date: str
 
 
+class TrialBuild(NamedTuple):
+    """Whether a target builds from the patched version: `outcome` is `builds`, or what failed: `configure`, `compile` or `link`.
+
+    `units` counts the objects that the stack touches, `failed` is the first file that could not be made, `errors` are the
+    first lines that say why, `log` is the path of all.
+    """
+
+    target: str
+    outcome: str
+    units: int
+    failed: str
+    errors: tuple[str, ...]
+    log: str
+    seconds: float
+
+
 class VerifyResult(NamedTuple):
-    """One stack against its targets: `rows[i][k]` is patch k on target i. `absent` are names that its upstream lacks."""
+    """One stack against its targets: `rows[i][k]` is patch k on target i. `absent` are names that its upstream lacks.
+
+    `builds[i]` is the build at target i, None where a patch does not hold; () if nothing was built.
+    """
 
     line: str
     source: str
@@ -37,6 +56,7 @@ class VerifyResult(NamedTuple):
     targets: tuple[Target, ...]
     rows: tuple[tuple[Judgement, ...], ...]
     absent: tuple[str, ...] = ()
+    builds: tuple[TrialBuild | None, ...] = ()
 
     @property
     def holds(self) -> bool:

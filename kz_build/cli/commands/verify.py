@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
     engine_option,
@@ -16,7 +17,12 @@ from kz_build.cli.common import (
     source_option,
     watching,
 )
-from kz_build.core.errors import ConflictError
+from kz_build.core.errors import CommandError, ConfigError, ConflictError
+
+if TYPE_CHECKING:
+    from kz_build.core.progress import Watch
+    from kz_build.pins.project import Project
+    from kz_build.upstream.verify import VerifyResult
 
 EXAMPLE = "--tags 'v1.[34].?' --onto main"
 
@@ -34,7 +40,19 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
     fetch_option(parser)
+    parser.add_argument("--build", action="store_true", help="also build a target wherever all patches hold")
+    parser.add_argument("--target", metavar="T", default="", help="which target (default: the first of pins.yaml)")
     engine_option(parser)
+
+
+def _built(project: Project, result: VerifyResult, arguments: argparse.Namespace, watch: Watch) -> VerifyResult:
+    from kz_build.pipeline.target import TargetRequest
+    from kz_build.pipeline.trial_build import with_trial_builds
+
+    if project.pins.source(result.source).kind != "git":
+        return result
+    request = TargetRequest(target=arguments.target, engine=arguments.engine)
+    return with_trial_builds(project, result, request, watch, lambda text: None)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     project = open_project(arguments)
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
-    if arguments.engine == "docker":
+    if arguments.target and not arguments.build:
+        raise ConfigError("--target is for --build", hint="kz verify --build --target " + arguments.target)
+    if arguments.engine == "docker" and not arguments.build:
         tags = (
             []
             if arguments.tags is None
@@ -64,6 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
             fetch=arguments.fetch,
             watch=watch,
         )
+        if arguments.build:
+            result = tuple(_built(project, f, arguments, watch) for f in result)
     show(arguments, result, "\n".join(text_verdicts.table(f) for f in result) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
@@ -75,5 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConflictError(
             text_verdicts.conclusion(result),
             hint="kz history names the commits that broke them; kz rebase --onto REV moves them",
+        )
+    if failed := [
+        f"{t.name} ({b.outcome})"
+        for f in result
+        for t, b in zip(f.targets, f.builds, strict=False)
+        if b and b.outcome != "builds"
+    ]:
+        raise CommandError(
+            f"the patched tree does not build at {', '.join(failed)}", hint="kz rebase --onto REV, and change the patch"
         )
     return 0

@@ -1,0 +1,86 @@
+"""kz verify --build: a patch that applies, on code that it no longer compiles or links with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kz_build.build.touched_units import outputs, touched
+from kz_build.core.errors import CommandError
+from tests.conftest import Kz, snapshot
+from tests.stack.test_git_tools import sh
+
+DEFINITION = "int64_t Program::constant("
+
+
+def test_what_includes_a_changed_header_is_touched_also_through_others() -> None:
+    files = {
+        "src/a.h": b"",
+        "src/b.h": b'#pragma once\n  #  include "../src/a.h"\n',
+        "src/one.cpp": b"#include <src/b.h>\n",
+        "src/two.cpp": b'#include "other/a.h"\n',
+        "src/three.cpp": b'// #include "a.h"\n',
+        "src/four.c": b'#include "b.h"\n#include "a.h"\n',
+        "loop.h": b'#include "loop.h"\n',
+    }
+    assert touched(["src/a.h", "README.md"], files) == {"src/a.h", "src/b.h", "src/one.cpp", "src/four.c", "README.md"}
+    assert touched(["loop.h"], files) == {"loop.h"}
+
+
+def test_the_objects_of_a_file_are_those_of_every_program_it_is_in() -> None:
+    rows = [
+        ("/b", "../s/a.cpp", "x/a.o"),
+        ("/b", "/s/a.cpp", "y/a.o"),
+        ("/b", "/s/b.cpp", "b.o"),
+        ("/b", "x/a.o", "libx.a"),
+    ]
+    compdb = json.dumps([{"directory": d, "file": f, "output": o, "command": "c"} for d, f, o in rows])
+    assert outputs(compdb, ["/s/a.cpp"]) == ("y/a.o",)
+    for bad in ("", "[1]", '{"a": 1}', '[{"directory": 1, "file": 2}]'):
+        with pytest.raises(CommandError, match="cannot be read"):
+            outputs(bad, ["/s/a.cpp"])
+
+
+@pytest.mark.reproduce
+def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Path, tmp_path: Path, kz: Kz) -> None:
+    """One version where a function has another name, one where it belongs to a program only."""
+    upstream = tmp_path / "upstream"
+    sh("git", "clone", "-q", str(sample / "upstream.bundle"), str(upstream), cwd=tmp_path)
+    program, runner, header = (
+        upstream / name for name in ("runtime/program.cpp", "tools/runner.cpp", "runtime/program.h")
+    )
+
+    sh("git", "checkout", "-q", "-b", "renamed", "v0.1.0", cwd=upstream)
+    for path in (program, runner, header):
+        path.write_text(path.read_text().replace("constant(", "constant_or("))
+    sh("git", "commit", "-qam", "A better name", cwd=upstream)
+
+    sh("git", "checkout", "-q", "-b", "moved", "v0.1.0", cwd=upstream)
+    before, name, rest = program.read_text().partition(DEFINITION)
+    body, end, after = rest.partition("\n}\n")
+    program.write_text(before + after.lstrip("\n"))
+    text = runner.read_text()
+    runner.write_text(f"{text}\n#include <string.h>\nnamespace minirt {{\n{name}{body}{end}}} // namespace minirt\n")
+    sh("git", "commit", "-qam", "Only the runner needs it", cwd=upstream)
+    sh("git", "bundle", "create", "-q", str(sample / "upstream.bundle"), "--all", cwd=upstream)
+
+    # As Android's NDK links: what is not defined anywhere is an error.
+    (sample / "pins.local.yaml").write_text(
+        'targets: {linux-arm64: {cmake: {library: {defines: {CMAKE_SHARED_LINKER_FLAGS: "-Wl,-z,defs"}}}}}\n'
+    )
+    project = snapshot(sample)
+    done = kz("-C", sample, "verify", "--build", "--fetch", "--onto", "v0.1.0", "renamed", "moved", "--json")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "does not build at renamed (compile), moved (link)" in done.stderr
+    builds = json.loads(done.stdout)[0]["builds"]
+    assert [build["outcome"] for build in builds] == ["builds", "compile", "link"]
+    assert builds[1]["failed"].endswith("jni_layer.cpp.o") and builds[2]["failed"] == "libminirt_jni.so"
+    assert builds[1]["errors"][0].startswith("extension/jni/jni_layer.cpp:51:")
+    assert "no member named 'constant' in 'minirt::Program'" in builds[1]["errors"][0]
+    assert "minirt::Program::constant(char const*, long" in builds[2]["errors"][0]
+    assert all(Path(build["log"]).is_file() for build in builds[1:])
+    after_it = {path: content for path, content in snapshot(sample).items() if not path.startswith("out/")}
+    assert after_it == {path: content for path, content in project.items() if not path.startswith("out/")}
+    assert not list((sample / "out/trial/sample-0.1").glob("*"))
