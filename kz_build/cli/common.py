@@ -236,6 +236,7 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
     """Take one step of a session: continue, skip, abort or status."""
     from kz_build.stack import rebase as stage
     from kz_build.stack import text as carrying
+    from kz_build.stack.resolution import skip_patch, unchanged
 
     line, source = arguments.line or "", arguments.source
     if step == "status":
@@ -244,7 +245,7 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
         dropped = stage.abort(project, verb, line, source)
         show(arguments, dropped, carrying.aborted(dropped))
     else:
-        done = stage.resume(project, verb, line, source, skip=step == "skip")
+        done = stage.resume(project, verb, line, source, skip_patch if step == "skip" else unchanged)
         show(arguments, done, carrying.written_stack(done))
 
 

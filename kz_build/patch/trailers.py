@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-OURS = ("Upstream-Status", "Upstream-PR", "Upstream-Head", "Origin")
+OURS = ("Upstream-Status", "Upstream-PR", "Upstream-Head", "Origin", "Resolved-By")
 """Trailers that a stack keeps on its patches and upstream has no use for."""
 
 _TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)")

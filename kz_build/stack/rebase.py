@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError
@@ -15,12 +15,14 @@ from kz_build.stack import session_folder
 from kz_build.stack.apply import apply_source
 from kz_build.stack.files import stack_sources
 from kz_build.stack.pinned import PinnedStack, patch_number, pinned_stack, with_files_fetched
-from kz_build.stack.sequencer import pick_remaining, skip_patch
+from kz_build.stack.resolution import suggested
+from kz_build.stack.sequencer import pick_remaining
 from kz_build.stack.session import Session
 from kz_build.stack.write_back import WrittenStack, require_unchanged, write_back
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
+    from kz_build.stack.suggestion import Suggestion
 
 
 def git_source(project: Project, line: str, source: str) -> str:
@@ -41,12 +43,14 @@ def rebase(
     onto: str,
     into: str = "",
     keep: Sequence[str] = (),
+    take_above: float = 0,
     watch: Watch | None = None,
 ) -> WrittenStack | Session:
     """Move a stack to another revision, which becomes the pin of its line or of a new line `into`.
 
     The patches of `keep` (file, number, name or subject) are applied even if upstream has their change. Return the session
-    itself if a killed command had written this very rebase.
+    itself if a killed command had written this very rebase. A candidate whose confidence is at least `take_above` is taken
+    unasked, unless that is 0.
 
     Raises ConflictError at the first patch that a person must resolve, with a worktree to do it in.
     """
@@ -74,10 +78,12 @@ def rebase(
             hint=f"put {{line}} into `patches` of {name} in pins.yaml",
         )
     kept = {patch_number(pinned, patch) for patch in keep}
-    return with_files_fetched(project, pinned, lambda c: _start(project, c, onto, into or line, kept))
+    return with_files_fetched(project, pinned, lambda c: _start(project, c, onto, into or line, kept, take_above))
 
 
-def _start(project: Project, pinned: PinnedStack, onto: str, into: str, keep: Collection[int]) -> WrittenStack:
+def _start(
+    project: Project, pinned: PinnedStack, onto: str, into: str, keep: Collection[int], take_above: float
+) -> WrittenStack:
     line, name = pinned.stack.line, pinned.stack.source
     base = refs.resolve_revision(pinned.repository, onto)
     tree, _ = apply_source(project, line, name, pinned.repository.watch)
@@ -99,6 +105,7 @@ def _start(project: Project, pinned: PinnedStack, onto: str, into: str, keep: Co
         tip=base,
         todo=tuple(commits),
         keep=tuple(commit for number, commit in enumerate(commits) if number in keep),
+        take_above=take_above,
     )
     return carry_on(project, *session_folder.begin(project, pinned, session))
 
@@ -109,8 +116,12 @@ def carry_on(project: Project, pinned: PinnedStack, opened: session_folder.Sessi
     return write_back(project, pinned, pick_remaining(project, pinned, opened))
 
 
-def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = False) -> WrittenStack | Session:
-    """`continue` or `skip` the open session. Return the session itself if a killed command had written it."""
+Change = Callable[[PinnedStack, session_folder.SessionFolder], session_folder.SessionFolder]
+
+
+def resume(project: Project, verb: str, line: str, source: str, change: Change) -> WrittenStack | Session:
+    """Go on with the open session after a change of it: `unchanged`, `skip_patch` or `take`. Return the session itself if a
+    killed command had written it."""
     opened = session_folder.find_session(project, verb, line, source, ended=True)
     if opened.ended:
         session_folder.end(opened)
@@ -122,9 +133,18 @@ def resume(project: Project, verb: str, line: str, source: str, *, skip: bool = 
     def go_on(fetched: PinnedStack) -> WrittenStack:
         require_unchanged(fetched, opened.session)
         own = session_folder.in_worktree(project, fetched, opened)
-        return carry_on(project, own, skip_patch(own, opened) if skip else opened)
+        return carry_on(project, own, change(own, opened))
 
     return with_files_fetched(project, pinned, go_on)
+
+
+def suggest(project: Project, line: str, source: str) -> Suggestion:
+    """Return candidates for the patch at which the open rebase stopped."""
+    opened = session_folder.find_session(project, "rebase", line, source)
+    pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
+    return with_files_fetched(
+        project, pinned, lambda c: suggested(session_folder.in_worktree(project, c, opened), opened)
+    )
 
 
 def abort(project: Project, verb: str, line: str, source: str) -> Session:

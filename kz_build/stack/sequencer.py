@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kz_build.core.errors import ConfigError, ConflictError
+from kz_build.core.errors import ConflictError
 from kz_build.core.process import require_success
 from kz_build.git import fast_import, format_patch
 from kz_build.git import log as history
-from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Blob
 from kz_build.git.repository import commit_id
 from kz_build.git.worktree import Worktree
@@ -25,10 +24,12 @@ from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
 from kz_build.stack.pinned import PinnedStack
+from kz_build.stack.resolution import suggested, take_best, take_resolution
 from kz_build.stack.session import Dropped, Session
 from kz_build.stack.session_folder import SessionFolder, save
 from kz_build.stack.stack_history import judge_history
-from kz_build.stack.verdict_cache import read_blobs
+from kz_build.stack.text import offer_rows
+from kz_build.stack.verdict_cache import files_at
 
 
 class Stop(NamedTuple):
@@ -56,24 +57,29 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
     """Pick the remaining patches. Raises ConflictError at the first that a person must resolve."""
     session = opened.session
     if session.picking:
-        opened = _take_resolution(pinned, opened)
+        opened = take_resolution(pinned, opened)
+    while True:
         session = opened.session
-    patches = _patches(pinned, session)
-    picked = _pick(project, pinned, session, patches)
-    dropped = _with_commits(project, pinned, session, picked.dropped)
-    opened = SessionFolder(
-        replace(
-            session,
-            tip=picked.tip,
-            todo=picked.left,
-            notes=(*session.notes, *picked.notes),
-            dropped=(*session.dropped, *dropped),
-        ),
-        opened.folder,
-    )
-    if picked.stopped is None:
-        return opened
-    raise _stop(pinned, opened, picked.stopped)
+        picked = _pick(project, pinned, session, _patches(pinned, session))
+        dropped = _with_commits(project, pinned, session, picked.dropped)
+        opened = SessionFolder(
+            replace(
+                session,
+                tip=picked.tip,
+                todo=picked.left,
+                notes=(*session.notes, *picked.notes),
+                dropped=(*session.dropped, *dropped),
+            ),
+            opened.folder,
+        )
+        if picked.stopped is None:
+            return opened
+        stop = picked.stopped
+        unasked = session.take_above and not stop.missed and not stop.kept
+        taken = take_best(pinned, opened.session) if unasked else None
+        if taken is None:
+            raise _stop(pinned, opened, stop)
+        opened = save(opened, pinned, taken)
 
 
 def _patches(pinned: PinnedStack, session: Session) -> dict[str, Patch]:
@@ -92,7 +98,7 @@ def _pick(project: Project, pinned: PinnedStack, session: Session, patches: dict
     own = _own_patches(pinned, session)
     checks = [check for check in pinned.stack.checks if check.slug in {patch.slug for patch in own.values()}]
     paths = {path for commit in session.todo for path in patches[commit].reads}.union(c.file for c in checks)
-    files = _files(pinned, session.tip, paths)
+    files = files_at(pinned, session.tip, paths)
     keep = [number for number, commit in enumerate(session.todo) if commit in session.keep]
     outcomes = apply_stack([patches[commit] for commit in session.todo], files.get, keep)
     done: list[Applied] = []
@@ -142,7 +148,7 @@ def _upstream_lines(
     pinned: PinnedStack, session: Session, files: Mapping[str, Blob | None], refused: Refused
 ) -> tuple[str, ...]:
     """Return the lines of upstream's files that have a patch's change."""
-    upstreams = _files(pinned, session.base, {place.path for place in refused.there})
+    upstreams = files_at(pinned, session.base, {place.path for place in refused.there})
     return tuple(str(place) for place in in_target(refused.there, upstreams.get, files.get))
 
 
@@ -162,13 +168,6 @@ def _with_commits(
         one._replace(commit=commits[one.patch].id, title=commits[one.patch].shown) if one.patch in commits else one
         for one in dropped
     )
-
-
-def _files(pinned: PinnedStack, commit: str, paths: Collection[str]) -> dict[str, Blob | None]:
-    with pinned.repository.objects() as objects:
-        at = trees.read_ids(objects, [commit], paths)[0]
-        contents = read_blobs(pinned.repository, objects, {a[1] for a in at.values() if a})
-    return {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
 
 
 def _write_commits(pinned: PinnedStack, session: Session, done: Sequence[Applied]) -> str:
@@ -212,10 +211,11 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
         then = f"make the missing change there, `git add` it, {then}"
     if stop.applies and session.verb == "rebase":
         then += "; to apply it as it is: abort, and start again with --keep PATCH"
-    return ConflictError(
-        "\n".join([*rows, *_culprits(pinned, session, patch), f"  worktree: {tree.path}"]),
-        hint=f"{then}. The project has not changed",
-    )
+    rows += _culprits(pinned, session, patch)
+    if session.verb == "rebase" and (offers := suggested(pinned, opened).offers):
+        rows += offer_rows(offers, shown=1)
+        then = f"kz rebase --take 1, or {then}"
+    return ConflictError("\n".join([*rows, f"  worktree: {tree.path}"]), hint=f"{then}. The project has not changed")
 
 
 def checkout(pinned: PinnedStack, tree: Worktree, commit: str, paths: Collection[str]) -> None:
@@ -228,10 +228,7 @@ def checkout(pinned: PinnedStack, tree: Worktree, commit: str, paths: Collection
 
 def _reason(pinned: PinnedStack, session: Session, patch: Patch) -> str:
     stack = Stack("", "", "", (patch,), (), "")
-    with pinned.repository.objects() as objects:
-        at = trees.read_ids(objects, [session.tip], patch.reads)[0]
-        contents = read_blobs(pinned.repository, objects, {a[1] for a in at.values() if a})
-    files = {path: Blob(a[0], contents[a[1]]) if a else None for path, a in at.items()}
+    files = files_at(pinned, session.tip, patch.reads)
     judgement = judge(stack, files.get, {}, lambda *_: None, {})[0]
     reason = f"{judgement.path}: {judgement.reason}" + (
         f", at {places_text(judgement.there)}" if judgement.there else ""
@@ -262,61 +259,3 @@ def _culprits(pinned: PinnedStack, session: Session, patch: Patch) -> list[str]:
                 rows += [f"  {commit.shown}", *(f"    {line}" for line in diff.split("\n"))]
         culprits += [lead, *rows] if rows else []
     return culprits
-
-
-def _take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
-    """Take the user's resolution from the worktree. Raises ConflictError if it is not finished."""
-    session = opened.session
-    tree = opened.worktree(pinned)
-    again = f"kz {session.verb} continue"
-    if tree.picking():
-        if files := tree.unmerged():
-            raise ConflictError(
-                "\n".join(["not resolved yet:", *(f"  {name}" for name in files)]),
-                hint=f"in {tree.path}: edit, `git add`, then {again}",
-            )
-        if files := tree.marked():
-            raise ConflictError(
-                "\n".join(["conflict markers are left in:", *(f"  {name}" for name in files)]),
-                hint=f"remove them, then {again}",
-            )
-        unchanged = not tree.dirty()
-        if unchanged and tree.head() == session.before:
-            raise _nothing_committed(session)
-        # Unchanged, but at another commit: a git that was killed had committed it.
-        result = tree.git("-c", "commit.gpgSign=false", "cherry-pick", "--quit" if unchanged else "--continue")
-        if result.code:
-            message = result.stderr.decode("utf-8", "replace").strip()
-            raise ConflictError(
-                f"git cannot commit it:\n{message}", hint=f"fix that in {tree.path}, then {again}, or skip"
-            )
-    elif files := tree.dirty():
-        raise ConflictError(
-            "\n".join(["the worktree has changes that are not committed:", *(f"  {name}" for name in files)]),
-            hint=f"commit them in {tree.path} (git commit --amend), then {again}",
-        )
-    tip = tree.head()
-    if tip == session.before:
-        raise _nothing_committed(session)
-    return save(opened, pinned, replace(session, tip=tip, picking="", before=""))
-
-
-def _nothing_committed(session: Session) -> ConflictError:
-    return ConflictError("nothing was committed for the patch", hint=f"kz {session.verb} skip drops it")
-
-
-def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
-    """Drop the patch in the worktree. Raises ConfigError if there is none; none was taken up since a skip that was killed."""
-    session = opened.session
-    if not session.picking:
-        return opened
-    if session.picking == session.tip:
-        raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} status")
-    opened.worktree(pinned).reset_to(session.before)
-    words = ("-1", "--format=%s", "--end-of-options", session.picking)
-    subject = pinned.repository.git("log", *words).decode().strip()
-    return save(
-        opened,
-        pinned,
-        replace(session, tip=session.before, picking="", before="", notes=(*session.notes, f"{subject}: skipped")),
-    )

@@ -32,7 +32,7 @@ class Session:
     stack at the start, by the `digest` of its files. `old_base` and `old_tip` are the ends of the commits to pick,
     `todo` those left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit before it.
     `tip` is the last commit made. `keep` are the commits to apply even if upstream has their change. `patch` is the one that
-    `upstream` prepares. `notes` say what happened on the way, `dropped` which patches upstream has.
+    `upstream` prepares. A candidate is taken unasked from a confidence of `take_above` on, unless that is 0. `notes` say what happened on the way, `dropped` which patches upstream has.
     `ended` is '' while it is open, else `written` or `aborted`.
     """
 
@@ -54,6 +54,7 @@ class Session:
     patch: str = ""
     notes: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
+    take_above: float = 0
     dropped: tuple[Dropped, ...] = ()
     ended: str = ""
 
@@ -90,6 +91,8 @@ def _wrong(session: Session) -> str:
     for commit in (*session.todo, *session.keep, session.picking, session.before):
         if commit and (wrong := bad_id(commit)):
             return f"a commit {wrong}"
+    if not isinstance(session.take_above, int | float) or not 0 <= session.take_above <= 1:
+        return "`take_above` is no share"
     if session.verb == "rebase" and (wrong := bad_version(session.version)):
         return f"`version` {wrong}"
     return ""

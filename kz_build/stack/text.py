@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from kz_build.stack.edit import EditResult
     from kz_build.stack.session import Dropped
     from kz_build.stack.submit import Ready
+    from kz_build.stack.suggestion import Offer, Suggestion
     from kz_build.stack.write_back import WrittenStack
+
+DIFF_LINES = 200
+"""How much of a candidate's diff a terminal shows."""
 
 
 def ready(result: Ready) -> str:
@@ -90,6 +94,28 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         rows += [row for one in session.dropped for row in _dropped(one)]
         rows.append(f"  kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort")
     return "\n".join(rows) or "no session is open"
+
+
+def offer_rows(offers: Sequence[Offer], *, shown: int) -> list[str]:
+    """List candidates for a conflict, the first `shown` of them with their diffs against upstream's files."""
+    rows = ["  candidates, each a whole result for the patch's files:"]
+    for number, offer in enumerate(offers, 1):
+        one = offer.candidate
+        rows += wrap(f"{number}. confidence {one.confidence:.2f}, by {one.rule}: {one.reason}", "    ", "       ")
+        diff = offer.diff.splitlines() if number <= shown else []
+        rows += [f"       {line}".rstrip() for line in diff[:DIFF_LINES]]
+        if len(diff) > DIFF_LINES:
+            rows.append(f"       … {len(diff) - DIFF_LINES} lines more: kz rebase --suggest --json")
+    return rows
+
+
+def suggestion(found: Suggestion) -> str:
+    """Show all candidates for the patch that stopped a rebase, with their diffs."""
+    patch = found.stopped.patch
+    if not found.offers:
+        return f"{patch.subject}: kz finds no candidate"
+    rows = offer_rows(found.offers, shown=len(found.offers))
+    return "\n".join([patch.subject, *rows, "  kz rebase --take N continues with one of them"])
 
 
 def aborted(session: Session) -> str:

@@ -124,6 +124,16 @@ def read_blobs(repository: git.Repository, objects: Objects, ids: Collection[str
             return {oid: again.content(oid) for oid in wanted}
 
 
+def files_at(pinned: PinnedStack, commit: str, paths: Collection[str]) -> dict[str, Blob]:
+    """Return the files of a commit that are there; those that the clone lacks are fetched in one request."""
+    from kz_build.git.object_types import Blob  # cached verdicts need none
+
+    with pinned.repository.objects() as objects:
+        ids = {path: at for path, at in trees.read_ids(objects, [commit], paths)[0].items() if at}
+        contents = read_blobs(pinned.repository, objects, {at[1] for at in ids.values()})
+    return {path: Blob(at[0], contents[at[1]]) for path, at in ids.items()}
+
+
 class _Cache:
     """The cached verdicts of one stack on one base: a row by its state's key, or by a commit's id.
 

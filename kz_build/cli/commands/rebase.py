@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
@@ -40,17 +41,43 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="apply this patch even if upstream has its change (its file name, number or subject; can be repeated)",
     )
+    parser.add_argument(
+        "--take", metavar="N|FILE", default="", help="continue with candidate N, or with another tool's answer"
+    )
+    parser.add_argument("--suggest", action="store_true", help="show the candidates for the patch that stopped")
+    parser.add_argument(
+        "--take-above",
+        metavar="P",
+        type=float,
+        default=0,
+        help="with --onto: take a candidate unasked if its confidence is P or more, such as 0.95",
+    )
     engine_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.stack.rebase import rebase
-    from kz_build.stack.text import written_stack
+    from kz_build.stack import text
+    from kz_build.stack.rebase import rebase, resume, suggest
+    from kz_build.stack.resolution import take
 
     with locked_project(arguments) as project, watching() as watch:
+        later = arguments.step or ("--take" if arguments.take else "--suggest" if arguments.suggest else "")
+        if later and (arguments.onto or arguments.keep or arguments.take_above):
+            raise ConfigError(f"kz rebase: --onto, --keep and --take-above begin a rebase: they do not go with {later}")
+        if sum(map(bool, (arguments.step, arguments.take, arguments.suggest))) > 1:
+            raise ConfigError("kz rebase: a step, --take and --suggest do not go together")
+        if not 0 <= arguments.take_above <= 1:
+            raise ConfigError(f"kz rebase: --take-above {arguments.take_above:g} is not between 0 and 1")
+        if arguments.suggest:
+            found = suggest(project, arguments.line or "", arguments.source)
+            show(arguments, found.plain() if arguments.json else found, text.suggestion(found))
+            return 0
+        if arguments.take:
+            choice = partial(take, choice=arguments.take)
+            written = resume(project, "rebase", arguments.line or "", arguments.source, choice)
+            show(arguments, written, text.written_stack(written))
+            return 0
         if arguments.step:
-            if arguments.onto or arguments.keep:
-                raise ConfigError(f"kz rebase: --onto and --keep begin a rebase: they do not go with {arguments.step}")
             take_step(arguments, project, "rebase", arguments.step)
             return 0
         if not arguments.onto:
@@ -58,8 +85,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.engine == "docker":
             return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default
-        done = rebase(project, line, arguments.source, arguments.onto, arguments.into, arguments.keep, watch)
-    show(arguments, done, written_stack(done))
+        done = rebase(
+            project, line, arguments.source, arguments.onto, arguments.into, arguments.keep, arguments.take_above, watch
+        )
+    show(arguments, done, text.written_stack(done))
     return 0
 
 

@@ -1,0 +1,253 @@
+"""What to make of a patch that stopped a rebase: candidates that passed the same gate as anybody's answer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kz_build.core.errors import ConfigError, ConflictError
+from kz_build.core.rules import unsafe_path
+from kz_build.git import fast_import, format_patch
+from kz_build.git import log as history
+from kz_build.git.object_types import FILE, LINK, Blob
+from kz_build.patch.intent_checks import evaluate
+from kz_build.patch.mail import parse_patch
+from kz_build.patch.trailers import with_trailers
+from kz_build.resolve.candidate import Candidate, candidates
+from kz_build.stack.verdict_cache import files_at
+
+if TYPE_CHECKING:
+    from kz_build.git.object_types import Commit
+    from kz_build.patch.change import Patch
+    from kz_build.stack.pinned import PinnedStack
+
+ANSWER_BYTES = 64 << 20
+MOST_FILES = 40
+"""How many of upstream's other files are searched for code that it moved."""
+_MARKER = re.compile(rb"^(?:<{7}|>{7}|\|{7})(?: |\r?$)", re.MULTILINE)
+
+Blobs = Mapping[str, Blob]
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A patch that does not apply: the commit `picking` of the old stack, to be put on `tip`.
+
+    `base` and `theirs` are its files before and after it, `ours` those of `tip`, with upstream's other files that may have the
+    code by now.
+    """
+
+    pinned: PinnedStack
+    patch: Patch
+    picking: str
+    tip: str
+    base: Blobs
+    ours: Blobs
+    theirs: Blobs
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A candidate that passed the gate. `diff` is what it changes in upstream's files, `from_patched` how its files differ from
+    those that the patch left on the version it was made for."""
+
+    candidate: Candidate
+    commit: str
+    diff: str
+    from_patched: str
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The offers for a stopped patch, the best first, with what another tool needs to make one of its own."""
+
+    stopped: Stopped
+    offers: tuple[Offer, ...]
+
+    def plain(self) -> dict[str, object]:
+        """Return it as JSON, with the contents of files as `_encoded` writes them."""
+        stopped = self.stopped
+        sides = {"base": stopped.base, "ours": stopped.ours, "theirs": stopped.theirs}
+        return {
+            "patch": stopped.patch.name,
+            "message": stopped.patch.message,
+            **{side: {path: encoded(blob.data) for path, blob in files.items()} for side, files in sides.items()},
+            "candidates": [
+                {
+                    "rule": offer.candidate.rule,
+                    "confidence": round(offer.candidate.confidence, 3),
+                    "reason": offer.candidate.reason,
+                    "files": {
+                        path: None if data is None else encoded(data) for path, data in offer.candidate.files.items()
+                    },
+                    "diff": offer.diff,
+                    "from_patched": offer.from_patched,
+                }
+                for offer in self.offers
+            ],
+            "commits": [commit.shown for commit in upstream_commits(stopped)],
+            "checks": [
+                {"file": c.file, "kind": c.kind, "where": c.where}
+                for c in stopped.pinned.stack.checks
+                if c.slug == stopped.patch.slug
+            ],
+        }
+
+
+def stopped_patch(pinned: PinnedStack, picking: str, tip: str, old_base: str, base: str) -> Stopped:
+    """Read the three sides of a patch that stopped."""
+    slug, mail = format_patch.format_mails(pinned.repository, f"{picking}^", picking)[0]
+    patch = next((p for p in pinned.stack.patches if p.slug == slug), None) or parse_patch(f"{slug}.patch", mail)
+    paths = patch.reads
+    ours = files_at(pinned, tip, paths)
+    others = _moved_to(pinned, old_base, base, paths, {path for path in paths if path not in ours})
+    return Stopped(
+        pinned,
+        patch,
+        picking,
+        tip,
+        files_at(pinned, f"{picking}^", paths),
+        {**files_at(pinned, tip, others), **ours},
+        files_at(pinned, picking, paths),
+    )
+
+
+def upstream_commits(stopped: Stopped) -> tuple[Commit, ...]:
+    """Return upstream's commits on the patch's files since the version it was made for."""
+    repository, pinned = stopped.pinned.repository, stopped.pinned
+    parted = history.merge_base(repository, pinned.base, stopped.tip)
+    return history.log(repository, parted, stopped.tip, stopped.patch.reads) if parted else ()
+
+
+def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str], gone: Iterable[str]) -> list[str]:
+    """Return files of upstream that may have by now what was in the patch's files: new names, and what changed with them."""
+    repository = pinned.repository
+    parted = history.merge_base(repository, old_base, base)
+    if not parted:
+        return []
+    found = [move[1] for path in gone if (move := history.renamed(repository, parted, base, path)) and move[1]]
+    suffixes = {Path(path).suffix for path in paths}
+    for commit in reversed(history.log(repository, parted, base, paths)):
+        words = ("-r", "--no-commit-id", "--name-only", "--diff-filter=AM", "-z", "--end-of-options", commit.id)
+        names = repository.git("diff-tree", *words).decode("utf-8", "surrogateescape").split("\0")
+        found += [name for name in names if Path(name).suffix in suffixes and name]
+        if len(found) > MOST_FILES:
+            break
+    return [path for path in dict.fromkeys(found) if path not in set(paths)][:MOST_FILES]
+
+
+def suggestion(stopped: Stopped) -> Suggestion:
+    """Return up to three candidates that pass the gate, each as a commit."""
+    sides = ({path: blob.data for path, blob in side.items()} for side in (stopped.base, stopped.ours, stopped.theirs))
+    passed = [one for one in candidates(*sides) if not refusals(stopped, one.files)]
+    return Suggestion(stopped, tuple(_offer(stopped, candidate) for candidate in passed))
+
+
+def _offer(stopped: Stopped, candidate: Candidate) -> Offer:
+    commit = write(stopped, candidate.files)
+    paths = [f":(literal){path}" for path in sorted({*candidate.files, *stopped.patch.reads})]
+    words = ("--no-color", "--no-ext-diff", "--no-renames", "--end-of-options")
+
+    def diff(before: str) -> str:
+        return stopped.pinned.repository.git("diff", *words, before, commit, "--", *paths).decode("utf-8", "replace")
+
+    return Offer(candidate, commit, diff(stopped.tip), diff(stopped.picking))
+
+
+def refusals(stopped: Stopped, files: Mapping[str, bytes | None]) -> list[str]:
+    """Return why a result must not be taken, in sentences; none if it may.
+
+    It changes something, and only files of the patch or those it moved to; has no conflict markers that upstream has not; and
+    the patch's own checks of checks.yaml hold on it.
+    """
+    known = {*stopped.patch.reads, *stopped.ours}
+    problems = [
+        f"{path} is no file of the patch, nor one that its code moved to" for path in files if path not in known
+    ]
+    changed = {p: d for p, d in files.items() if d != (stopped.ours[p].data if p in stopped.ours else None)}
+    if not changed:
+        problems.append("it changes nothing")
+    for path, data in changed.items():
+        there = stopped.ours.get(path)
+        if there and there.mode == LINK:
+            problems.append(f"{path} is a symbolic link")
+        if data and len(_MARKER.findall(data)) > len(_MARKER.findall(there.data if there else b"")):
+            problems.append(f"{path} has conflict markers")
+    result = {**{path: blob.data for path, blob in stopped.ours.items()}, **files}
+    for check in stopped.pinned.stack.checks:
+        problem = (
+            evaluate(check, result.get(check.file)) if check.slug == stopped.patch.slug and check.file in known else ""
+        )
+        if problem:
+            problems.append(f"{check.kind} ({check.where}): {problem}")
+    return problems
+
+
+def write(stopped: Stopped, files: Mapping[str, bytes | None], trailers: Mapping[str, str] | None = None) -> str:
+    """Write a result as a commit with the patch's author, date and message, and these trailers; return its id."""
+    patch, blobs = stopped.patch, {}
+    for path, data in files.items():
+        there = stopped.ours.get(path) or stopped.theirs.get(path)
+        mode = there.mode if there else FILE
+        blobs[path] = None if data is None else Blob(mode, data)
+    message = with_trailers(patch.message, dict(trailers)) if trailers else patch.message
+    commit = (f"{patch.author} {patch.date}", message, blobs)
+    stream = fast_import.commits_stream(stopped.tip, [commit], "refs/kz/candidate")
+    return stopped.pinned.repository.fast_import(stream).decode().split()[-1]
+
+
+def answer(path: Path) -> dict[str, bytes | None]:
+    """Read another tool's answer: JSON with `files`, path -> content as `encoded` writes it, or null for a file that goes.
+
+    Raises ConfigError for anything else.
+    """
+    try:
+        rows = json.loads(_bounded(path))["files"]
+        files = {name: None if content is None else decoded(content) for name, content in rows.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} is not an answer: {error}",
+            hint='it is JSON: {"files": {"PATH": "its whole content"}}, as in kz rebase --suggest --json',
+        ) from None
+    if wrong := next((f"{name}: {why}" for name in files if (why := unsafe_path(name))), ""):
+        raise ConfigError(f"{path} names a file that no patch may change: {wrong}")
+    return files
+
+
+def _bounded(path: Path) -> bytes:
+    with path.open("rb") as file:
+        data = file.read(ANSWER_BYTES + 1)
+    if len(data) > ANSWER_BYTES:
+        raise ValueError(f"it has more than {ANSWER_BYTES >> 20} MB")
+    return data
+
+
+def encoded(data: bytes) -> str | dict[str, str]:
+    """Return a file's content as JSON: its text if it is UTF-8, else `{"base64": …}`."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def decoded(content: str | dict[str, str]) -> bytes:
+    """Return what `encoded` wrote. Raises ValueError or TypeError for anything else."""
+    try:
+        return content.encode() if isinstance(content, str) else base64.b64decode(content["base64"], validate=True)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from None
+
+
+def require_taken(stopped: Stopped, files: Mapping[str, bytes | None], name: str) -> None:
+    """Raise ConflictError with all reasons why a result must not be taken."""
+    if problems := refusals(stopped, files):
+        raise ConflictError(
+            "\n".join([f"{name} cannot be taken:", *(f"  {problem}" for problem in problems)]),
+            hint="nothing was changed",
+        )

@@ -1,0 +1,119 @@
+"""Candidates at a conflict, and answers of other tools: shown, checked, and taken by a person."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Kz, snapshot
+from tests.stack.upstreams import Project, copied, project, put, started, text
+
+OURS = put(text(), 10, "ours")
+RESOLVED = put(OURS, 8, "theirs")
+CHECKS = "first:\n  - contains: {file: a.txt, text: ours}\n"
+
+
+@copied
+def stopped(tmp_path: Path, kz: Kz) -> Project:
+    """Two patches; at v2 upstream changed a line beside the first one's: git merges it, a patch does not apply."""
+    upstream = started(tmp_path)
+    made = project(tmp_path, kz, upstream, [("first", {"a.txt": OURS}), ("second", {"b.txt": OURS})], checks=CHECKS)
+    upstream.commit("Near it (#2)", {"a.txt": put(text(), 8, "theirs")}, tag="v2")
+    return made
+
+
+def stack(ours: Project) -> str:
+    return (ours.root / "patches/l/up/0001-first.patch").read_text()
+
+
+def test_the_conflict_shows_candidates_and_one_is_taken_by_its_number(stopped: Project) -> None:
+    before = snapshot(stopped.root / "patches")
+    done = stopped.kz("rebase", "--onto", "v2")
+    assert done.returncode == 4
+    assert "  candidates, each a whole result for the patch's files:\n    1. confidence 0." in done.stderr
+    assert "\n       -line 10\n       +ours\n" in done.stderr and "kz rebase --take 1, or " in done.stderr
+    assert snapshot(stopped.root / "patches") == before
+    shown = stopped.kz("rebase", "--suggest")
+    assert shown.returncode == 0 and shown.stdout.startswith("first\n  candidates, ") and "+ours" in shown.stdout
+    taken = stopped.kz("rebase", "--take", "1")
+    assert taken.returncode == 0, taken.stderr
+    assert "  first: candidate 1 was taken: " in taken.stdout
+    assert " line 7\n theirs\n line 9\n-line 10\n+ours\n" in stack(stopped) and "Resolved-By" not in stack(stopped)
+    assert {j["verdict"] for j in stopped.json("verify")[0]["rows"][0]} == {"clean"}
+    again = stopped.kz("rebase", "--take", "1")
+    assert again.returncode == 2 and "no rebase is in progress" in again.stderr
+
+
+def test_what_another_tool_needs_is_in_the_json_and_its_answer_goes_through_the_same_gate(stopped: Project) -> None:
+    assert stopped.kz("rebase", "--onto", "v2").returncode == 4
+    found: dict[str, Any] = stopped.json("rebase", "--suggest")
+    assert (found["base"]["a.txt"], found["theirs"]["a.txt"]) == (text(), OURS)
+    assert found["ours"]["a.txt"] == put(text(), 8, "theirs")
+    best = found["candidates"][0]
+    assert best["files"] == {"a.txt": RESOLVED} and 0 < best["confidence"] <= 1 and best["reason"] and best["rule"]
+    assert "-line 10\n+ours\n" in best["diff"] and "-line 8\n+theirs\n" in best["from_patched"]
+    assert found["commits"][0].endswith("Near it (#2)")
+    assert found["checks"] == [{"file": "a.txt", "kind": "contains", "where": "patches/l/up/checks.yaml:2"}]
+
+    answer = stopped.root / "answer.json"
+    project_before, wrong = snapshot(stopped.root / "patches"), 0
+    for content, reason in {
+        '{"files": {"a.txt": "x\\n"}}': "contains (patches/l/up/checks.yaml:2): ",
+        '{"files": {"b.txt": "ours\\n"}}': "b.txt is no file of the patch",
+        json.dumps({"files": {"a.txt": found["ours"]["a.txt"]}}): "it changes nothing",
+        json.dumps({"files": {"a.txt": RESOLVED + "<<<<<<< ours\n"}}): "a.txt has conflict markers",
+        '{"files": {"a.txt": null}}': "a.txt is not in the tree",
+    }.items():
+        answer.write_text(content)
+        done = stopped.kz("rebase", "--take", str(answer))
+        assert done.returncode == 4 and "cannot be taken:" in done.stderr and reason in done.stderr, done.stderr
+        wrong += 1
+    for content in ("", "[]", "{}", '{"files": []}', '{"files": {"a.txt": 1}}', '{"files": {"a.txt": {"base64": "%"}}}',
+                    '{"files": {"../a.txt": "x"}}', '{"files": {".git/hooks/x": "x"}}'):  # fmt: skip
+        answer.write_text(content)
+        done = stopped.kz("rebase", "--take", str(answer))
+        assert done.returncode == 2 and str(answer) in done.stderr, (content, done.stderr)
+    assert stopped.kz("rebase", "--take", "nowhere.json").returncode == 2
+    assert wrong == 5 and snapshot(stopped.root / "patches") == project_before
+
+    answer.write_text(json.dumps({"files": {"a.txt": {"base64": base64.b64encode(RESOLVED.encode()).decode()}}}))
+    done = stopped.kz("rebase", "--take", str(answer))
+    assert done.returncode == 0 and "first: the answer in answer.json was taken" in done.stdout, done.stderr
+    assert "+ours" in stack(stopped)
+
+
+def test_a_candidate_is_taken_unasked_only_on_request_and_the_patch_says_so(stopped: Project) -> None:
+    assert stopped.kz("rebase", "--onto", "v2", "--take-above", "1").returncode == 4
+    assert stopped.kz("rebase", "abort").returncode == 0
+    done = stopped.kz("rebase", "--onto", "v2", "--take-above", "0.5")
+    assert done.returncode == 0, done.stderr
+    assert "first: conflict resolved unasked, confidence 0." in done.stdout
+    assert "\nResolved-By: kz rebase, by " in stack(stopped)
+    assert "Resolved-By" not in (stopped.root / "patches/l/up/0002-second.patch").read_text()
+    assert not (stopped.root / "out/rebase/l/up").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (("--onto", "v2", "--take", "1"), "do not go with --take"),
+        (("continue", "--suggest"), "do not go together"),
+        (("--onto", "v2", "--take-above", "2"), "is not between 0 and 1"),
+        (("--suggest",), "no rebase is in progress"),
+        (("--take", "1"), "no rebase is in progress"),
+    ],
+)
+def test_options_that_do_not_fit(stopped: Project, argv: tuple[str, ...], reason: str) -> None:
+    done = stopped.kz("rebase", *argv)
+    assert done.returncode == 2 and reason in done.stderr, done.stderr
+
+
+def test_a_number_without_a_candidate(stopped: Project) -> None:
+    assert stopped.kz("rebase", "--onto", "v2").returncode == 4
+    for number in ("0", "9"):
+        done = stopped.kz("rebase", "--take", number)
+        assert done.returncode == 2 and f"there is no candidate {number}" in done.stderr
