@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kz_build.checks import pte_qnn
+from kz_build.checks import pte_qnn, pte_tokenizer
 from kz_build.checks.contract import Contract
 from kz_build.checks.pte_qnn import PteSubject, library_name, listed
 from kz_build.core.check import Check, ask, failed, pass_if, passed, skipped
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, version_key
+from kz_build.formats.tokenizer_types import Tokenizer
 from kz_build.pins.soc import arch_of
 
 # Methods of a model that takes more than text, and the one that its runner asks first (extension/llm/runner/constants.h).
@@ -17,9 +18,14 @@ _BEYOND_TEXT = ("vision_encoder", "audio_encoder", "text_decoder")
 _EMBEDDING = "token_embedding"
 
 
-def check_contract(pte: Pte, contract: Contract | None, library: Library | None, soc: str) -> tuple[Check, ...]:
-    """Check a .pte against a contract, a library and a SoC, as far as each is given. Raises ConfigError for an unknown SoC."""
-    subject = PteSubject(pte, contract or Contract(), library, soc)
+def check_contract(
+    pte: Pte, contract: Contract | None, library: Library | None, soc: str, tokenizer: Tokenizer | None = None
+) -> tuple[Check, ...]:
+    """Check a .pte against a contract, a library, a SoC and a tokenizer, as far as each is given.
+
+    Raises ConfigError for an unknown SoC.
+    """
+    subject = PteSubject(pte, contract or Contract(), library, soc, tokenizer)
     for name in filter(None, (soc, subject.contract.soc)):
         arch_of(name)
     return ask(subject, QUESTIONS, pte.name)
@@ -159,4 +165,6 @@ QUESTIONS: Mapping[str, Callable[[PteSubject], Check | None]] = {
     "other-models": pte_qnn.other_models, "context-size": pte_qnn.context_size, "qnn": pte_qnn.qnn,
     "rehearsal": pte_qnn.rehearsal, "soc": pte_qnn.soc, "arch": pte_qnn.arch, "backends": _backends,
     "operators": _operators, "vulkan": _graph_operators, "executorch": _executorch, "external": _external,
+    "expression": pte_tokenizer.expression, "vocabulary": pte_tokenizer.vocabulary, "eos": pte_tokenizer.eos,
+    "chat-tokens": pte_tokenizer.chat_tokens,
 }  # fmt: skip

@@ -9,6 +9,7 @@ from kz_build.checks.contract import Contract
 from kz_build.core.check import Check, failed, pass_if, passed, skipped
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, QnnSpec, newer, version_key
+from kz_build.formats.tokenizer_types import Tokenizer
 from kz_build.pins.soc import arch_of
 
 # Upstream's README of the QNN backend: a context on HTP is at most 4 GB.
@@ -133,12 +134,13 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class PteSubject:
-    """A file and what it is checked against: a recipe's contract, a library, a device's SoC ('' without one)."""
+    """A file and what it is checked against: a recipe's contract, a library, a device's SoC ('' without one), a tokenizer."""
 
     pte: Pte
     contract: Contract
     library: Library | None
     soc: str
+    tokenizer: Tokenizer | None = None
 
     @property
     def specs(self) -> tuple[QnnSpec, ...]:

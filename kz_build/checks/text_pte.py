@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from kz_build.core.check import Check
 from kz_build.core.escape import one_line
 from kz_build.formats.pte_types import Delegate, Method, Plain, Pte, QnnSpec, Value
+from kz_build.formats.tokenizer_types import Tokenizer
 
 _MOST_ROWS = 12
 _MOST_TEXT = 60
@@ -48,6 +49,14 @@ def plain(pte: Pte) -> dict[str, object]:
             {"segment": segment, "size": context.size, "sdk": context.sdk} for segment, context in pte.contexts
         ],
     }
+
+
+def tokenizer(of: Tokenizer) -> str:
+    """Describe a tokenizer in one line."""
+    parts = [_count(len(of.ids), "token"), f"up to id {of.last:,}", f"{len(of.special)} of them special"]
+    if of.expressions:
+        parts.append(_count(len(of.expressions), "regular expression"))
+    return f"{_shown(of.name)} ({of.kind}): {', '.join(parts)}"
 
 
 def checks(results: Sequence[Check]) -> str:
@@ -130,7 +139,7 @@ def _rows(rows: Iterable[str]) -> list[str]:
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def _shown(name: str, most: int = _MOST_TEXT) -> str:

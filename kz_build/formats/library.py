@@ -14,6 +14,13 @@ from kz_build.formats.qnn_blob import qnn_versions
 # Names of types that the QNN runner's classes leave in a library: one per KV width up to v1.3, one for all from v1.4.
 _RUNNER_16, _RUNNER_ANY = "N7example6RunnerItEE", "N7example6RunnerE"
 _ASKS_WIDTH = "get_kv_io_bit_width"
+# What each engine of upstream's tokenizers leaves in a library: the name of its class, and a message where types have no names.
+_ENGINES = {
+    "N10tokenizers8Re2RegexE": "RE2",
+    "RE2 doesn't support lookahead patterns. Link with `regex_lookahead` to enable support.": "RE2",
+    "N10tokenizers10Pcre2RegexE": "PCRE2",
+    "PCRE2 compilation failed at offset %ld: %s": "PCRE2",
+}
 QNN_HTP = "libQnnHtp.so"
 
 
@@ -27,7 +34,7 @@ def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
         raise ConfigError(f"{path} is not a library or a folder that has one", hint="kz build makes dist/LINE/TARGET")
     graph = frozenset(name for d in pte.delegates for name in d.operators)
     backends = frozenset(d.backend for d in pte.delegates)
-    wanted = sorted({*pte.operators, *backends, *graph, _RUNNER_16, _RUNNER_ANY, _ASKS_WIDTH})
+    wanted = sorted({*pte.operators, *backends, *graph, _RUNNER_16, _RUNNER_ANY, _ASKS_WIDTH, *_ENGINES})
     matches: set[str] = set()
     for file in files:
         if not file.name.startswith("libQnn"):  # Qualcomm's own: they register nothing with ExecuTorch
@@ -42,6 +49,7 @@ def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
         executorch,
         next((qnn_version(file) for file in files if file.name == QNN_HTP), ""),
         frozenset(arch.lower() for file in files if (arch := htp_arch(file.name, "Skel"))),
+        frozenset(_ENGINES[name] for name in matches & _ENGINES.keys()),
     )
 
 

@@ -20,7 +20,8 @@ class Library:
 
     `backends`, `operators` and `graph_operators` (Vulkan's) are those of the .pte that are registered here. `kv_width` says what
     the QNN runner accepts: `by file`, `16` if it is built for that alone, `` without a QNN runner. `executorch` is '' if
-    unknown; `qnn` the version of libQnnHtp.so; `skels` the Hexagon archs (v79) of the libraries beside it.
+    unknown; `qnn` the version of libQnnHtp.so; `skels` the Hexagon archs (v79) of the libraries beside it. `expressions` are the
+    engines that its tokenizers have for regular expressions: RE2, PCRE2; none without tokenizers.
     """
 
     name: str
@@ -32,3 +33,4 @@ class Library:
     executorch: str = ""
     qnn: str = ""
     skels: frozenset[str] = frozenset()
+    expressions: frozenset[str] = frozenset()

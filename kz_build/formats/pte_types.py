@@ -182,6 +182,23 @@ class Pte:
         return 0
 
     @property
+    def vocabulary(self) -> int:
+        """Tokens that the model knows: get_vocab_size, else the columns of its decoder's logits [1, tokens, vocabulary]; else 0."""
+        value = self.constant("get_vocab_size")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        decoder = self.method("kv_forward") or self.method("text_decoder") or self.method("forward")
+        first = decoder.outputs[0] if decoder and decoder.outputs else None
+        return first.shape[-1] if decoder and decoder.inputs and first and len(first.shape) == _RANK - 1 else 0
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text, by get_eos_ids or get_eos_id."""
+        values = dict(self.constants)
+        found = values.get("get_eos_ids", values.get("get_eos_id", ()))
+        return tuple(v for v in found if isinstance(v, int) and not isinstance(v, bool))
+
+    @property
     def ar_lengths(self) -> tuple[tuple[str, int], ...]:
         """Tokens that each decoder method takes in one call: the rows of its attention mask."""
         decoders = (self.method(name) for name in ("prefill_forward", "kv_forward"))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kz_build.checks.contract_files import read_contract
 from kz_build.checks.pte import check_contract
 from kz_build.checks.text_pte import text as text_of_pte
+from kz_build.checks.text_pte import tokenizer as text_of_tokenizer
 from kz_build.core import stage_record, transaction
 from kz_build.core.errors import AuditError
 from kz_build.core.files import remove
@@ -22,6 +23,7 @@ from kz_build.formats.app import read_app
 from kz_build.formats.axml import read_axml
 from kz_build.formats.classfile import java_side
 from kz_build.formats.library_types import Library
+from kz_build.formats.tokenizer import read_tokenizer
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.quilt import SeriesEntry, parse_foreign, read_series
 from kz_build.pins import load as pins
@@ -114,6 +116,19 @@ def _damaged(read: Callable[[bytes], object]) -> Read:
     return reader
 
 
+def _chat(path: Path) -> None:
+    tokenizer = path.with_name("tokenizer.json")
+    tokenizer.write_bytes((CORPUS / "tokenizer/tokenizer-tiktoken").read_bytes())
+    _tokenizer(tokenizer)
+
+
+def _tokenizer(path: Path) -> None:
+    program = pte.parse((CORPUS / "pte/pte-hybrid").read_bytes(), "x.pte")
+    facts = read_tokenizer(path)
+    assert len(text_of_tokenizer(facts)) < 400
+    check_contract(program, None, LIBRARY, "", facts)
+
+
 def _pte(data: bytes) -> None:
     facts = pte.parse(data, "x.pte")
     assert max(map(len, text_of_pte(facts).splitlines())) < 400
@@ -189,6 +204,14 @@ FORMATS: dict[str, Format] = {
         ),
     ),
     "pte": Format({"pte": lambda data, _: _pte(data)}, (b"ET12", b"eh00", b"VH00", b"\xcd\xab\x78\x56")),
+    "tokenizer": Format(
+        {"tokenizer": _file(_tokenizer, "tokenizer.json"), "config": _file(_chat, "tokenizer_config.json")},
+        (
+            b'"id":', b"-1", b"9" * 5000, b"NaN", b"null", b"[]", b"{}", b"[" * 3000, b'"\\ud800"', b'"Regex":"(?', b"{9999999999}", b"\\Q",
+            b"[[:", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\xd0\x02\xff\xff\x03", b"\x80" * 12, b"AA== 1\n", b"== 99999999999\n",
+            b"{%", b"<|", b"|>", "<｜a｜>".encode(),
+        ),
+    ),
     "http": Format(
         {kind: read_answers(kind) for kind in ("index", "download", "size", "github")},
         (
