@@ -83,6 +83,8 @@ def _judged(project: Project, pinned: PinnedStack, applied: Mapping[str, str]) -
 def _patch(pinned: PinnedStack, number: int, cells: Sequence[Cell], spans: Sequence[Span]) -> PatchFacts:
     patch = pinned.stack.patches[number]
     status = trailer(patch.message, "Upstream-Status")
+    if resolved := trailer(patch.message, "Resolved-By"):  # no person looked at it
+        status = f"{status}; conflict resolved unasked by {resolved}".lstrip("; ")
     return PatchFacts(patch.name, patch.subject, status, tuple(cells), tuple(spans))
 
 
