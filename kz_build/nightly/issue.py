@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kz_build.core import github
 from kz_build.core.github_types import Issue
@@ -16,6 +17,9 @@ from kz_build.patch.text import cell, explanation
 from kz_build.report.diff import Change, Kind
 from kz_build.stack.stack_history import StackHistory
 
+if TYPE_CHECKING:
+    from kz_build.stack.suggestion import Suggestion
+
 _BROKEN = re.compile(r"<!-- [^\n]* -->\r?\n<!-- kz-broken: (\{.*\}) -->\r?\n")
 """The first two lines of the issue: kz's marker and what was known to be broken. Names and subjects come below them."""
 
@@ -23,11 +27,12 @@ _BROKEN = re.compile(r"<!-- [^\n]* -->\r?\n<!-- kz-broken: (\{.*\}) -->\r?\n")
 @dataclass(frozen=True)
 class Trouble:
     """A stack on a version of upstream, where some patches may not hold. `hunks` are what upstream did to the lines of each,
-    and `command` is what a person types next."""
+    `command` is what a person types next, and `suggestion` has candidates for the patch at which that stops."""
 
     history: StackHistory
     hunks: Mapping[str, str]
     command: str
+    suggestion: Suggestion | None = None
 
     @property
     def broken(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from kz_build.core.env import variable
-from kz_build.core.errors import ConfigError, KzError, Missing, MissingError
+from kz_build.core.errors import ConfigError, ConflictError, KzError, Missing, MissingError
 from kz_build.core.files import remove
 from kz_build.git import refs
 from kz_build.nightly import text
@@ -23,11 +24,13 @@ from kz_build.pins.project import Project
 from kz_build.report.diff import Change
 from kz_build.stack.files import stack_sources
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.rebase import abort, rebase, suggest
 from kz_build.stack.stack_history import StackHistory, judge_history
 from kz_build.upstream.history import why
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
+    from kz_build.stack.suggestion import Suggestion
 
 _T = TypeVar("_T")
 
@@ -143,7 +146,8 @@ class Night:
         history = with_files_fetched(copy, pinned, lambda c: judge_history(copy, c, to))
         diffs = why(copy, history, self.watch)
         hunks = {s.patch: diffs.get((s.patch, s.since.commit.id), "") for s in history.patches if s.since}
-        trouble = Trouble(history, hunks, _command(history, as_new_line=not to))
+        found = _suggestion(copy, history, self.watch)
+        trouble = Trouble(history, hunks, _command(history, as_new_line=not to), found)
         told = self._attempt(lambda: tell(self.project.store, self.slug, trouble, dry_run=self.dry_run)) or Told(
             (), "", Done("failed")
         )
@@ -169,6 +173,21 @@ class Night:
             "would be updated" if pull and pull.open else "would be opened", pull.url if pull and pull.open else ""
         )
         return LineNight(line, nights, known(pull, proposal) or would, title, body, diff(self.head, commit))
+
+
+def _suggestion(copy: Project, history: StackHistory, watch: Watch | None) -> Suggestion | None:
+    """Return candidates for the first patch that does not apply, from a rebase in the copy that is thrown away."""
+    if all(one.now.holds for one in history.patches):
+        return None
+    try:
+        rebase(copy, history.line, history.source, history.to, watch=watch)
+    except ConflictError:
+        with contextlib.suppress(ConfigError):  # it stopped at the end, where a check fails
+            return suggest(copy, history.line, history.source)
+    finally:
+        with contextlib.suppress(ConfigError):
+            abort(copy, "rebase", history.line, history.source)
+    return None
 
 
 def _repository(*, required: bool) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kz_build.stack.patch_history import PatchHistory
     from kz_build.stack.session import Dropped
     from kz_build.stack.stack_history import StackHistory
+    from kz_build.stack.suggestion import Suggestion
 
 _LONGEST_TITLE = 200
 _LONGEST_HUNK = 6_000
@@ -39,6 +40,8 @@ def issue(trouble: Trouble, changes: Sequence[Change]) -> str:
     for one in history.patches:
         if not one.now.holds:
             rows += ["", *_broken(history, one, trouble.hunks.get(one.patch, ""))]
+            if trouble.suggestion and trouble.suggestion.stopped.patch.name == one.patch:
+                rows += _candidates(trouble.suggestion)
     if trouble.broken:
         rows += ["", "Next:", "", *code_block(trouble.command, "sh")]
     return "\n".join(rows)
@@ -53,6 +56,20 @@ def _broken(history: StackHistory, one: PatchHistory, hunk: str) -> list[str]:
     if hunk:
         rows += ["", *code_block(hunk[:_LONGEST_HUNK], "diff")]
     return rows
+
+
+def _candidates(suggestion: Suggestion) -> list[str]:
+    """List the candidates of a conflict, each with its diff against upstream's files."""
+    rows: list[str] = []
+    for number, offer in enumerate(suggestion.offers, 1):
+        one = offer.candidate
+        rows += [
+            "",
+            f"Candidate {number}, confidence {one.confidence:.2f}, by {code(one.rule)}: {code(one.reason)}",
+            "",
+        ]
+        rows += code_block(offer.diff[:_LONGEST_HUNK], "diff")
+    return [*rows, "", f"{code('kz rebase --take N')} continues with one of them."] if rows else []
 
 
 def pull_title(line: str, moves: Sequence[Moved]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Kz
+from tests.conftest import Kz, snapshot
 from tests.nightly.github_server import GitHub, commit, make_github
 from tests.nightly.test_pull_request import Night
 from tests.stack.test_git_tools import sh
@@ -60,6 +60,17 @@ def test_one_issue_that_is_its_own_memory(night: Night, tmp_path: Path) -> None:
     assert "newly failing" not in healed and "Next:" not in healed
     night.run()
     assert not github.wrote
+
+
+def test_the_issue_has_candidates_for_the_first_patch_that_conflicts(night: Night) -> None:
+    """Git merges a change two lines away; a patch does not apply there."""
+    before_it = snapshot(night.project.root / "patches")
+    night.project.upstream.commit("Near it (#3)", {"a.txt": put(text(), 8, "theirs")})
+    night.run()
+    body = night.github.issue.body
+    assert "\nCandidate 1, confidence 0." in body and "\n theirs\n line 9\n-line 10\n+ours\n" in body
+    assert "`kz rebase --take N` continues with one of them." in body
+    assert snapshot(night.project.root / "patches") == before_it and not (night.project.root / "out/nightly").exists()
 
 
 def test_a_line_that_is_stuck_says_which_commit_and_what_to_type(
