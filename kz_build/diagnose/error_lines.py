@@ -18,20 +18,20 @@ TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
     b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
-    b" *** [", b"command not found",
+    b" *** [", b"command not found", b"not found for arch", b": Could not ",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)"
+    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z]\w*\.){2,}[A-Z]\w+: |Exception: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
-    r"|[Aa]ssertion failed|^fatal: |\bpanic: "
+    r"|[Aa]ssertion failed|^fatal: |\bpanic: |\] Check failed \("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+)?: |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+)?: |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
 )
 _FAILED = re.compile(
     r"\b[Ff]ailed(?: to| with|:)|\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
@@ -135,18 +135,22 @@ _HEADS = (TRACEBACK, GRADLE, CMAKE)
 def _last(block: bytes, at: int, head: bytes) -> Found:
     """Return the line below a head that says what is wrong.
 
-    Of a traceback it is the first that is not indented, of Gradle the innermost `>`, of CMake the first.
+    Of a traceback it is the first that is not indented, of Gradle the innermost `>`, of CMake the first. In a notebook
+    the frames are not indented: there the line of the exception is found by itself.
     """
     found = around(block, at)
     column = at - found.start if head == TRACEBACK else 0
     below = Found(found.start, found.end, "")
     while found.end + 1 < len(block):
         found = around(block, found.end + 1)
-        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and found.text.strip()):
+        text = found.text.strip()
+        if head == TRACEBACK and text.startswith("---"):
+            break
+        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
             return found
-        if head == GRADLE and not found.text.lstrip().startswith((">", "Execution failed")):
+        if head == GRADLE and text and not (text.startswith(">") or not below.text.lstrip().startswith(">")):
             return below
-        below = found
+        below = found if text else below
     return below if head == GRADLE else Found(below.start, below.end, "")
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import ErrorLines
+from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import around, trimmed
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
-from kz_build.diagnose.text_search import TextSearch
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
@@ -33,13 +33,15 @@ class Scanner:
         self._here: set[tuple[str, int]] = set()
         self._errors: ErrorLines | None = ErrorLines()
         self._texts: frozenset[bytes] = frozenset()
+        self._search = FormSearch()
         self._choose_texts()
 
     def _choose_texts(self) -> None:
         """Search only for texts that can still tell something."""
         texts = frozenset(self._wanted) | (self._errors.texts if self._errors else frozenset())
         if texts != self._texts:
-            self._texts, self._search = texts, TextSearch(sorted(texts))
+            self._texts = texts
+            self._search.choose(sorted(texts))
 
     def feed(self, block: bytes) -> None:
         """Search one block."""

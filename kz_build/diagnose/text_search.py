@@ -6,8 +6,9 @@ expression stops at those alone, and finds all such texts in one pass.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from kz_build.diagnose.log_line import WINDOW
 
@@ -34,9 +35,9 @@ class TextSearch:
         }
         # Only the longest that fits is reported: with it go those that it begins with.
         self._begun = {
-            rest: [one for short in rests if rest.startswith(short) for one in rests[short]] for rest in rests
+            rest: [one for end in range(1, len(rest) + 1) for one in rests.get(rest[:end], ())] for rest in rests
         }
-        self._expression = re.compile(_alternatives(rests)) if rests else None
+        self._expression = re.compile(_trie(rests)) if rests else None
 
     def hits(self, block: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield each text in a block, and where it is."""
@@ -61,12 +62,17 @@ class TextSearch:
             match = self._expression.search(block, match.start() + 1)
 
 
-def _alternatives(rests: Iterable[bytes]) -> bytes:
-    """Return an expression for texts, grouped by their first byte: it is all that is looked at in most places."""
-    groups: dict[bytes, list[bytes]] = {}
-    for rest in sorted(rests, key=len, reverse=True):
-        groups.setdefault(rest[:1], []).append(re.escape(rest[1:]))
-    return b"|".join(re.escape(first) + b"(?:" + b"|".join(more) + b")" for first, more in sorted(groups.items()))
+def _trie(rests: Collection[bytes]) -> bytes:
+    """Return an expression for the longest of some texts, in which each byte of a line is compared as seldom as can be."""
+    start: bytes = os.path.commonprefix(list(rests))
+    branches: dict[bytes, list[bytes]] = {}
+    for rest in rests:
+        branches.setdefault(rest[len(start) : len(start) + 1], []).append(rest[len(start) :])
+    short = branches.pop(b"", None)
+    if not branches:
+        return re.escape(start)
+    longer = b"|".join(_trie(more) for more in branches.values())
+    return re.escape(start) + b"(?:" + longer + b")" + (b"?" if short else b"")
 
 
 def _line_end(block: bytes, at: int) -> int:

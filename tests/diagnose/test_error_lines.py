@@ -9,6 +9,7 @@ import pytest
 
 from kz_build.diagnose.diagnose import diagnose, shipped
 from kz_build.diagnose.error_lines import LIMIT, MOST, search_words
+from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
@@ -26,7 +27,7 @@ Collecting something==1.0
 Traceback (most recent call last):
   File "/home/me/export.py", line 12, in <module>
     raise Unsupported(f"Error: {what} cannot be traced")
-torch._dynamo.exc.Unsupported: Data-dependent branching in /home/me/model.py:71
+torch._dynamo.exc.Unsupported: Frobnicated branching in /home/me/model.py:71
 subprocess.CalledProcessError: Command '['python', 'x.py']' returned non-zero exit status 3.
 """
 LOGCAT = """\
@@ -60,6 +61,34 @@ Execution failed for task ':app:checkDebugAarMetadata'.
 
 * Try:
 """
+GRADLE_BLANKS = """\
+FAILURE: Build failed with an exception.
+
+* What went wrong:
+
+A problem occurred configuring project ':frob'.
+
+> com.android.builder.Frob: the frobnicator has no handle
+
+* Try:
+"""
+NOTEBOOK = """\
+---------------------------------------------------------------------------
+Exception                                 Traceback (most recent call last)
+Cell In[88], line 1
+----> 1 tokenizer = Tokenizer.from_file("frobnicate.json in this folder")
+
+Exception: data did not frobnicate
+"""
+DOTTED = """\
+  File "/home/me/x.py", line 3, in f
+    raise self._frob()
+torch.fx.experimental.frob.GuardOnFrob: Could not frobnicate (u0)
+"""
+MACOS = """\
+ld: frobnicator not found for architecture frob64
+c++: error: linker command failed with exit code 1 (use -v to see invocation)
+"""
 RUNNER = """\
 I 00:00:00.000271 executorch:cpuinfo_utils.cpp:62] Reading file /sys/devices/soc0/image_version
 E 00:00:00.071665 executorch:frob.cpp:67] The frobnicator is missing at index 3
@@ -70,14 +99,18 @@ Aborted
 @pytest.mark.parametrize(
     ("log", "line", "search"),
     [
-        (PYTHON, 5, '"torch._dynamo.exc.Unsupported: Data-dependent branching in"'),
+        (PYTHON, 5, '"torch._dynamo.exc.Unsupported: Frobnicated branching in"'),
         (LOGCAT, 4, '"java.lang.IllegalStateException: Widget" "has no frobnicator"'),
         (NINJA, 3, '"error: no matching function for call to" "frobnicate"'),
         (CMAKE, 4, '"The frobnicator of this tree is too old"'),
         (GRADLE, 5, '"androidx.frob" "requires compileSdk"'),
         (RUNNER, 2, '"executorch:frob.cpp" "The frobnicator is missing at index"'),
+        (GRADLE_BLANKS, 7, '"com.android.builder.Frob: the frobnicator has no handle"'),
+        (NOTEBOOK, 6, '"Exception: data did not frobnicate"'),
+        (DOTTED, 3, '"torch.fx.experimental.frob.GuardOnFrob: Could not frobnicate"'),
+        (MACOS, 1, '"ld: frobnicator not found for architecture frob64"'),
     ],
-    ids=["python", "logcat", "ninja", "cmake", "gradle", "runner"],
+    ids=["python", "logcat", "ninja", "cmake", "gradle", "runner", "gradle-blanks", "notebook", "dotted", "macos"],
 )
 def test_the_likeliest_line_comes_first_with_the_words_to_search_for(log: str, line: int, search: str) -> None:
     first = error_lines(log)[0]
@@ -178,3 +211,24 @@ def test_one_search_finds_what_many_find() -> None:
         lines = block.split(b"\n")
         found = {(text, block.count(b"\n", 0, at)) for text, at in search.hits(block)}
         assert found == {(text, n) for n, line in enumerate(lines) for text in texts if text in line}
+
+
+def test_lines_that_repeat_with_other_numbers_are_found_as_if_each_was_searched() -> None:
+    random.seed(6)
+    texts = [b"code 13", b"code 137", b"v7", b"v79", b"xK", b"b 1", b"E 0x"]
+    search = FormSearch()
+    search.choose(texts)
+    words = [b"code ", b"13", b"137", b"7", b"42", b"v", b"x", b"K", b"b ", b"E ", b"0x"]
+    for _ in range(200):
+        block = b"\n".join(b"".join(random.choices(words, k=random.randint(0, 5))) for _ in range(20)) + b"\n"
+        found = [(text, block.count(b"\n", 0, at)) for text, at in search.hits(block)]
+        lines = block.split(b"\n")
+        assert sorted(found) == sorted((text, n) for n, line in enumerate(lines) for text in texts if text in line)
+        assert all(block.startswith(text, at) for text, at in search.hits(block))
+
+
+def test_a_number_that_tells_is_found_after_one_that_does_not() -> None:
+    scanner = Scanner(shipped())
+    scanner.feed(b"the job ended with exit code 100\n")
+    scanner.feed(b"the job ended with exit code 137\n")
+    assert [(one.id, one.line) for one in scanner.found()] == [("exit-137", 2)]
