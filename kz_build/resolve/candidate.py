@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
-from kz_build.patch.change import split_lines
-from kz_build.resolve.line_map import edits, line_map
+from kz_build.resolve.confidence import confidence
+from kz_build.resolve.file_plan import FilePlan, Files, plans
+from kz_build.resolve.option import Option, Rule
 
-Files = Mapping[str, bytes]
-"""Contents by path; a path that is not in it is no file."""
+SHOWN = 3
+"""How many candidates there are at most."""
+_BEAM = 12
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One result: `files` has what it changes in upstream's files, None for a file that goes away.
 
-    `confidence` is how many of 100 such candidates are what a maintainer makes of it, as a share; `rule` names the way it was
-    made, `reason` explains it in one sentence.
+    `confidence` is the share of such candidates that are what a maintainer makes of the conflict. `rule` names the least
+    certain step, `reason` explains all that are not plain merges in one sentence.
     """
 
     files: Mapping[str, bytes | None]
@@ -30,35 +33,78 @@ def candidates(base: Files, ours: Files, theirs: Files) -> tuple[Candidate, ...]
     """Return up to three candidates, the best first; none where there is nothing to offer.
 
     `base` and `theirs` are the files of the patch before and after it, on the version it was made for. `ours` are upstream's
-    files now: those of the patch and, where upstream moved code, the files that may have it.
+    files now: those of the patch and, where upstream moved code, the files that may have it. Nothing outside of these paths
+    changes.
     """
-    files: dict[str, bytes | None] = {}
-    for path in sorted({*base, *theirs}):
-        before, there, after = base.get(path), ours.get(path), theirs.get(path)
-        if before == after or there == after:
+    todo = plans(base, ours, theirs)
+    if not todo:
+        return ()
+    made: list[Candidate] = []
+    for chosen in _choices([slot for plan in todo for slot in plan.slots]):
+        result = _result(todo, chosen, ours)
+        if result is None or any(result == one.files for one in made):
             continue
-        if there == before:
-            files[path] = after
-        elif before is None or there is None or after is None:
-            return ()
-        else:
-            merged = three_way(before, there, after)
-            if merged is None:
-                return ()
-            files[path] = merged
-    return (Candidate(files, "three-way", 0.9, "a three-way merge has no conflict"),) if files else ()
+        steps = [*(fact for plan in todo for fact in plan.facts), *chosen]
+        worst = min(steps, key=lambda step: step.score, default=None)
+        rule = worst.rule if worst else Rule.MERGED
+        name = rule.name.lower().replace("_", " ")
+        made.append(Candidate(result, name, confidence(steps, len(made)), _reason(todo, chosen)))
+        if len(made) == SHOWN:
+            break
+    return tuple(sorted(made, key=lambda one: -one.confidence))
 
 
-def three_way(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Merge as git does, with a patience diff; None if both sides changed the same or adjacent lines."""
-    before, there, after = split_lines(base), split_lines(ours), split_lines(theirs)
-    # Counted from 1, with a line before the first and one after the last that both sides have.
-    places = [0, *(place + 1 for place in line_map(before, there)), len(there) + 1]
-    merged, done = [], 0
-    for start, end, new_start, new_end in edits(before, after):
-        around = places[start : end + 2]
-        if around != list(range(around[0], around[0] + len(around))) or not all(around[1:]):
+def _choices(slots: Sequence[Sequence[Option]]) -> list[tuple[Option, ...]]:
+    """Return the best ways to choose one option for each edit."""
+    best: list[tuple[float, tuple[Option, ...]]] = [(0.0, ())]
+    for slot in slots:
+        longer = ((total + one.score, (*chosen, one)) for total, chosen in best for one in slot)
+        best = nlargest(_BEAM, longer, key=lambda way: way[0])
+    return [chosen for _, chosen in best]
+
+
+def _result(todo: Sequence[FilePlan], chosen: Sequence[Option], ours: Files) -> dict[str, bytes | None] | None:
+    """Return the changed files; None if two edits would change the same lines."""
+    result: dict[str, bytes | None] = {}
+    done = 0
+    for plan in todo:
+        data = plan.whole
+        if plan.slots:
+            data = _edited(plan.ours, chosen[done : done + len(plan.slots)])
+            done += len(plan.slots)
+            if data is None:
+                return None
+        if plan.leaves:
+            result[plan.leaves] = None
+        if plan.leaves != plan.path:
+            result[plan.path] = data
+    return {path: data for path, data in result.items() if ours.get(path) != data}
+
+
+def _edited(ours: Sequence[bytes], chosen: Sequence[Option]) -> bytes | None:
+    lines: list[bytes] = []
+    done = 0
+    for option in sorted(chosen, key=lambda one: one[:2]):
+        if option.start < done:
             return None
-        merged += [*there[done : around[0]], *after[new_start:new_end]]
-        done = around[-1] - 1
-    return b"".join([*merged, *there[done:]])
+        lines += [*ours[done : option.start], *option.lines]
+        done = option.end
+    lines += ours[done:]
+    # A last line without newline gets one where lines follow it now.
+    ended = [line if line.endswith(b"\n") else line + b"\n" for line in lines[:-1]]
+    return b"".join([*ended, *lines[-1:]])
+
+
+def _reason(todo: Sequence[FilePlan], chosen: Sequence[Option]) -> str:
+    """Explain what is not a plain merge."""
+    parts: dict[Rule, list[str]] = {}
+    done = 0
+    for plan in todo:
+        for fact in plan.facts:
+            parts.setdefault(fact.rule, []).append(plan.path)
+        for option in chosen[done : done + len(plan.slots)]:
+            if option.rule is not Rule.MERGED:
+                parts.setdefault(option.rule, []).append(f"{plan.path}:{option.start + 1}")
+        done += len(plan.slots)
+    told = [f"{rule.value} ({', '.join([*at[:3], *(['…'] if at[3:] else [])])})" for rule, at in parts.items()]
+    return "; ".join(told) or "the patch's changes merge with upstream's without conflict"

@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-EFFORT = 200
+EFFORT = 100
 """How many lines may differ in a stretch without a line that is unique on both sides; beyond that nothing in it matches."""
+DEPTH = 12
+"""How often a stretch is divided at its unique lines."""
 
 
 class Edit(NamedTuple):
@@ -23,9 +25,9 @@ class Edit(NamedTuple):
 def line_map(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[int]:
     """Return for each line of `old` its place in `new`, -1 for none; places only ascend."""
     places = [-1] * len(old)
-    stack = [(0, len(old), 0, len(new))]
+    stack = [(0, len(old), 0, len(new), DEPTH)]
     while stack:
-        start, end, new_start, new_end = stack.pop()
+        start, end, new_start, new_end, depth = stack.pop()
         while start < end and new_start < new_end and old[start] == new[new_start]:
             places[start] = new_start
             start, new_start = start + 1, new_start + 1
@@ -34,15 +36,16 @@ def line_map(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[int]:
             places[end] = new_end
         if start == end or new_start == new_end:
             continue
-        anchors = _unique_on_both(old, new, (start, end, new_start, new_end))
+        small = min(end - start, new_end - new_start) < 4
+        anchors = [] if small or not depth else _unique_on_both(old, new, (start, end, new_start, new_end))
         if not anchors:
             _shortest_edit(old, new, (start, end, new_start, new_end), places)
             continue
         for at, new_at in anchors:
-            stack.append((start, at, new_start, new_at))
+            stack.append((start, at, new_start, new_at, depth - 1))
             places[at] = new_at
             start, new_start = at + 1, new_at + 1
-        stack.append((start, end, new_start, new_end))
+        stack.append((start, end, new_start, new_end, depth - 1))
     return places
 
 
@@ -96,6 +99,8 @@ def _shortest_edit(
     """Connect the lines of an area by Myers' algorithm; none if it requires more than EFFORT edits."""
     start, end, new_start, new_end = area
     size, new_size = end - start, new_end - new_start
+    if abs(size - new_size) > EFFORT:
+        return
     reach = {1: 0}
     trace: list[dict[int, int]] = []
     for depth in range(min(EFFORT, size + new_size) + 1):

@@ -1,18 +1,192 @@
-"""Candidates for a conflict, one small case for each rule."""
+"""Candidates for a conflict: one small case for each rule, and any content."""
 
 from __future__ import annotations
 
-from kz_build.resolve.candidate import candidates
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kz_build.resolve.candidate import Candidate, candidates
+
+FUNCTION = """int load_model(const char *path, int flags)
+{
+  int handle = open_file(path);
+  if (handle < 0)
+    return report_error(path);
+  int size = file_size(handle);
+  void *data = map_file(handle, size);
+  close_file(handle);
+  return check_model(data, size, flags);
+}
+"""
+OTHER = """static int check_model(void *data, int size, int flags)
+{
+  if (size < HEADER_SIZE)
+    return MODEL_TOO_SHORT;
+  return check_header(data, flags);
+}
+
+"""
+LIMIT = "  if (size > LARGEST_MODEL)\n    return MODEL_TOO_LONG;\n"
 
 
-def lines(text: str) -> bytes:
-    return "".join(f"{line}\n" for line in text.split()).encode()
+def changed(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def best(base: str, ours: str, theirs: str) -> Candidate:
+    """The first candidate for one file."""
+    return candidates(*({"model.c": text.encode()} for text in (base, ours, theirs)))[0]
+
+
+def text(candidate: Candidate, path: str = "model.c") -> str:
+    data = candidate.files[path]
+    assert data is not None
+    return data.decode()
+
+
+MAPPED = "  void *data = map_file(handle, size);\n"
+LIMITED = changed(FUNCTION, (MAPPED, LIMIT + MAPPED))
 
 
 def test_changes_of_different_lines_merge() -> None:
-    found = candidates({"f": lines("a b c d e")}, {"f": lines("a b c d E")}, {"f": lines("a X b c d e")})
-    assert [one.files for one in found] == [{"f": lines("a X b c d E")}]
+    ours = changed(FUNCTION, ("open_file(path)", "open_file(path, O_RDONLY)"))
+    one = best(FUNCTION, ours, LIMITED)
+    assert text(one) == changed(ours, (MAPPED, LIMIT + MAPPED)) and one.rule == "merged"
 
 
-def test_a_file_that_both_sides_rewrote_has_no_candidate() -> None:
-    assert candidates({"f": lines("a b c")}, {"f": lines("p q r")}, {"f": lines("x y z")}) == ()
+def test_lines_beside_those_that_upstream_changed_are_placed_by_the_other_side() -> None:
+    ours = changed(FUNCTION, (MAPPED, "  struct Mapping mapping = new_mapping(handle);\n"))
+    one = best(FUNCTION, ours, LIMITED)
+    assert text(one) == changed(ours, ("file_size(handle);\n", f"file_size(handle);\n{LIMIT}")) and one.rule == "placed"
+
+
+def test_code_that_moved_within_the_file_is_found_by_its_content() -> None:
+    base, ours, theirs = OTHER + FUNCTION, FUNCTION + OTHER, OTHER + LIMITED
+    assert text(best(base, ours, theirs)) == LIMITED + OTHER
+    moved = changed(OTHER, ("MODEL_TOO_SHORT", "-EINVAL"))
+    assert text(best(base, ours, moved + FUNCTION)) == FUNCTION + moved
+
+
+def test_what_upstream_has_already_is_dropped_and_the_rest_kept() -> None:
+    theirs = changed(LIMITED, ("report_error(path)", "report_error(path, handle)"))
+    ours = changed(LIMITED, ("close_file(", "close_model("))
+    one = best(FUNCTION, ours, theirs)
+    assert text(one) == changed(ours, ("report_error(path)", "report_error(path, handle)"))
+    assert one.rule == "there" and "upstream has it (model.c:7)" in one.reason
+
+
+def test_lines_that_upstream_removed_too_need_no_removal() -> None:
+    ours = changed(FUNCTION, ("  close_file(handle);\n", ""), ("int size", "long size"))
+    theirs = changed(FUNCTION, ("  close_file(handle);\n", ""), ("report_error(path)", "report_error(path, 1)"))
+    assert text(best(FUNCTION, ours, theirs)) == changed(ours, ("report_error(path)", "report_error(path, 1)"))
+
+
+def test_words_that_the_patch_changes_are_changed_in_lines_that_upstream_rewrote() -> None:
+    ours = changed(FUNCTION, ("int size = file_size(handle);", "int64_t size = file_size(handle);"))
+    theirs = changed(FUNCTION, ("file_size(handle);", "file_size(handle, NO_LINKS);"))
+    one = best(FUNCTION, ours, theirs)
+    assert "  int64_t size = file_size(handle, NO_LINKS);\n" in text(one) and one.rule == "replayed"
+
+
+def test_where_both_changed_the_same_words_the_patchs_are_a_guess() -> None:
+    ours = changed(FUNCTION, ("file_size(handle)", "stat_size(handle)"))
+    theirs = changed(FUNCTION, ("file_size(handle)", "header_size(handle)"))
+    one = best(FUNCTION, ours, theirs)
+    assert "header_size(handle)" in text(one) and one.confidence < 0.5
+
+
+def test_formatting_is_seen_through_and_kept() -> None:
+    ours = FUNCTION.replace("(handle)", "( handle )").replace("  ", "\t")
+    theirs = changed(FUNCTION, ("file_size(handle)", "file_size(handle, flags)"))
+    one = best(FUNCTION, ours, theirs)
+    assert text(one) == changed(ours, ("file_size( handle )", "file_size( handle, flags )"))
+    assert one.rule == "reformatted"
+
+
+def test_new_lines_are_indented_as_upstreams_are_today() -> None:
+    ours = FUNCTION.replace("\n  ", "\n      ")
+    assert text(best(FUNCTION, ours, LIMITED)) == LIMITED.replace("\n  ", "\n      ")
+
+
+def test_a_file_that_upstream_moved_is_patched_where_it_is() -> None:
+    ours = {"core/model.c": FUNCTION.replace("int size", "long size").encode()}
+    (one, *_) = candidates({"model.c": FUNCTION.encode()}, ours, {"model.c": LIMITED.encode()})
+    assert one.files == {"core/model.c": LIMITED.replace("int size", "long size").encode()}
+    assert one.reason.startswith("upstream moved the file (core/model.c); ")
+
+
+def test_a_file_that_the_patch_renames_keeps_what_upstream_changed() -> None:
+    ours = {"model.c": FUNCTION.replace("int size", "long size").encode()}
+    (one, *_) = candidates({"model.c": FUNCTION.encode()}, ours, {"loader.c": LIMITED.encode()})
+    assert one.files == {"model.c": None, "loader.c": LIMITED.replace("int size", "long size").encode()}
+
+
+def test_new_and_removed_files() -> None:
+    base = {"gone.c": b"a\n", "model.c": FUNCTION.encode()}
+    theirs = {"new.c": b"unlike anything that was there\n", "model.c": LIMITED.encode()}
+    (one, *_) = candidates(base, base, theirs)
+    assert one.files == {"gone.c": None, **theirs}
+
+
+def test_a_hunk_for_which_there_is_no_place_is_left_out_with_little_confidence() -> None:
+    one = best(OTHER + FUNCTION, OTHER, OTHER + LIMITED)
+    assert not one.files and one.confidence < 0.5 and one.rule == "left out"
+
+
+def test_two_ways_to_order_what_both_sides_insert_are_both_there() -> None:
+    ours = changed(FUNCTION, (MAPPED, f"  trace(path, size);\n{MAPPED}"))
+    found = [
+        text(one) for one in candidates(*({"model.c": one.encode()} for one in (FUNCTION, ours, LIMITED))) if one.files
+    ]
+    assert changed(ours, (MAPPED, LIMIT + MAPPED)) in found
+    assert changed(ours, ("  trace(", f"{LIMIT}  trace(")) in found
+
+
+def test_what_is_binary_has_no_candidate() -> None:
+    assert candidates({"f": b"a\0b"}, {"f": b"a\0c"}, {"f": b"a\0d"}) == ()
+
+
+LINES = st.lists(
+    st.sampled_from([b"int a;\n", b"int b;\n", b"call(a, b);\n", b"}\n", b"\n", b"  x y z\n", b"\xff\0", b"a\rb\n"])
+)
+FILES = st.dictionaries(st.sampled_from(["f", "g", "h"]), LINES.map(b"".join), max_size=3)
+
+
+@given(FILES, FILES, FILES)
+def test_any_content_has_candidates_within_the_patchs_files(
+    base: dict[str, bytes], ours: dict[str, bytes], theirs: dict[str, bytes]
+) -> None:
+    for one in candidates(base, ours, theirs):
+        assert one.files.keys() <= base.keys() | ours.keys() | theirs.keys() and 0 <= one.confidence <= 1
+        assert all(data != ours.get(path) for path, data in one.files.items())
+
+
+@given(LINES, LINES)
+@settings(max_examples=50)
+def test_where_upstream_changed_nothing_the_patch_is_the_result(
+    before: Sequence[bytes], after: Sequence[bytes]
+) -> None:
+    base, theirs = b"".join(before), b"".join(after)
+    found = candidates({"f": base}, {"f": base}, {"f": theirs})
+    assert [one.files for one in found] == ([{"f": theirs}] if base != theirs else [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["x\n", "}}\n", "{0}\n", "a b c d e f g h {0}\n", "call({0}, {0}, {0});\n", "{0} " * 200 + "\n"],
+    ids=["equal", "braces", "unique", "similar", "words", "long"],
+)
+def test_hostile_files_take_bounded_time(line: str) -> None:
+    base = "".join(line.format(number % 977) for number in range(6_000)).encode()
+    ours = "".join(line.format(number % 613) for number in range(6_000)).encode()
+    theirs = "".join(line.format(number % (19 if number % 50 == 0 else 977)) for number in range(6_000)).encode()
+    start = time.process_time()
+    candidates({"f": base}, {"f": ours}, {"f": theirs})
+    assert time.process_time() - start < 5

@@ -1,0 +1,34 @@
+"""One way to make one edit of a patch in upstream's file."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Rule(Enum):
+    """How an edit finds its place. The value is the explanation in a candidate's reason."""
+
+    MERGED = "merges without conflict"
+    REFORMATTED = "made in upstream's white space"
+    THERE = "upstream has it"
+    ELSEWHERE = "upstream has it elsewhere in the file"
+    REMOVED = "upstream removed those lines too"
+    REPLAYED = "the patch's words changed in lines that upstream rewrote"
+    OVERRIDDEN = "the patch's words taken where upstream changed the same ones"
+    PLACED = "placed by the lines around it"
+    LEFT_OUT = "left out, because upstream has no place for it"
+    RENAMED = "upstream moved the file"
+    ADDED_TWICE = "upstream added a file of that name"
+    DELETED = "deleted, though upstream changed it"
+    FILE_GONE = "left out, because upstream removed the file"
+
+
+class Option(NamedTuple):
+    """Lines `start` to `end` of upstream's file, from 0, become `lines`. Of two options the one with the higher `score` is better."""
+
+    start: int
+    end: int
+    lines: tuple[bytes, ...]
+    rule: Rule
+    score: float

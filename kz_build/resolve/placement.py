@@ -1,0 +1,181 @@
+"""Where an edit of a patch belongs in upstream's file: ways to make it, each with a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kz_build.resolve.line_map import Edit
+from kz_build.resolve.option import Option, Rule
+from kz_build.resolve.three_versions import NOWHERE, Gap, ThreeVersions, weight
+from kz_build.resolve.token_merge import merge_tokens, similarity
+
+REACH = 8
+"""How many lines on either side of an edit are searched for in upstream's file."""
+OFTEN = 12
+"""A line that upstream's file has more often than this tells nothing about a place."""
+LONG = 200
+"""Lines between an edit's neighbours beyond which they are no longer compared by words."""
+OPTIONS = 4
+
+
+def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:
+    """Return the ways to make an edit, the best first; just one where it merges."""
+    if merged := _merged(versions, edit):
+        return (merged,)
+    gap = versions.gap(edit)
+    left_out = Option(gap.our_start, gap.our_start, (), Rule.LEFT_OUT, 1.0)
+    best: dict[tuple[int, int, tuple[bytes, ...]], Option] = {}
+    for option in (
+        *_there(versions, edit, gap),
+        *_replayed(versions, edit, gap),
+        *_placed(versions, edit, gap),
+        left_out,
+    ):
+        known = best.get(option[:3])
+        if known is None or known.score < option.score:
+            best[option[:3]] = option
+    return tuple(sorted(best.values(), key=lambda option: -option.score)[:OPTIONS])
+
+
+def _merged(versions: ThreeVersions, edit: Edit) -> Option | None:
+    """Make the edit as a three-way merge does: its lines and those on either side are there, and still together."""
+    around = [versions.place(at) for at in range(edit.start - 1, edit.end + 1)]
+    if NOWHERE in around or around != list(range(around[0], around[0] + len(around))):
+        return None
+    start, end = around[0] + 1, around[-1]
+    new, old, mine = versions.new(edit), versions.base[edit.start : edit.end], versions.ours[start:end]
+    if old != mine and (words := merge_tokens(old, mine, new)) is not None:
+        return Option(start, end, tuple(words), Rule.REFORMATTED, 9.5)
+    return Option(start, end, _indented(versions, edit, start, end), Rule.MERGED, 10.0)
+
+
+def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
+    """Make no change where upstream has it."""
+    mine = versions.our_keys[gap.our_start : gap.our_end]
+    old = versions.base_keys[edit.start : edit.end]
+    new = [b"".join(line.split()) for line in versions.new(edit)]
+    telling = sum(map(weight, new))
+    undone = bool(old) and _has(mine, old)
+    nothing = (gap.our_start, gap.our_start, ())
+    if not new:
+        if not any(weight(one) >= 0.3 and one in mine for one in old):
+            yield Option(*nothing, Rule.REMOVED, 6.0 if mine else 9.0)
+    elif telling >= 0.5 and _has(mine, new) and (not undone or _has(new, old)):
+        yield Option(*nothing, Rule.THERE, 8.0 + min(telling, 1))
+    elif telling >= 1.5 and not undone and _has(versions.our_keys, new):
+        yield Option(*nothing, Rule.ELSEWHERE, 6.0 + min(telling, 3) / 3)
+
+
+def _has(lines: list[bytes], run: list[bytes]) -> bool:
+    """Whether lines have a run of lines in them; joined, so that the search takes no time on hostile ones."""
+    return b"\n%b\n" % b"\n".join(run) in b"\n%b\n" % b"\n".join(lines)
+
+
+def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
+    """Change the same words in lines that upstream rewrote."""
+    if gap.our_start == gap.our_end or max(gap.our_end - gap.our_start, gap.end - gap.start) > LONG:
+        return
+    if (gap.start, gap.end) == (edit.start, edit.start):
+        return
+    old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
+    new = [*versions.base[gap.start : edit.start], *versions.new(edit), *versions.base[edit.end : gap.end]]
+    alike = similarity(b"".join(old), b"".join(mine))
+    rule, score = Rule.REPLAYED, 4.0 + 4 * alike - (edit.start == edit.end)
+    merged = merge_tokens(old, mine, new)
+    if merged is None:
+        rule, score = Rule.OVERRIDDEN, 3 * alike
+        merged = merge_tokens(old, mine, new, override=True)
+    if merged is None or merged == mine:
+        return
+    head = tail = 0
+    shorter = min(len(mine), len(merged))
+    while head < shorter and mine[head] == merged[head]:
+        head += 1
+    while tail < shorter - head and mine[-1 - tail] == merged[-1 - tail]:
+        tail += 1
+    lines = tuple(merged[head : len(merged) - tail])
+    yield Option(gap.our_start + head, gap.our_end - tail, lines, rule, score)
+
+
+class Spot(NamedTuple):
+    """A place where an edit's lines are, with how well the lines around it fit."""
+
+    score: float
+    start: int
+
+
+def _placed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
+    """Make the edit where its lines are now, or those around it."""
+    size = edit.end - edit.start
+    spots = sorted(
+        (spot for start in _starts(versions, edit, gap) if (spot := _spot(versions, edit, gap, start))), reverse=True
+    )
+    for number, spot in enumerate(spots[:3]):
+        rival = spots[1 - min(number, 1)].score if len(spots) > 1 else 0.0
+        score = min(spot.score, 7) + min(spot.score - rival, 1)
+        end = spot.start + size
+        yield Option(spot.start, end, _indented(versions, edit, spot.start, end), Rule.PLACED, score)
+
+
+def _starts(versions: ThreeVersions, edit: Edit, gap: Gap) -> set[int]:
+    """Return where the edit would be if a line near it is now where upstream's file has that line."""
+    keys, size = versions.base_keys, edit.end - edit.start
+    starts = {gap.our_start, gap.our_end - size}
+    for at in range(max(edit.start - REACH, 0), min(edit.end + REACH, len(keys))):
+        places = versions.where.get(keys[at], ())
+        if len(places) <= OFTEN:
+            starts.update(place - at + edit.start for place in places)
+    return {start for start in starts if 0 <= start <= len(versions.ours) - size}
+
+
+def _spot(versions: ThreeVersions, edit: Edit, gap: Gap, start: int) -> Spot | None:
+    keys, ours = versions.base_keys, versions.our_keys
+    old = keys[edit.start : edit.end]
+    end = start + len(old)
+    if ours[start:end] != old:
+        return None
+    next_before, before = _context(keys, ours, edit.start - 1, start - 1, -1)
+    next_after, after = _context(keys, ours, edit.end, end, 1)
+    inside = gap.our_start <= start and end <= gap.our_end
+    own = sum(map(weight, old[:8]))
+    grown = (edit.start, edit.start) == (gap.start, gap.end) and start in (gap.our_start, gap.our_end)
+    if max(next_before, next_after) < 0.3 and own < 1 and not grown:
+        return None
+    return Spot(before + after + 1.5 * min(own, 2) + 1.5 * inside, start)
+
+
+def _context(keys: list[bytes], ours: list[bytes], at: int, place: int, step: int) -> tuple[float, float]:
+    """Compare three lines of context. Return the weight of the nearest that is there, and that of all."""
+    total = nearest = 0.0
+    unbroken = True
+    for distance in range(3):
+        one, other = at + step * distance, place + step * distance
+        ended = not 0 <= one < len(keys), not 0 <= other < len(ours)
+        if any(ended):
+            if all(ended) and unbroken:
+                total += 1.0
+                nearest = nearest or 1.0
+            break
+        if keys[one] == ours[other]:
+            total += weight(keys[one]) / (1 + 0.5 * distance)
+            if unbroken and nearest < 0.3:
+                nearest = max(nearest, weight(keys[one]))
+        else:
+            unbroken = False
+            alike = similarity(keys[one], ours[other]) if distance == 0 else 0.0
+            if alike > 0.6:
+                total += 0.5 * alike * weight(keys[one])
+    return nearest, total
+
+
+def _indented(versions: ThreeVersions, edit: Edit, start: int, end: int) -> tuple[bytes, ...]:
+    """Return the edit's lines, indented as upstream indents the line next to them today."""
+    new = versions.new(edit)
+    for at, place in ((edit.start - 1, start - 1), (edit.end, end)):
+        if 0 <= at < len(versions.base) and 0 <= place < len(versions.ours):
+            line, other = versions.base[at], versions.ours[place]
+            before, now = line[: len(line) - len(line.lstrip())], other[: len(other) - len(other.lstrip())]
+            if line.strip() and line.strip() == other.strip() and before != now and b"\n" not in before + now:
+                return tuple(now + one[len(before) :] if one.startswith(before) and one.strip() else one for one in new)
+    return new

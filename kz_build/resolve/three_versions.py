@@ -1,0 +1,92 @@
+"""The three versions of one file as lines, and where the lines of one are in another."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from kz_build.patch.change import split_lines
+from kz_build.resolve.line_map import Edit, edits, line_map
+
+_NO_WORD = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
+NOWHERE = -2
+
+
+class Gap(NamedTuple):
+    """The lines of the base between the nearest lines around an edit that ours has, and what is between them in ours."""
+
+    start: int
+    end: int
+    our_start: int
+    our_end: int
+
+
+def key(line: bytes) -> bytes:
+    """Return a line without its white space: lines with the same key are taken for the same line."""
+    return b"".join(line.split())
+
+
+def weight(key: bytes) -> float:
+    """Return how much a line tells about a place: 1 for a statement, next to nothing for a brace."""
+    return min(1.0, 0.05 + len(key[:200].translate(None, _NO_WORD)) / 8)
+
+
+@dataclass(frozen=True)
+class ThreeVersions:
+    """One file: the lines of `base`, of `ours` (upstream's now) and of `theirs` (the base with the patch)."""
+
+    base: list[bytes]
+    ours: list[bytes]
+    theirs: list[bytes]
+
+    @classmethod
+    def of(cls, base: bytes, ours: bytes, theirs: bytes) -> ThreeVersions:
+        return cls(split_lines(base), split_lines(ours), split_lines(theirs))
+
+    @cached_property
+    def base_keys(self) -> list[bytes]:
+        return [key(line) for line in self.base]
+
+    @cached_property
+    def our_keys(self) -> list[bytes]:
+        return [key(line) for line in self.ours]
+
+    @cached_property
+    def edits(self) -> list[Edit]:
+        """What the patch does to the base."""
+        return edits(self.base, self.theirs)
+
+    @cached_property
+    def _places(self) -> list[int]:
+        return line_map(self.base_keys, self.our_keys)
+
+    @cached_property
+    def _kept(self) -> list[int]:
+        """The lines of the base that ours has, with the line before the first and the one after the last."""
+        return [-1, *(at for at, place in enumerate(self._places) if place >= 0), len(self.base)]
+
+    @cached_property
+    def where(self) -> dict[bytes, list[int]]:
+        """Where each key is in ours."""
+        places = defaultdict(list)
+        for at, one in enumerate(self.our_keys):
+            places[one].append(at)
+        return places
+
+    def place(self, at: int) -> int:
+        """Return where a line of the base is in ours; the line before the first and the one after the last are in both."""
+        if 0 <= at < len(self.base):
+            return self._places[at] if self._places[at] >= 0 else NOWHERE
+        return -1 if at < 0 else len(self.ours)
+
+    def new(self, edit: Edit) -> tuple[bytes, ...]:
+        """Return the lines that an edit writes."""
+        return tuple(self.theirs[edit.new_start : edit.new_end])
+
+    def gap(self, edit: Edit) -> Gap:
+        before = self._kept[bisect_left(self._kept, edit.start) - 1]
+        after = self._kept[bisect_left(self._kept, edit.end)]
+        return Gap(before + 1, after, self.place(before) + 1, self.place(after))

@@ -1,0 +1,79 @@
+"""Three-way merge by words and signs: what upstream rewrote in a line, and what the patch changes in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kz_build.patch.change import split_lines
+from kz_build.resolve.line_map import edits, line_map
+
+_TOKEN = re.compile(rb"(\n)|(\w+|[^\w\s])([^\S\n]*)|([^\S\n]+)")
+_TOO_LONG = 8_000
+"""Bytes of one side beyond which nothing is merged or compared by words."""
+
+Token = tuple[bytes, bytes]
+"""A word, a sign or the end of a line, and the white space after it; indentation is the white space after nothing."""
+
+
+def similarity(one: bytes, other: bytes) -> float:
+    """Return the share of words and signs that two texts have in common, in order."""
+    if max(len(one), len(other)) > _TOO_LONG:
+        return 0.0
+    a, b = ([word for word, _ in _tokens(text) if word.strip()] for text in (one, other))
+    return 2 * sum(place >= 0 for place in line_map(a, b)) / max(len(a) + len(b), 1)
+
+
+def _tokens(text: bytes) -> list[Token]:
+    return [(end or word, space or indent) for end, word, space, indent in _TOKEN.findall(text)]
+
+
+def merge_tokens(
+    base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes], *, override: bool = False
+) -> list[bytes] | None:
+    """Merge lines by their words, with the white space of ours.
+
+    Where both sides changed the same words, or words side by side, there is no result; with `override` the patch's words are
+    taken. Words that both sides remove are gone.
+    """
+    texts = [b"".join(lines) for lines in (base, ours, theirs)]
+    if max(map(len, texts)) > _TOO_LONG:
+        return None
+    old, mine, new = (_tokens(text) for text in texts)
+    old_words, my_words, new_words = ([word for word, _ in side] for side in (old, mine, new))
+    # Counted from 1, with a token before the first and one after the last that both sides have; 0 is nowhere.
+    places = [1, *(place + 2 if place >= 0 else 0 for place in line_map(old_words, my_words)), len(mine) + 2]
+    merged: list[Token] = []
+    done = 0
+    for start, end, new_start, new_end in edits(old_words, new_words):
+        before, after = start, end + 1
+        while not places[before]:
+            before -= 1
+        while not places[after]:
+            after += 1
+        kept = sum(1 for place in places[before + 1 : after] if place)
+        nothing_added = places[after] - places[before] - 1 == kept
+        unchanged = nothing_added and kept == after - before - 1
+        only_removed = nothing_added and new_start == new_end
+        apart = (before, after) == (start, end + 1)
+        if places[before] - 1 < done or not (override or (apart and (unchanged or only_removed))):
+            return None
+        merged += mine[done : places[before] - 1]
+        merged += _spaced(new[new_start:new_end], merged, new[new_start - 1][1] if new_start else b"")
+        done = places[after] - 2
+    return split_lines(b"".join(word + space for word, space in [*merged, *mine[done:]]))
+
+
+def _spaced(inserted: list[Token], before: list[Token], space: bytes) -> list[Token]:
+    """Move the white space that ours has before an insertion behind it, where the patch has other white space there."""
+    if (
+        not inserted
+        or not before
+        or before[-1][1] == space
+        or before[-1][0] in (b"", b"\n")
+        or inserted[-1][0] == b"\n"
+    ):
+        return inserted
+    ours = before[-1][1]
+    before[-1] = (before[-1][0], space)
+    return [*inserted[:-1], (inserted[-1][0], ours)]
