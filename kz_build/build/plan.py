@@ -13,10 +13,10 @@ from kz_build.build import native_sources
 from kz_build.build.steps import ASSEMBLE, CCACHE_LOG, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
 from kz_build.container.mount import Mount
 from kz_build.core.errors import ConfigError
+from kz_build.formats.soc import arch_of
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
-from kz_build.pins.soc import arch_of
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.replaced import no_file
 

@@ -10,8 +10,8 @@ from kz_build.checks.pte_qnn import PteSubject, library_name, listed
 from kz_build.core.check import Check, ask, failed, pass_if, passed, skipped
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, version_key
+from kz_build.formats.soc import arch_of
 from kz_build.formats.tokenizer_types import Tokenizer
-from kz_build.pins.soc import arch_of
 
 # Methods of a model that takes more than text, and the one that its runner asks first (extension/llm/runner/constants.h).
 _BEYOND_TEXT = ("vision_encoder", "audio_encoder", "text_decoder")

@@ -9,8 +9,8 @@ from kz_build.checks.contract import Contract
 from kz_build.core.check import Check, failed, pass_if, passed, skipped
 from kz_build.formats.library_types import Library
 from kz_build.formats.pte_types import Pte, QnnSpec, newer, version_key
+from kz_build.formats.soc import arch_of
 from kz_build.formats.tokenizer_types import Tokenizer
-from kz_build.pins.soc import arch_of
 
 # Upstream's README of the QNN backend: a context on HTP is at most 4 GB.
 MOST_CONTEXT = 4 << 30

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from kz_build.core.check import Check
 from kz_build.core.escape import one_line
 from kz_build.formats.pte_types import Delegate, Method, Plain, Pte, QnnSpec, Value
+from kz_build.formats.qnn_maven import ARTIFACT, maven_version
 from kz_build.formats.tokenizer_types import Tokenizer
 
 _MOST_ROWS = 12
@@ -28,6 +29,7 @@ def text(pte: Pte) -> str:
     for segment, context in pte.contexts:
         where = f"segment {segment}" if segment is not None else "the program"
         rows.append(f"QNN context in {where}: {context.size:,} bytes, by QNN {context.sdk or 'of unknown version'}")
+    rows += filter(None, (_gradle(sdk) for sdk in dict.fromkeys(c.sdk for _, c in pte.contexts)))
     for spec in dict.fromkeys(d.qnn for d in pte.delegates if d.qnn):
         rows.append(_spec(spec))
     for method in pte.methods:
@@ -76,6 +78,14 @@ def _summary(pte: Pte) -> str:
     if pte.shards:
         parts.append(_count(pte.shards, "shard"))
     return ", ".join(parts)
+
+
+def _gradle(qnn: str) -> str:
+    """Say which runtime of Maven Central a Gradle build needs for contexts of a QNN; '' where that is unknown."""
+    maven = maven_version(qnn)
+    if maven is None:
+        return ""
+    return f"Gradle: {ARTIFACT}:{maven}, or newer" if maven else f"Gradle: {ARTIFACT} has no version of QNN {qnn}"
 
 
 def _spec(spec: QnnSpec) -> str:

@@ -18,8 +18,8 @@ from kz_build.export.recipe import PLACEHOLDER, Recipe
 from kz_build.formats.pte import read_pte
 from kz_build.formats.pte_types import QNN, Pte
 from kz_build.formats.qnn_sdk import qnn_runtime
+from kz_build.formats.soc import arch_of
 from kz_build.pins.project import Project
-from kz_build.pins.soc import arch_of
 from kz_build.sources.installed_sdk import installed
 
 _MODES = {"kv": "0", "hybrid": "1"}

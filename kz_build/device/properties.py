@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kz_build.pins.soc import ARCH
+from kz_build.formats.soc import ARCH
 
 MARK = "@@kz "
 QUESTIONS: dict[str, str] = {
     "props": "getprop",
+    "soc_id": "cat /sys/devices/soc0/soc_id",
     "page": "getconf PAGE_SIZE",
     "memory": "cat /proc/meminfo",
     "storage": "df -k /data/local/tmp",
@@ -45,6 +46,7 @@ class DeviceInfo:
     model: str = ""
     soc: str = ""
     arch: str = ""
+    soc_id: int | None = None
     android: str = ""
     sdk: int | None = None
     abi: str = ""
@@ -104,6 +106,7 @@ def parse_info(serial: str, text: str) -> DeviceInfo:
         model=" ".join(filter(None, (props.get("ro.product.manufacturer"), props.get("ro.product.model")))),
         soc=props.get("ro.soc.model", ""),
         arch=ARCH.get(known_soc(props.get("ro.soc.model", "")), ""),
+        soc_id=_number(by_question.get("soc_id", "")),
         android=props.get("ro.build.version.release", ""),
         sdk=_number(props.get("ro.build.version.sdk", "")),
         abi=props.get("ro.product.cpu.abi", ""),

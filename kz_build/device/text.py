@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kz_build.device.properties import Attached, DeviceInfo
+from kz_build.device.properties import Attached, DeviceInfo, known_soc
 from kz_build.device.push_plan import Pushed
+from kz_build.formats.soc import SOCS, has_fp16, soc_id_note
 
 
 def attached(facts: Sequence[Attached]) -> str:
@@ -20,7 +21,8 @@ def info(facts: DeviceInfo) -> str:
     warm = "" if facts.battery_celsius is None else f", {facts.battery_celsius:g} °C"
     rows = {
         "model": facts.model,
-        "SoC": facts.soc + (f", HTP {facts.arch}" if facts.arch else ", HTP arch unknown to kz" if facts.soc else ""),
+        "SoC": _soc(facts),
+        "QNN": soc_id_note(facts.soc_id) if facts.soc_id is not None else "",
         "Android": " ".join(filter(None, (facts.android, f"(API {facts.sdk})" if facts.sdk else "", facts.abi))),
         "page size": "" if facts.page_size is None else f"{facts.page_size:,} bytes",
         "RAM": ram,
@@ -34,6 +36,17 @@ def info(facts: DeviceInfo) -> str:
     head = f"{facts.serial}  EMULATED: no figure of it stands for a device" if facts.emulated else facts.serial
     lines = [head, *(f"  {name:13} {text}" for name, text in rows.items() if text)]
     return "\n".join([*lines, f"  {'not reported':13} {', '.join(facts.unsaid)}"] if facts.unsaid else lines)
+
+
+def _soc(facts: DeviceInfo) -> str:
+    if not facts.soc:
+        return ""
+    known = SOCS.get(known_soc(facts.soc))
+    parts = [facts.soc, f"soc_id {facts.soc_id}" if facts.soc_id is not None else ""]
+    if not known:
+        return ", ".join(filter(None, (*parts, "HTP arch unknown to kz")))
+    fp16 = "" if has_fp16(known_soc(facts.soc)) else "no FP16"
+    return ", ".join(filter(None, (*parts, f"HTP {known.arch}", f"VTCM {known.vtcm_mb} MB", fp16)))
 
 
 def _of(free: int | None, total: int | None) -> str:

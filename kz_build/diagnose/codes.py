@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kz_build.pins.soc import ARCH
+from kz_build.formats.soc import ARCH
 
 EXECUTORCH = {
     0x00: "Ok",

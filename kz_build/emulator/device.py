@@ -16,7 +16,7 @@ from kz_build.emulator.adb_key import proves
 from kz_build.emulator.adbd import FEATURES, Listener, Service
 from kz_build.emulator.root import OWN, DeviceRoot
 from kz_build.emulator.shell import ARM64_LIBC, QEMU
-from kz_build.pins.soc import arch_of
+from kz_build.formats.soc import arch_of
 
 _NO_ROOT = b"adbd cannot run as root in production builds\n"
 ARM64_LOADER = f"{ARM64_LIBC}/lib/ld-linux-aarch64.so.1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.yaml_schema import load
 from kz_build.export.recipe import FOLDERS, PLACEHOLDER, Recipe, RecipeFile
+from kz_build.formats.pte_types import version_key
 from kz_build.pins.pins import Pins
 
 FOLDER = "recipes"
@@ -17,6 +19,7 @@ REQUIREMENTS = "requirements"
 """Folder beside the recipes: NAME.in has the requested packages, NAME.txt the locked set, with hashes."""
 ACTIONS = ("list", "show", "preflight")
 """What `kz export` does with recipes: words that cannot be the name of one."""
+_SOC_OPTION = re.compile(r"^--(?:model|soc_model|soc)=((?:SM|SA|SAR|SW|SXR|SSG|QCS|QCM)\d\w*)$")
 Fault = tuple[tuple[str | int, ...], str]
 
 
@@ -96,12 +99,21 @@ def _wrong_references(file: RecipeFile, pins: Pins) -> Iterator[Fault]:
             yield ("weights", name, "random", "shape"), "is not one of the weights"
     soc, arch = file.contract.soc, file.contract.htp_arch
     if soc:
-        from kz_build.pins.soc import ARCH
+        from kz_build.formats.soc import SOCS
 
-        if soc not in ARCH:
-            yield ("contract", "soc"), f"unknown SoC {soc}"
-        elif arch and arch != ARCH[soc]:
-            yield ("contract", "htp_arch"), f"{soc} has {ARCH[soc]}"
+        if not (of := SOCS.get(soc)):
+            yield ("contract", "soc"), f"unknown SoC {soc}; known: {' '.join(sorted(SOCS))}"
+            return
+        if arch and arch != of.arch:
+            yield ("contract", "htp_arch"), f"{soc} has {of.arch}"
+        pinned = pins.line(line) if line else {}
+        executorch = pinned.get("executorch") or pinned.get("executorch-wheel", "")
+        if version_key(executorch) and version_key(executorch) < version_key(of.since):
+            why = f"ExecuTorch has {soc} since {of.since}, and {line} has {executorch}"
+            yield ("contract", "soc"), f"{why}: the export would end with an unknown SoC"
+        for i, stage in enumerate(file.command):
+            if others := {name for word in stage.run for name in _SOC_OPTION.findall(word)} - {soc}:
+                yield ("command", i, "run"), f"exports for {', '.join(sorted(others))}, and the contract says {soc}"
 
 
 def _texts(file: RecipeFile) -> Iterator[tuple[tuple[str | int, ...], str]]:

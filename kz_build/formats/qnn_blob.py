@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from kz_build.formats.flatbuffer import BOOL, I32, U32, U64, Buffer, Damage, Table
 from kz_build.formats.pte_types import Context, QnnSpec
+from kz_build.formats.soc import BY_NUMBER
 
 _MAGIC = 0x5678ABCD
 _PREFIX = 256
@@ -21,11 +22,6 @@ _SDK_WITHIN = 4 << 20
 # v2.42.0.251225135753_193295: version, then the build's time (yymmddhhmmss), of which the pins take the day.
 _VERSION = re.compile(rb"v(2\.\d{1,3}\.\d{1,3}\.2\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))")
 _BACKENDS = ("", "GPU", "HTP", "DSP", "LPAI")
-_SOCS = {
-    30: "SM8350", 36: "SM8450", 39: "SA8295", 42: "SM8475", 43: "SM8550", 45: "SXR1230P", 46: "SSG2115P", 52: "SA8255",
-    53: "SXR2230P", 57: "SM8650", 58: "SSG2125P", 69: "SM8750", 72: "SA8797", 75: "SXR2330P", 77: "QCS9100",
-    87: "SM8850", 93: "QCM6490", 95: "SAR2230P", 96: "SW6100", 97: "SM8845",
-}  # fmt: skip
 
 
 def spec_of(options: Table) -> QnnSpec:
@@ -38,7 +34,7 @@ def spec_of(options: Table) -> QnnSpec:
     kind = backend.number(0, I32) if backend else 0
     packages = options.table(11)
     return QnnSpec(
-        soc=_SOCS.get(model, str(model) if model else ""),
+        soc=BY_NUMBER.get(model, str(model) if model else ""),
         arch=f"v{arch}" if arch else "",
         vtcm_mb=htp.number(1, U32) if htp else 0,
         backend=_BACKENDS[kind] if 0 <= kind < len(_BACKENDS) else str(kind),

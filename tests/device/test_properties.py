@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kz_build.device import push_plan
+from kz_build.device import push_plan, text
 from kz_build.device.properties import free_storage, known_soc, parse_info, properties, split_answers
 from kz_build.device.push_plan import Item, difference, line, parse_record
 
@@ -20,6 +20,8 @@ SAID = """@@kz props
 [init.svc.adsprpcd]: [stopped]
 [persist.two]: [first
 second]
+@@kz soc_id
+639
 @@kz page
 4096
 @@kz memory
@@ -54,6 +56,9 @@ Current Battery Service state:
 def test_a_phones_answer_is_understood() -> None:
     found = parse_info("R5", SAID)
     assert (found.model, found.soc, found.arch) == ("OnePlus OPD2415", "SM8750P", "v79")
+    shown = text.info(found)
+    assert "SoC           SM8750P, soc_id 639, HTP v79, VTCM 8 MB" in shown
+    assert "QNN           SM8750P: reported unknown up to QNN 2.48" in shown
     assert (found.android, found.sdk, found.abi, found.page_size) == ("15", 35, "arm64-v8a", 4096)
     assert (found.ram_total, found.ram_free) == (11616588 * 1024, 5242880 * 1024)
     assert (found.storage_total, found.storage_free) == (231047168 * 1024, 149842944 * 1024)

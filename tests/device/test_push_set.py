@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.device.push_set import ALONG, RUNTIME, InputFile, push_set, skel_archs
-from kz_build.pins.soc import ARCH
+from kz_build.formats.soc import ARCH
 
 OURS = {name: Path("/dist", name) for name in ("libexecutorch.so", "libqnn_executorch_backend.so", "qnn_llama_runner")}
 ARCHS = sorted(set(ARCH.values()))

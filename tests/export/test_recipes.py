@@ -18,9 +18,10 @@ from kz_build.export.load import named, recipes
 from kz_build.export.preflight_rules import disk, glibc, memory, python
 from kz_build.export.recipe import Amount, RecipeFile
 from kz_build.formats.pte_types import newer
+from kz_build.formats.qnn_maven import maven_version
+from kz_build.formats.soc import ARCH, BY_NUMBER, SOCS, Soc, has_fp16
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
-from kz_build.pins.soc import ARCH
 from tests.conftest import ROOT
 
 WANTED = {
@@ -91,6 +92,25 @@ def wrong(project: Project, *changes: tuple[str, str], name: str = "qwen3-4b-qnn
     return [str(problem) for problem in error.value.problems]
 
 
+def test_a_soc_that_the_pinned_executorch_does_not_know_is_refused(project: Project) -> None:
+    path, older = project.root / "recipes/qwen3-4b-qnn-hybrid.yaml", project.root / "pins.yaml"
+    path.write_text(path.read_text().replace("SM8750", "SM8850").replace("htp_arch: v79", "htp_arch: v81"))
+    named(project.root, project.pins, path.stem)
+    older.write_text(older.read_text().replace("executorch: v1.2.0", "executorch: v1.0.1"))
+    with pytest.raises(ConfigError) as error:
+        named(project.root, load_project(project.root, local=False).pins, path.stem)
+    assert "ExecuTorch has SM8850 since 1.1.0, and et-1.2 has v1.0.1" in str(error.value)
+
+
+def test_the_table_of_socs_is_upstreams() -> None:
+    """As `git show v1.4.1:backends/qualcomm/serialization/qc_schema.py` has it, where upstream's history is there."""
+    assert (SOCS["SM8750"], SOCS["SA8797"]) == (Soc(69, "v79", 8, "0.6.0"), Soc(72, "v81", 16, "1.2.0"))
+    assert len(BY_NUMBER) == len(SOCS) and not has_fp16("QCM6490") and has_fp16("SM8750")
+    assert [maven_version(qnn) for qnn in ("2.49.40.260810", "2.37.0.250724", "2.36.1.250708", "2.1.0")] == [
+        "2.49.0", "2.37.0", "", None,
+    ]  # fmt: skip
+
+
 CASES = {
     "unknown field": (("about:", "abuot: x\nabout:"), "abuot: unknown key; did you mean about?"),
     "unknown contract key": (("kv_bits: 8", "kv_bit: 8"), "contract.kv_bit: unknown key; did you mean kv_bits?"),
@@ -98,6 +118,8 @@ CASES = {
     "no such source": (("inside: executorch", "inside: exec"), "command.0.inside: 'exec' is not a source of et-1.2"),
     "placeholder": (("--build_folder={out}", "--build_folder={uot}"), "command.0.run.2: {uot} is not one of"),
     "SoC and arch": (("htp_arch: v79", "htp_arch: v75"), "contract.htp_arch: SM8750 has v79"),
+    "SoC and command": (("--model=SM8750", "--model=SM8650"), "exports for SM8650, and the contract says SM8750"),
+    "unknown SoC": (("soc: SM8750", "soc: SM9999"), "contract.soc: unknown SoC SM9999; known: QCM6490 "),
     "range": (("[46, 59]", "[59, 46]"), "gb must be [at least, at most]"),
     "Python": (('python: ">=3.11,<3.13"', 'python: ">=3.11 <3.13"'), "needs.python: invalid specifier: '>=3.11 <3.13'"),
     "digest": (("config.json: 8", "config.json: abc # 8"), "weights.Qwen3-4B.digests.config.json: "),
