@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,23 +97,27 @@ def _wrong_references(file: RecipeFile, pins: Pins) -> Iterator[Fault]:
     for name, of in file.weights.items():
         if of.random and of.random.shape not in file.weights:
             yield ("weights", name, "random", "shape"), "is not one of the weights"
-    soc, arch = file.contract.soc, file.contract.htp_arch
-    if soc:
-        from kz_build.formats.soc import SOCS
+    if file.contract.soc:
+        yield from _wrong_soc(file, pins.line(line) if line else {})
 
-        if not (of := SOCS.get(soc)):
-            yield ("contract", "soc"), f"unknown SoC {soc}; known: {' '.join(sorted(SOCS))}"
-            return
-        if arch and arch != of.arch:
-            yield ("contract", "htp_arch"), f"{soc} has {of.arch}"
-        pinned = pins.line(line) if line else {}
-        executorch = pinned.get("executorch") or pinned.get("executorch-wheel", "")
-        if version_key(executorch) and version_key(executorch) < version_key(of.since):
-            why = f"ExecuTorch has {soc} since {of.since}, and {line} has {executorch}"
-            yield ("contract", "soc"), f"{why}: the export would end with an unknown SoC"
-        for i, stage in enumerate(file.command):
-            if others := {name for word in stage.run for name in _SOC_OPTION.findall(word)} - {soc}:
-                yield ("command", i, "run"), f"exports for {', '.join(sorted(others))}, and the contract says {soc}"
+
+def _wrong_soc(file: RecipeFile, pinned: Mapping[str, str]) -> Iterator[Fault]:
+    """Find what is wrong with the contract's SoC: hours of export would show it."""
+    from kz_build.formats.soc import SOCS
+
+    name, arch = file.contract.soc, file.contract.htp_arch
+    if not (soc := SOCS.get(name)):
+        yield ("contract", "soc"), f"unknown SoC {name}; known: {' '.join(sorted(SOCS))}"
+        return
+    if arch and arch != soc.arch:
+        yield ("contract", "htp_arch"), f"{name} has {soc.arch}"
+    executorch = pinned.get("executorch") or pinned.get("executorch-wheel", "")
+    if version_key(executorch) and version_key(executorch) < version_key(soc.since):
+        why = f"ExecuTorch has {name} since {soc.since}, and {file.line} has {executorch}"
+        yield ("contract", "soc"), f"{why}: the export would end with an unknown SoC"
+    for i, stage in enumerate(file.command):
+        if others := {other for word in stage.run for other in _SOC_OPTION.findall(word)} - {name}:
+            yield ("command", i, "run"), f"exports for {', '.join(sorted(others))}, and the contract says {name}"
 
 
 def _texts(file: RecipeFile) -> Iterator[tuple[tuple[str | int, ...], str]]:
