@@ -14,7 +14,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove
 from kz_build.core.process import checked, run
 from kz_build.git.repository import Repository, commit_id, local_environment
-from kz_build.pins.load import load_project
+from kz_build.pins.load import LOCK, load_project
 from kz_build.pins.project import Project
 
 WHO = ("kz_build", "kz_build@localhost")
@@ -40,16 +40,23 @@ def head_of(project: Project) -> Head:
     if done.code or not ref.startswith("refs/heads/"):
         raise ConfigError(
             f"{project.root} is not in a git repository whose HEAD is on a branch with a commit",
-            hint="the nightly run moves what is committed there: git checkout BRANCH",
+            hint="what is committed there is judged: git checkout BRANCH",
         )
     return Head(Repository(Path(folder)), commit, ref.removeprefix("refs/heads/"), prefix)
 
 
 def copy_of(head: Head, folder: Path) -> Project:
     """Check the project out into a new folder, without what is not committed, and load it."""
+    return copy_of_tree(head, head.commit, folder)
+
+
+def copy_of_tree(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
+    """Check the project out as a tree of its repository has it, perhaps with another lock, and load it."""
     remove(folder)
     only = (f":(literal){head.prefix}",) if head.prefix else ()
-    head.repository.checkout(head.repository.entries(head.commit, only=only), folder)
+    head.repository.checkout(head.repository.entries(tree, only=only), folder)
+    if lock:
+        (folder / head.prefix / LOCK).write_bytes(lock)
     return load_project(folder / head.prefix)
 
 
@@ -76,6 +83,11 @@ def content_of(head: Head, project: Project, files: Collection[str]) -> tuple[st
 
 def commit_on(head: Head, tree: str, message: str) -> str:
     """Commit a tree on HEAD, and return the commit; no ref changes. Of the same HEAD and tree it is the same commit."""
+    return commit_of_tree(head, tree, message, head.commit)
+
+
+def commit_of_tree(head: Head, tree: str, message: str, *parents: str) -> str:
+    """Commit a tree on these parents, with the date of HEAD, and return the commit; no ref changes."""
     words = ("log", "-1", "--format=%cI", "--end-of-options", head.commit)
     date = head.repository.git(*words).decode().strip()
     who = {
@@ -83,7 +95,8 @@ def commit_on(head: Head, tree: str, message: str) -> str:
         for role in ("AUTHOR", "COMMITTER")
         for what, value in zip(("NAME", "EMAIL", "DATE"), (*WHO, date), strict=True)
     }
-    argv = head.repository.argv("commit-tree", "-p", commit_id(head.commit), "-F", "-", "--end-of-options", tree)
+    above = [word for parent in parents for word in ("-p", commit_id(parent))]
+    argv = head.repository.argv("commit-tree", *above, "-F", "-", "--end-of-options", tree)
     return checked(argv, env={**local_environment(), **who}, stdin=message.encode()).decode().strip()
 
 

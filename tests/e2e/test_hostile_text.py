@@ -16,7 +16,8 @@ from kz_build.device import adb as adapter
 from kz_build.emulator.device import EmulatedDevice, emulated_properties
 from tests.conftest import Kz
 from tests.formats.ptes import Method, program
-from tests.nightly.github_server import TOKEN, GitHub, Thing, make_github
+from tests.nightly.github_server import TOKEN, GitHub, Thing, commit, make_github
+from tests.stack.test_git_tools import sh
 from tests.stack.upstreams import Project, project, put, started, text
 
 __all__ = ["make_github"]
@@ -165,6 +166,11 @@ def test_nightly_and_its_issue(hostile: Project, make_github: Callable[[Path], G
     github.things.append(Thing(1, HOSTILE, HOSTILE))
     assert MARK in both(hostile, "nightly", "--dry-run", **env)
     both(hostile, "nightly", **env)
+    sh("git", "checkout", "-q", "-b", "topic", cwd=hostile.root)
+    (hostile.root / "patches/l/up" / HOSTILE.replace("/", "")).write_text("x")
+    commit(hostile.root, HOSTILE)
+    sh("git", "checkout", "-q", "main", cwd=hostile.root)
+    assert MARK in both(hostile, "queue", "topic")
     assert MARK in github.things[1].body and escaped(github.things[1].body) == github.things[1].body
 
 

@@ -94,7 +94,16 @@ class GitHub(http.server.ThreadingHTTPServer):
                 if query["state"] == ["all"] or t.state == "open"
             ]
             head = query.get("head", [""])[0].removeprefix("us:")
-            return 200, [thing.json() for thing in things if not head or thing.head == head]
+            return 200, [
+                {
+                    **thing.json(),
+                    "head": {"sha": self.tip(thing.head)},
+                    "updated_at": "2026-01-01T00:00:00Z",
+                    "merged_at": None,
+                }
+                for thing in things
+                if not head or thing.head == head
+            ]
         self.wrote.append(f"{method} {place}")
         if method == "POST" and not rest:
             fields = {name: content.get(name, "") for name in ("title", "body", "head", "base")}

@@ -1,0 +1,204 @@
+"""queue: the open pull requests of one's own repository on its branch as it is now, each alone and every two together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from kz_build.core.env import networked, variable
+from kz_build.core.errors import ConfigError, KzError
+from kz_build.core.files import remove
+from kz_build.core.github import open_pulls
+from kz_build.core.github_types import slug_of
+from kz_build.core.process import require_success, run
+from kz_build.git.machine_errors import require_answer
+from kz_build.git.repository import commit_id, local_environment
+from kz_build.nightly.head import Head, commit_of_tree, copy_of_tree, head_of
+from kz_build.patch.text import cell
+from kz_build.pins.load import LOCK, PINS
+from kz_build.stack.apply import apply
+from kz_build.upstream.verify import verify
+
+if TYPE_CHECKING:
+    from kz_build.core.progress import Watch
+    from kz_build.pins.project import Project
+
+
+class Queued(NamedTuple):
+    """A pull request (`#12`) or a revision that was named. `relevant`: it changes pins or stacks. `problems` are what it alone
+    breaks, in sentences."""
+
+    name: str
+    title: str
+    head: str
+    relevant: bool = False
+    problems: tuple[str, ...] = ()
+
+
+class Pair(NamedTuple):
+    """Two that hold alone, and what breaks with both."""
+
+    first: str
+    second: str
+    problems: tuple[str, ...]
+
+
+class Queue(NamedTuple):
+    """The branch with its own problems, what waits for it, and the pairs that break it together."""
+
+    branch: str
+    commit: str
+    problems: tuple[str, ...]
+    queued: tuple[Queued, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing that waits breaks a stack."""
+        return not self.pairs and not any(one.problems for one in self.queued)
+
+
+def queue(project: Project, revisions: Sequence[str], watch: Watch | None = None) -> Queue:
+    """Merge each open pull request, or each of these revisions, into HEAD's branch, and apply all stacks; then every two that hold.
+
+    Nothing in the repository changes but objects that no ref names. Raises ConfigError for a revision that is none, MissingError
+    without GitHub, UnreachableError if a pull request's commits cannot be fetched.
+    """
+    head = head_of(project)
+    waiting = _named(head, revisions) if revisions else _pulls(project, head)
+    folder = project.out("queue")
+    try:
+        own = _problems(head, head.commit, project, watch)
+        trials = {one.name: _Trial(head, project, watch, own, one) for one in waiting}
+        queued = tuple(trial.alone() for trial in trials.values())
+        sound = [one for one in queued if one.relevant and not one.problems]
+        pairs = [Pair(a.name, b.name, trials[b.name].after(trials[a.name])) for a, b in combinations(sound, 2)]
+    finally:
+        remove(folder)
+    return Queue(head.branch, head.commit, own, queued, tuple(pair for pair in pairs if pair.problems))
+
+
+class _Trial:
+    """One that waits, merged into the branch."""
+
+    def __init__(self, head: Head, project: Project, watch: Watch | None, own: tuple[str, ...], one: Queued) -> None:
+        self.head, self.project, self.watch, self.own, self.one = head, project, watch, own, one
+        self.merged = ""
+
+    def alone(self) -> Queued:
+        """Merge it into the branch and judge the result."""
+        if not self._relevant():
+            return self.one
+        tree, conflicts = _merge(self.head, self.head.commit, self.one.head)
+        self.merged = commit_of_tree(self.head, tree, "merged", self.head.commit, self.one.head)
+        return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
+
+    def after(self, other: _Trial) -> tuple[str, ...]:
+        """Merge it into the branch with the other one, and judge the result."""
+        return self._judged(*_merge(self.head, other.merged, self.one.head))
+
+    def _judged(self, tree: str, conflicts: tuple[str, ...]) -> tuple[str, ...]:
+        lock = self.head.prefix + LOCK
+        others = tuple(name for name in conflicts if name != lock)
+        if others:
+            return (f"conflict in {', '.join(others)}",)
+        # All who change a stack change its line in the lock: after a merge it is written again, so that its conflict says nothing.
+        own = self.head.repository.git("cat-file", "blob", f"{self.one.head}:{lock}") if conflicts else b""
+        problems = _problems(self.head, tree, self.project, self.watch, own)
+        return tuple(problem for problem in problems if problem not in self.own)
+
+    def _relevant(self) -> bool:
+        words = ("diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--end-of-options")
+        span = f"{self.head.commit}...{self.one.head}"
+        names = os.fsdecode(self.head.repository.git(*words, span)).split("\0")
+        stacks = {
+            self.project.stack_folder(line, s) for line in self.project.pins.lines for s in self.project.pins.line(line)
+        }
+        folders = {PurePosixPath(folder).parts[0] for folder in stacks}
+        own = [name.removeprefix(self.head.prefix) for name in names if name.startswith(self.head.prefix)]
+        return any(name in (PINS, LOCK) or name.split("/")[0] in folders for name in own)
+
+
+def _merge(head: Head, base: str, other: str) -> tuple[str, tuple[str, ...]]:
+    """Return the tree of a merge, and the files with conflicts."""
+    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+    argv = head.repository.argv(*words, commit_id(base), commit_id(other))
+    done = run(argv, env=local_environment())
+    if done.code not in (0, 1):  # 1 is a conflict
+        require_success(argv, done)
+    tree, *names = os.fsdecode(done.stdout).split("\0")
+    return tree, tuple(sorted({name for name in names if name}))
+
+
+def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock: bytes = b"") -> tuple[str, ...]:
+    """Return what is wrong with the project in a tree, a sentence each. With another `lock`, nobody compares the trees with it."""
+    try:
+        copy = copy_of_tree(head, tree, project.out("queue", "project"), lock)
+        results = verify(copy, copy.pins.lines, watch=watch)
+    except KzError as error:
+        return (_sentence(error),)
+    found = [
+        f"{result.line} {result.source} {judgement.patch.removesuffix('.patch')}: {cell(judgement)}"
+        + (f", {judgement.reason}" if judgement.reason else "")
+        for result in results
+        for row in result.rows
+        for judgement in row
+        if not judgement.holds
+    ]
+    if found or lock:
+        return tuple(found)
+    return tuple(filter(None, (_wrong_lock(copy, line, watch) for line in copy.pins.lines)))
+
+
+def _wrong_lock(copy: Project, line: str, watch: Watch | None) -> str:
+    """Return how the patched trees of a line differ from pins.lock, '' if they do not."""
+    try:
+        apply(copy, line, watch)
+    except KzError as error:
+        return _sentence(error)
+    return ""
+
+
+def _sentence(error: KzError) -> str:
+    return " ".join(line.strip() for line in str(error).splitlines()[:3])
+
+
+def _named(head: Head, revisions: Sequence[str]) -> list[Queued]:
+    waiting = []
+    for name in dict.fromkeys(revisions):
+        words = ("log", "-1", "--format=%H%x00%s", "--end-of-options", f"{name}^{{commit}}")
+        argv = head.repository.argv(*words)
+        done = run(argv, env=local_environment())
+        if done.code:
+            raise ConfigError(
+                f"{name!r} is no branch or commit of this repository", hint="git fetch gets what others pushed"
+            )
+        commit, _, title = done.stdout.decode("utf-8", "replace").rstrip("\n").partition("\0")
+        waiting.append(Queued(name, title, commit))
+    return waiting
+
+
+def _pulls(project: Project, head: Head) -> list[Queued]:
+    """Return the open pull requests on GitHub, oldest first, with their commits fetched."""
+    url = run(head.repository.argv("config", "--get", "remote.origin.url"), env=local_environment()).stdout.decode(
+        "utf-8", "replace"
+    )
+    slug = variable("GITHUB_REPOSITORY") or slug_of(url.strip())
+    if not slug:
+        raise ConfigError(
+            "the remote `origin` is not a repository on GitHub, so nothing says which pull requests are open",
+            hint="name branches: kz queue BRANCH…",
+        )
+    pulls = sorted(open_pulls(project.store, slug), key=lambda pull: pull.number)
+    wanted = [f"refs/pull/{pull.number}/head" for pull in pulls if not head.repository.has(pull.head)]
+    if wanted:
+        argv = head.repository.argv(
+            "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options", "origin", *wanted
+        )
+        done = run(argv, env=networked(), timeout=None)
+        require_answer(argv, done)
+        require_success(argv, done)
+    return [Queued(f"#{pull.number}", pull.title, pull.head) for pull in pulls]

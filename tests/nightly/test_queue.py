@@ -1,0 +1,144 @@
+"""kz queue: what waits for one's own branch, each alone and every two together, in real git."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz, snapshot
+from tests.nightly.github_server import SLUG, GitHub, Thing, commit, make_github
+from tests.stack.test_git_tools import sh
+from tests.stack.upstreams import Project, copied, project, put, started, text
+
+__all__ = ["make_github"]
+STACK = "patches/l/up"
+
+
+@copied
+def made(tmp_path: Path, kz: Kz) -> Project:
+    """One patch on a.txt."""
+    return project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": put(text(), 3, "ours")})])
+
+
+class Own:
+    """The project's own repository, with branches that wait to be merged."""
+
+    def __init__(self, ours: Project) -> None:
+        self.project, self.root = ours, ours.root
+
+    def git(self, *words: str) -> str:
+        return sh("git", *words, cwd=self.root)
+
+    def branch(self, name: str, *, add: tuple[str, str] | None = None, lock: bool = True) -> None:
+        """Begin a branch; with `add`, (subject, a.txt), as a further patch."""
+        self.git("checkout", "-q", "-b", name, "main")
+        if add:
+            assert self.project.kz("edit", "up").returncode == 0
+            tree = self.root / "out/edit/l/up/tree"
+            (tree / "a.txt").write_text(add[1])
+            commit(tree, add[0])
+            assert self.project.kz("refresh", "up").returncode == 0
+            if not lock:
+                self.git("checkout", "-q", "main", "--", "pins.lock")
+        commit(self.root, f"Branch {name}") if add else None
+        self.git("checkout", "-q", "main")
+
+    def change(self, name: str, old: str, new: str) -> None:
+        """Commit a change of the first patch on a branch of its own, with the lock that it needs."""
+        self.git("checkout", "-q", "-b", name, "main")
+        patch = self.root / STACK / "0001-first.patch"
+        assert old in patch.read_text()
+        patch.write_text(patch.read_text().replace(old, new))
+        assert self.project.kz("lock", "--write").returncode == 0
+        commit(self.root, f"Branch {name}")
+        self.git("checkout", "-q", "main")
+
+
+def files(own: Own) -> dict[str, bytes | str]:
+    """All of the project but git's own files."""
+    return {name: data for name, data in snapshot(own.root).items() if not name.startswith(".git/")}
+
+
+@pytest.fixture
+def own(made: Project, make_github: Callable[[Path], GitHub]) -> Own:
+    make_github(made.root)
+    return Own(made)
+
+
+def test_two_that_hold_alone_and_break_together_are_named(own: Own) -> None:
+    """One adds a patch beside line 5, the other makes the first patch change that line's neighbour too."""
+    ours = put(text(), 3, "ours")
+    own.branch("beside", add=("beside", put(ours, 7, "beside")))
+    own.change("wider", "+ours\n line 4\n", "+ours\n-line 4\n+wider\n")
+    own.git("checkout", "-q", "-b", "docs", "main")
+    (own.root / "README").write_text("x\n")
+    commit(own.root, "Docs")
+    own.git("checkout", "-q", "main")
+    before = files(own), own.git("for-each-ref")
+
+    done = own.project.kz("queue", "beside", "wider", "docs")
+    assert done.returncode == 4, done.stdout + done.stderr
+    rows = done.stdout.splitlines()
+    assert rows[0].startswith("main ") and rows[0].endswith(": every patch holds")
+    assert rows[1:5] == [
+        "  beside Branch beside: holds", "  wider Branch wider: holds", "  docs Docs: changes no pin and no stack",
+        "hold alone, and break together:",
+    ]  # fmt: skip
+    assert rows[5] == "  beside and wider" and "l up 0002-beside: " in rows[6]
+    assert "kz: beside with wider would break a stack on main" in done.stderr
+    assert (files(own), own.git("for-each-ref")) == before, "only objects that no ref names are new"
+
+    found = own.project.json("queue", "beside", "docs")
+    assert [one["relevant"] for one in found["queued"]] == [True, False] and found["pairs"] == []
+
+
+def test_what_breaks_alone_says_why_and_is_in_no_pair(own: Own) -> None:
+    ours = put(text(), 3, "ours")
+    own.change("other", "+ours\n", "+other\n")
+    own.branch("unlocked", add=("late", put(ours, 15, "late")), lock=False)
+    own.git("checkout", "-q", "-b", "broken", "main")
+    series = own.root / STACK / "series"
+    series.write_text(series.read_text() + "0002-nowhere.patch\n")
+    commit(own.root, "Broken")
+    own.git("checkout", "-q", "main")
+    own.change("moved-on", "+ours\n", "+main has another now\n")
+    own.git("merge", "-q", "--ff-only", "moved-on")
+
+    found = own.project.json("queue", "other", "unlocked", "broken", code=4)
+    other, unlocked, broken = (one["problems"] for one in found["queued"])
+    assert other == [f"conflict in {STACK}/0001-first.patch"]
+    assert len(unlocked) == 1 and "with its stack has tree" in unlocked[0]
+    assert len(broken) == 1 and "0002-nowhere.patch" in broken[0]
+    assert found["problems"] == [] and found["pairs"] == []
+
+
+def test_the_open_pull_requests_are_githubs(made: Project, make_github: Callable[[Path], GitHub]) -> None:
+    github = make_github(made.root)
+    own = Own(made)
+    own.change("topic", "+ours\n", "+topic\n")
+    own.git("push", "-q", str(github.bare), "topic", "topic:refs/pull/1/head")
+    own.git("branch", "-q", "-D", "topic")
+    own.git("reflog", "expire", "--expire=now", "--all")
+    own.git("prune", "--expire=now")
+    own.git("remote", "add", "origin", str(github.bare))
+    github.things.append(Thing(1, "A topic", "", head="topic"))
+    env = {"GITHUB_API_URL": github.url, "NO_PROXY": "*", "GITHUB_REPOSITORY": SLUG}
+    done = made.kz("queue", GITHUB_STEP_SUMMARY=str(made.root.parent / "summary.md"), **env)
+    assert done.returncode == 0 and "\n  #1 A topic: holds\n" in done.stdout, done.stdout + done.stderr
+    assert "#1 A topic: holds" in (made.root.parent / "summary.md").read_text()
+    assert "refs/pull" not in own.git("for-each-ref") and "promisor" not in own.git("config", "--list")
+
+
+@pytest.mark.parametrize(
+    ("argv", "reason"),
+    [
+        (("nowhere",), "'nowhere' is no branch or commit"),
+        (("--", "-x"), "'-x' is no"),
+        ((), "not a repository on GitHub"),
+    ],
+)
+def test_what_cannot_be_judged(own: Own, argv: tuple[str, ...], reason: str) -> None:
+    done = own.project.kz("queue", *argv)
+    assert done.returncode == 2 and reason in done.stderr, done.stderr
