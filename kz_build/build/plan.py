@@ -200,11 +200,13 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
     for to, path in cmake["lay"].items():
         yield Copy(Path(context.fill(path)), build / to)
     preset = ["--preset", cmake["preset"]] if cmake["preset"] else []
+    own = {key: context.fill(value) for key, value in cmake["defines"].items()}
+    flags = {key: f"{maps} {own[key]}" if own.get(key) else maps for key, maps in _flags(context).items()}
     defines = {
-        **_flags(context),
         "CMAKE_MAKE_PROGRAM": context.fill(context.target["tools"]["ninja"][0]),
         "CMAKE_INSTALL_PREFIX": str(build) + "-install",
-        **{key: context.fill(value) for key, value in cmake["defines"].items()},
+        **own,
+        **flags,
     }
     if context.ccache:  # CMake has launchers only for other languages than assembler
         defines.setdefault("CMAKE_ASM_COMPILE_OBJECT", f"{context.ccache.program} {ASSEMBLE}")

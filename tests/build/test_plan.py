@@ -102,6 +102,17 @@ def test_a_source_takes_the_place_of_anothers_submodule(project: Project) -> Non
     assert made(replacing, TARGETS[0]).key != made(with_own(""), TARGETS[0]).key
 
 
+def test_compiler_flags_of_ones_own_come_after_those_that_hide_paths(project: Project) -> None:
+    data = copy.deepcopy(dict(project.pins.data))
+    data["targets"][TARGETS[1]]["cmake"]["library"]["defines"] |= {"CMAKE_C_FLAGS": "-O2 -DA"}
+    found = made(project._replace(pins=project.pins._replace(data=data)), TARGETS[1])
+    configure = next(s for s in found.steps if isinstance(s, Command) and s.phase == "library-configure")
+    [flags] = (word for word in configure.argv if word.startswith("-DCMAKE_C_FLAGS="))
+    [others] = (word for word in configure.argv if word.startswith("-DCMAKE_CXX_FLAGS="))
+    assert "-ffile-prefix-map=" in flags and flags.endswith(" -O2 -DA")
+    assert flags.removesuffix(" -O2 -DA").partition("=")[2] == others.partition("=")[2]
+
+
 def test_the_key_is_of_content_not_of_places_or_cores(project: Project) -> None:
     base = made(project, TARGETS[0])
     assert made(project, TARGETS[0], at=Path("/elsewhere"), jobs=64).key == base.key

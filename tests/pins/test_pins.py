@@ -57,7 +57,7 @@ CASES = {
         "default:",
     ),
     "placeholder": (
-        ('{ziglang}/ziglang/zig"}', '{ziglnag}/ziglang/zig"}'),
+        ('"{ziglang}/ziglang/zig", objcopy', '"{ziglnag}/ziglang/zig", objcopy'),
         "there is no placeholder 'ziglnag'; did you mean ziglang?",
         "ziglnag",
     ),
@@ -86,7 +86,7 @@ def test_all_faults_come_at_once(tmp_path: Path) -> None:
     text = (
         GOOD.replace("preset: linux-arm64", "presset: linux-arm64")
         .replace("version: 1", "version: 2")
-        .replace("{wheel: cmake,", "{wheeel: cmake,")
+        .replace("{wheel: ninja,", "{wheeel: ninja,")
     )
     assert len(problems(tmp_path, text)) >= 3
 
