@@ -27,7 +27,14 @@ def main(argv: list[str] | None = None) -> None:
     if sys.stdout:  # None if it is closed; a character that the terminal lacks must not lose a report
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        sys.exit(run(sys.argv[1:] if argv is None else argv))
+        code = run(sys.argv[1:] if argv is None else argv)
+        if (threading := sys.modules.get("threading")) and any(thread.daemon for thread in threading.enumerate()):
+            # One that still works, as a search for a name does that has no time limit. Where Python ends it inside a
+            # library's own code, the whole process aborts.
+            with contextlib.suppress(OSError):
+                print(end="", flush=True)
+            os._exit(code)
+        sys.exit(code)
     finally:
         gc.freeze()  # saves two garbage collections at exit: 5 ms of every command
 

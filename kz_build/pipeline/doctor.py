@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from kz_build.core.errors import KzError, Missing, MissingError
 from kz_build.core.locks import scratch_folder
-from kz_build.export.load import FOLDER
 from kz_build.pins.project import Project
 from kz_build.pipeline.capability import Capability
 from kz_build.sources.answers import Answers
@@ -34,19 +33,17 @@ class Question(NamedTuple):
 
 def doctor(project: Project) -> tuple[Capability, ...]:
     """Ask all questions about this machine, at the same time."""
-    questions = tuple(_questions(project, Answers(SERVER_SECONDS)))
     result: dict[int, Capability] = {}
-    threads = [
-        # Daemons: what takes too long, such as the digest of large weights, must not keep kz from its end.
-        threading.Thread(target=lambda at=at, of=of: result.update({at: _answer(of)}), daemon=True)
-        for at, of in enumerate(questions)
-    ]
-    for thread in threads:
-        thread.start()
+    asked: list[tuple[Question, threading.Thread]] = []
     until = time.monotonic() + MOST_SECONDS
-    for thread in threads:
+    for at, of in enumerate(_questions(project, Answers(SERVER_SECONDS))):
+        # Daemons: what takes too long, such as the digest of large weights, must not keep kz from its end.
+        thread = threading.Thread(target=lambda at=at, of=of: result.update({at: _answer(of)}), daemon=True)
+        thread.start()
+        asked.append((of, thread))
+    for _, thread in asked:
         thread.join(max(0.0, until - time.monotonic()))
-    return tuple(result.get(at) or _late(of) for at, of in enumerate(questions))
+    return tuple(result.get(at) or _late(of) for at, (of, _) in enumerate(asked))
 
 
 def _answer(of: Question) -> Capability:
@@ -66,7 +63,7 @@ def _late(of: Question) -> Capability:
 
 
 def _questions(project: Project, answers: Answers) -> Iterator[Question]:
-    """Yield the questions, those about recipes last."""
+    """Yield the questions, those about recipes last: servers are asked while their schema is imported, which takes a second."""
     pins = project.pins
     for path in sorted(project.root.glob("examples/*/pins.yaml")):
         verb = f"kz -C {path.parent.relative_to(project.root)} build"
@@ -90,6 +87,8 @@ def _questions(project: Project, answers: Answers) -> Iterator[Question]:
     if any((pins.target(target, pins.default)["package"] or {}).get("app") for target in defaults):
         yield Question("device", "in an app", "", "kz device check --in-app", _app)
     yield Question("sign", "release files", "", "kz build --sign KEYFILE", _sign)
+    from kz_build.export.load import FOLDER
+
     for path in sorted((project.root / FOLDER).glob("*.yaml")):
         verb = f"kz export preflight {path.stem}"
         yield Question("export", path.stem, "", verb, partial(_export, project, path.stem))

@@ -109,6 +109,28 @@ def test_bash_completes_verbs_their_own_and_options(kz: Kz, tmp_path: Path) -> N
     assert completed(script, "kz", "device", "run", "--warm") == {"--warmup"}
 
 
+_A_THREAD_THAT_WORKS_ON = """
+import atexit, sys, threading, time
+from kz_build import cli
+
+def run(argv):
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    sys.stdout.write("all of it")
+    return 7
+
+atexit.register(print, "Python stops the thread where it is")
+cli.run = run
+cli.main([])
+"""
+
+
+def test_the_end_stops_no_thread_in_a_librarys_code() -> None:
+    """Python would: pydantic's compiled code then aborts the process, with code 134."""
+    command = [sys.executable, "-c", _A_THREAD_THAT_WORKS_ON]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "all of it", "")
+
+
 @pytest.mark.parametrize("verb", ["history", "radar", "rebase", "upstream"])
 def test_a_verb_that_takes_one_revision_refuses_a_second(kz: Kz, verb: str) -> None:
     done = kz("-C", SAMPLE, verb, "--onto", "main", "--onto", "v2")
