@@ -133,3 +133,22 @@ def dots(figure: Figure) -> Dots:
         band = Box(percent(low, top), percent(high - low, top), "band", title)
     runs = tuple(Mark(percent(run, top), f"{run:,.4g} {figure.unit}") for run in figure.runs)
     return Dots(runs, percent(figure.median, top), band)
+
+
+class Point(NamedTuple):
+    """A median of an earlier report, or of this one."""
+
+    x: str
+    y: str
+    title: str
+
+
+def trend(medians: Sequence[float], unit: str) -> tuple[Point, ...]:
+    """Return the places of medians, oldest first, on a scale from the least to the most of them; () for fewer than two."""
+    least, most = min(medians, default=0.0), max(medians, default=0.0)
+    if least == most:
+        return ()
+    return tuple(
+        Point(percent(at, len(medians) - 1), percent(most - median, most - least), f"{median:,.4g} {unit}")
+        for at, median in enumerate(medians)
+    )

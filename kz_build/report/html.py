@@ -20,7 +20,7 @@ from kz_build.report.history import History
 from kz_build.report.pin_facts import age
 from kz_build.report.size import KINDS as SIZE_KINDS
 from kz_build.report.size import by_kind
-from kz_build.report.trends import build_trend, size_trends
+from kz_build.report.trends import build_trend, figure_trends, size_trends
 from kz_build.report.verdict import verdict
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def page(facts: Facts, history: History) -> bytes:
         size_kinds=SIZE_KINDS,
         sizes=size_trends(history),
         built=build_trend(history),
+        figures=figure_trends(history),
         age=age,
         at=max((stack.trunk.date for stack in facts.stacks if stack.trunk), default=""),
         style_digest=digest,

@@ -1,4 +1,4 @@
-"""How sizes and times went over the reports that are remembered. Pure."""
+"""How sizes, times and figures of devices went over the reports that are remembered. Pure."""
 
 from __future__ import annotations
 
@@ -66,3 +66,15 @@ def build_trend(history: History) -> tuple[Build, ...]:
                 builds.append(Build(number, name, *built))
             last[name] = built
     return tuple(builds[-MOST_STEPS:]) if len(builds) > len(last) else ()
+
+
+def figure_trends(history: History) -> dict[tuple[str, str], tuple[float, ...]]:
+    """Return by device and title the medians of each figure over all reports, where they differ from the one before."""
+    trends: dict[tuple[str, str], list[float]] = {}
+    for run in history.runs:
+        for device, figures in run.figures.items():
+            for title, median in figures.items():
+                medians = trends.setdefault((device, title), [])
+                if medians[-1:] != [median]:
+                    medians.append(median)
+    return {name: tuple(medians) for name, medians in trends.items()}

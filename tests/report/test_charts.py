@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from kz_build.report.charts import Period, dots, memory, percent, period, stacked
+from kz_build.report.charts import Period, dots, memory, percent, period, stacked, trend
 from kz_build.report.heat_map import heat_maps
+from kz_build.report.history import History, Run
 from kz_build.report.pin_facts import _origin, age
 from kz_build.report.size import by_kind, kind_of
+from kz_build.report.trends import figure_trends
 from tests.report.page_facts import facts
 
 
@@ -44,6 +46,20 @@ def test_runs_and_their_band_share_a_scale() -> None:
     assert drawn.band and len(drawn.runs) == 3
     left, width = (float(text.rstrip("%")) for text in (drawn.band.x, drawn.band.width))
     assert float(drawn.median.rstrip("%")) < left and left + width <= 100
+
+
+def test_a_figure_has_a_line_over_all_reports() -> None:
+    def run(median: float) -> Run:
+        return Run("", "", {}, {}, {}, {"R5": {"decode": median}})
+
+    history = History(tuple(map(run, (14.0, 14.0, 18.0, 16.0))), {})
+    assert figure_trends(history) == {("R5", "decode"): (14.0, 18.0, 16.0)}, (
+        "a figure that nobody measured again is no point"
+    )
+    points = trend((14.0, 18.0, 16.0), "tok/s")
+    assert [(point.x, point.y) for point in points] == [("0%", "100%"), ("50%", "0%"), ("100%", "50%")]
+    assert points[1].title == "18 tok/s"
+    assert trend((14.0,), "tok/s") == trend((), "tok/s") == ()
 
 
 def test_sections_are_of_few_kinds() -> None:
