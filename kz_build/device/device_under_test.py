@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kz_build.core.errors import AuditError
 from kz_build.device.adb import Device
-from kz_build.device.metrics import OBSERVER, PROBE, Sample, lines_of, sample
+from kz_build.device.metrics import PROBE, Sample, lines_of, sample, without_marks
 from kz_build.device.properties import DeviceInfo
 from kz_build.device.push_set import PushSet
 from kz_build.device.trial import PROGRAM, TrialPlan
@@ -73,7 +73,7 @@ class DeviceUnderTest:
         written = (
             self.device.shell(f"cat {quote(f'{self.folder}/{trial.text}')}").stdout.decode("utf-8", "replace")
             if trial.text
-            else "\n".join(line for line in output.splitlines() if not line.startswith((PROBE, OBSERVER)))
+            else without_marks(output)
         )
         figures = sample(log)
         # Upstream's llama_main repeats the prompt, and has no option to omit it.

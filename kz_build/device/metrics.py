@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 OBSERVER, PROBE = "PyTorchObserver ", "KzProbe "
+_JSON = json.JSONDecoder()
 
 
 class Metric(NamedTuple):
@@ -51,11 +52,12 @@ class Sample:
 
 
 class Spread(NamedTuple):
-    """A figure over several runs."""
+    """A figure over several runs. `mad` is the median absolute deviation from the median."""
 
     min: float
     median: float
     max: float
+    mad: float
 
 
 @dataclass(frozen=True)
@@ -71,17 +73,30 @@ class Comparison:
 
 
 def lines_of(output: str, mark: str) -> list[dict[str, Any]]:
-    """Parse the JSON behind a mark in every line that begins with it; a line without valid JSON is skipped."""
+    """Parse the JSON object behind a mark, wherever the mark is in a line: behind the model's text, or behind logcat's columns.
+
+    What is no JSON object is skipped.
+    """
     objects = []
     for line in output.splitlines():
-        if line.startswith(mark):
+        for behind in line.split(mark)[1:]:
             try:
-                value = json.loads(line[len(mark) :])
-            except ValueError:
+                value, _ = _JSON.raw_decode(behind)
+            except (ValueError, RecursionError):
                 continue
             if isinstance(value, dict):
                 objects.append(value)
     return objects
+
+
+def without_marks(output: str) -> str:
+    """Return the output without the figures in it: of a line with a mark, what stands before the mark."""
+    lines = []
+    for line in output.splitlines():
+        head = line.split(OBSERVER)[0].split(PROBE)[0]
+        if head or head == line:
+            lines.append(head)
+    return "\n".join(lines)
 
 
 def sample(output: str) -> Sample | None:
@@ -100,9 +115,10 @@ def sample(output: str) -> Sample | None:
         return None
     return Sample(
         load_s=_seconds(start - began),
-        ttft_ms=_positive(first - start),
+        # The runners' clock has milliseconds: 0 is a first token within one, if both stamps are set.
+        ttft_ms=round(first - start, 3) if 0 < start <= first < math.inf else None,
         prefill_tps=_rate(prompt, filled - start),
-        decode_tps=_rate(generated, end - filled),
+        decode_tps=_rate(generated, end - filled) if filled > 0 else None,
         total_s=_seconds(ended - began),
         peak_mb=_positive(peak * 1024 / 1e6),
         prompt_tokens=prompt,
@@ -127,12 +143,14 @@ def _rate(tokens: int, milliseconds: float) -> float | None:
 
 
 def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
-    """Return min, median and max of each figure that every run has."""
+    """Return the spread of each figure that every run has."""
     by_name = {}
     for metric in METRICS:
         values = [value for one in samples if (value := getattr(one, metric.name)) is not None]
         if values and len(values) == len(samples):
-            by_name[metric.name] = Spread(min(values), round(median(values), 3), max(values))
+            middle = median(values)
+            away = median(abs(value - middle) for value in values)
+            by_name[metric.name] = Spread(min(values), round(middle, 3), max(values), round(away, 3))
     return by_name
 
 

@@ -36,7 +36,7 @@ def _measured(run: Measured) -> list[str]:
     rows.append(f"  {'':14}{'min':>12}{'median':>12}{'max':>12}")
     for metric in METRICS:
         if metric.name in run.spreads:
-            low, middle, high = run.spreads[metric.name]
+            low, middle, high, _ = run.spreads[metric.name]
             rows.append(f"  {metric.title:14}{low:>12,.2f}{middle:>12,.2f}{high:>12,.2f} {metric.unit}")
     before, after = (state or "unknown" for state in run.thermal)
     rows.append(f"  thermal: {before} before, {after} after" + ("; THROTTLED" if run.throttled else ""))

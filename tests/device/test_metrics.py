@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kz_build.device.metrics import Sample, Spread, compare, sample, spreads
+from kz_build.device.metrics import Sample, Spread, compare, sample, spreads, without_marks
 
 # As stats_to_json_string prints it at v1.2.0; at v1.4.1 rates stand before it and GPU figures may follow.
 OBSERVED = {
@@ -31,6 +31,21 @@ def test_the_newer_form_gives_the_same_figures() -> None:
     assert sample(said(newer)) == sample(said())
 
 
+def test_figures_are_read_wherever_their_mark_stands() -> None:
+    """llama_main's text may end without a newline, and logcat puts columns before a line."""
+    observer = f"PyTorchObserver {json.dumps(OBSERVED)}"
+    for line in (f"Paris.{observer}", f"11-22 10:00:00.000  42  42 I ExecuTorch: {observer}", f"{observer}  (end)"):
+        output = f"{line}\nKzProbe {json.dumps(PROBED)}\n"
+        assert sample(output) == sample(said()), line
+    assert without_marks(f"It is\n\nParis.{observer}\nKzProbe {{}}\nend") == "It is\n\nParis.\nend"
+
+
+def test_a_first_token_within_a_millisecond_is_a_value() -> None:
+    start = OBSERVED["inference_start_ms"]
+    found = sample(said({**OBSERVED, "first_token_ms": start, "prompt_eval_end_ms": start}))
+    assert found and (found.ttft_ms, found.prefill_tps) == (0, None)
+
+
 @pytest.mark.parametrize(
     "output",
     ["", "PyTorchObserver {}", said({}), said(probed={}), said([1]), "PyTorchObserver {nonsense\nKzProbe {}", said().replace("{", "")],
@@ -42,7 +57,7 @@ def test_what_is_no_report_gives_none(output: str) -> None:
 def test_unset_stamps_give_no_figure_instead_of_a_wrong_one() -> None:
     unset = {**OBSERVED, "inference_start_ms": 0, "first_token_ms": 0, "prompt_eval_end_ms": 0}
     found = sample(said(unset))
-    assert found and (found.load_s, found.ttft_ms, found.prefill_tps) == (None, None, None)
+    assert found and (found.load_s, found.ttft_ms, found.prefill_tps, found.decode_tps) == (None,) * 4
 
 
 def one(load: float, decode: float | None) -> Sample:
@@ -51,7 +66,7 @@ def one(load: float, decode: float | None) -> Sample:
 
 def test_min_median_max_of_what_every_run_told() -> None:
     found = spreads([one(3, 10.0), one(1, None), one(2, 30.0)])
-    assert found["load_s"] == Spread(1, 2, 3)
+    assert found["load_s"] == Spread(1, 2, 3, 1)
     assert "decode_tps" not in found
     assert spreads([]) == {}
 
