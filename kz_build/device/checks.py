@@ -13,7 +13,7 @@ from kz_build.checks import pte as contract
 from kz_build.checks.elf_rules import aligned, android_abi, is_for, lacking, machine_of
 from kz_build.core import files
 from kz_build.core.check import Check, Status, ask, failed, passed, skipped, unanswered
-from kz_build.core.errors import KzError, LockError, MissingError
+from kz_build.core.errors import KzError, MissingError
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.plain_json import plain
 from kz_build.core.progress import Watch, quiet
@@ -25,6 +25,7 @@ from kz_build.device.properties import known_soc
 from kz_build.device.push import FOLDER, named, push
 from kz_build.device.push_plan import Pushed
 from kz_build.device.push_set import push_set, skel_archs
+from kz_build.device.reply import judged
 from kz_build.device.trial import PROGRAM, Report, TrialPlan
 from kz_build.formats.elf_types import HEXAGON
 from kz_build.formats.library import qnn_version, read_library
@@ -69,7 +70,7 @@ def report_of(
     return Report(
         serial=info.serial, emulated=info.emulated, device=info.model, soc=info.soc, arch=info.arch, line=trial.line,
         target=trial.target, subject=trial.subject, process=process, pushed=pushed, checks=checks,
-        log=str((_folder(project, dut) / LOG).relative_to(project.root)),
+        log=str((folder_of(project, dut) / LOG).relative_to(project.root)),
     )  # fmt: skip
 
 
@@ -188,6 +189,7 @@ def _runner(dut: DeviceUnderTest) -> Check:
     result = dut.run()
     if result.problem or not result.sample:
         return failed(result.problem)
+    dut.reply = result.text
     shown = " ".join(result.text.split())
     text = f"{shown[:_SHOWN]}…" if len(shown) > _SHOWN else shown
     if not text:
@@ -195,9 +197,19 @@ def _runner(dut: DeviceUnderTest) -> Check:
     return passed(f"{result.sample.generated_tokens} tokens after {result.sample.prompt_tokens} of the prompt: {text}")
 
 
+def _reply(dut: DeviceUnderTest) -> Check | None:
+    """Judge what the runner's model said."""
+    return None if dut.reply is None else reply_check(dut.trial, dut.reply)
+
+
+def reply_check(trial: TrialPlan, text: str) -> Check:
+    """Judge a reply to the trial's prompt."""
+    return judged(text, trial.expected, trial.full_prompt, trial.rehearsal, sensible=not trial.random)
+
+
 QUESTIONS: Mapping[str, Callable[[DeviceUnderTest], Check | None]] = {
     "abi": _abi, "page-size": _pages, "needed": _needed, "no-su": _no_su, "process": _process, "qnn-runtime": _qnn,
-    "dlopen": _dlopen, "runner": _runner,
+    "dlopen": _dlopen, "runner": _runner, "reply": _reply,
 }  # fmt: skip
 
 
@@ -215,7 +227,8 @@ def _file_checks(dut: DeviceUnderTest) -> tuple[Check, ...]:
     return tuple(replace(one, subject=dut.device.serial, name=f"pte {one.name}") for one in checks)
 
 
-def _folder(project: Project, dut: DeviceUnderTest) -> Path:
+def folder_of(project: Project, dut: DeviceUnderTest) -> Path:
+    """Return where the reports of a device are."""
     folder = project.out("device", dut.trial.line, re.sub(r"[^\w.-]", "_", dut.device.serial))
     return folder / "in-app" if dut.process == "app" else folder
 
@@ -224,7 +237,7 @@ def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:
     """Keep the programs' output and the device's log since `since`, and look for known problems in them."""
     from kz_build.diagnose.diagnose import diagnose
 
-    path = _folder(project, dut) / LOG
+    path = folder_of(project, dut) / LOG
 
     def answer(status: Status, evidence: str) -> Check:
         return Check(dut.device.serial, "log", status, evidence)
@@ -252,7 +265,7 @@ def _ours(line: str, pids: set[int]) -> bool:
 
 
 def _same(dut: DeviceUnderTest) -> dict[str, object]:
-    """Return what two runs must share to be compared: model, prompt, and command. The build may differ: that is the point."""
+    """Return what names a series of figures on a device: model, prompt, and command."""
     trial = dut.trial
     return {
         "target": trial.target,
@@ -265,31 +278,17 @@ def _same(dut: DeviceUnderTest) -> dict[str, object]:
 
 
 def _runs(path: Path) -> dict[str, dict[str, object]]:
-    """Return the last good run of each thing that was measured on a device."""
+    """Return the last figures that are a baseline, of each thing that was measured on a device."""
     last = load_any(path)
     return last.get("runs", dict) if last else {}
 
 
-def last_run(project: Project, dut: DeviceUnderTest) -> dict[str, float]:
-    """Return the medians of the last good run of the same thing, {} without one."""
-    try:
-        spreads = _runs(_folder(project, dut) / RECORD)[_run_key(dut)]["spreads"]
-        return {name: float(spread["median"]) for name, spread in spreads.items()} if isinstance(spreads, dict) else {}
-    except (LockError, KeyError, TypeError, ValueError):
-        return {}
-
-
-def _run_key(dut: DeviceUnderTest) -> str:
-    return digest_of(_same(dut))[:16]
-
-
 def record(project: Project, dut: DeviceUnderTest, report: Report) -> None:
-    """Write the record: this report, and the last good run of each thing that was measured on this device."""
-    path = _folder(project, dut) / RECORD
+    """Write the record: this report, and the last baseline of each thing that was measured on this device."""
+    path = folder_of(project, dut) / RECORD
     runs = _runs(path)
-    if report.run and not any(row.worse for row in report.run.compared):
-        # The next run is not compared with a worse one: it stays worse until somebody accepts it.
-        runs[_run_key(dut)] = {**_same(dut), "spreads": plain(report.run.spreads)}
+    if report.run and not report.run.refused and not any(row.worse for row in report.run.compared):
+        runs[digest_of(_same(dut))[:16]] = {**_same(dut), "spreads": plain(report.run.spreads)}
     digests = {name: cached_sha256(project.store, source) for source, name in dut.files.files}
     facts = dut.info
     key = digest_of(

@@ -12,7 +12,7 @@ from kz_build.device.adb import Device
 from kz_build.device.metrics import PROBE, Sample, lines_of, sample, without_marks
 from kz_build.device.properties import DeviceInfo
 from kz_build.device.push_set import PushSet
-from kz_build.device.trial import PROGRAM, TrialPlan
+from kz_build.device.trial import PROGRAM, Timing, TrialPlan
 from kz_build.formats.elf_types import Elf
 
 
@@ -25,6 +25,8 @@ class RunResult:
     problem: str
     log: str
     pids: tuple[int, ...]
+    pss: Sequence[Sequence[float]] = ()
+    """(milliseconds of the real-time clock, kB) of its memory, if kz_probe measured that."""
 
 
 class ProbeOutput(NamedTuple):
@@ -49,6 +51,8 @@ class DeviceUnderTest:
     logs: list[str] = field(default_factory=list)
     pids: set[int] = field(default_factory=set)
     process: str = ""
+    reply: str | None = None
+    """What the model said in the check."""
 
     def probe(self, words: Sequence[str], seconds: int = 60) -> ProbeOutput:
         """Run kz_probe; the libraries beside it are found first."""
@@ -65,11 +69,13 @@ class DeviceUnderTest:
         self.pids.update(one["pid"] for one in answers if isinstance(one.get("pid"), int))
         return ProbeOutput(answers, output, log.strip())
 
-    def run(self) -> RunResult:
+    def run(self, timing: Timing | None = None, *, probe: str = "run") -> RunResult:
+        """Run the runner: as a check, or as a timed run asks. `probe`: how kz_probe runs it."""
         trial = self.trial
+        timing = timing or Timing(trial.argv, trial.full_prompt)
         if trial.text:
             self.device.shell(f"rm -f {quote(f'{self.folder}/{trial.text}')}")
-        answers, output, log = self.probe(["run", str(trial.seconds), *trial.argv], trial.seconds)
+        answers, output, log = self.probe([probe, str(trial.seconds), *timing.argv], trial.seconds)
         written = (
             self.device.shell(f"cat {quote(f'{self.folder}/{trial.text}')}").stdout.decode("utf-8", "replace")
             if trial.text
@@ -77,8 +83,9 @@ class DeviceUnderTest:
         )
         figures = sample(log)
         # Upstream's llama_main repeats the prompt, and has no option to omit it.
-        text = written.strip().removeprefix(trial.full_prompt.strip()).strip()
-        return RunResult(figures, text, _problem(answers, log, figures, trial), log, tuple(self.pids))
+        text = written.strip().removeprefix(timing.full_prompt.strip()).strip()
+        pss = answers[-1].get("pss", []) if answers else []
+        return RunResult(figures, text, _problem(answers, log, figures, trial), log, tuple(self.pids), pss)
 
 
 def _problem(answers: Sequence[Mapping[str, Any]], log: str, figures: Sample | None, trial: TrialPlan) -> str:

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -17,14 +18,14 @@ from kz_build.core.files import sha256_file
 from kz_build.core.progress import Watch, quiet
 from kz_build.device import in_app_types as types
 from kz_build.device.adb import Device
-from kz_build.device.checks import log_check, record, report_of
+from kz_build.device.checks import log_check, record, reply_check, report_of
 from kz_build.device.device_under_test import DeviceUnderTest
 from kz_build.device.in_app_types import BENCHMARK, PACKAGE, PROBE, QNN_LLAMA, TEXT, Activity, AppRequest, AppResult
 from kz_build.device.info import info
 from kz_build.device.metrics import figures_text
 from kz_build.device.push import FOLDER, items, named, push
 from kz_build.device.push_set import InputFile, PushSet
-from kz_build.device.run import measured
+from kz_build.device.run import Ready, measured, ready, series_of
 from kz_build.device.trial import Report, RunPolicy, TrialPlan
 from kz_build.formats.app import read_app
 from kz_build.pins.project import Project
@@ -77,6 +78,7 @@ def in_app(
     *,
     watch: Watch = quiet,
     note: Callable[[str], None] = lambda text: None,
+    at_end: ExitStack | None = None,
 ) -> Report:
     """Push model and tokenizer, install the app unless this very one is there, and let it load and generate. The app stays.
 
@@ -95,12 +97,18 @@ def in_app(
         types.model_type(trial.pte) if trial.pte else TEXT, trial.tokens,
     )  # fmt: skip
     since = device.checked("date '+%m-%d %H:%M:%S.000'").decode().strip()
-    checks, kind, results = _run_all(project, dut, app, request, policy, note)
+    with ExitStack() as own:
+        before = ready(dut, note, at_end or own) if policy.compare else Ready(facts, True, False)
+        checks, kind, results = _run_all(project, dut, app, request, policy, note)
     if results or any(c.failed for c in checks):
         checks += (log_check(project, dut, since),)
     report = report_of(project, dut, pushed, checks, kind)
     if results and not report.failed:
-        report = replace(report, run=measured(project, dut, [one.sample for one in results], policy))
+        series = series_of(project, dut, before, [app.activity.name], trial.full_prompt, 0)
+        series.samples.clear()  # an app's runs are written all at once
+        for one in results:
+            series.add(one.sample, before.facts.battery_celsius)
+        report = replace(report, run=measured(project, dut, series, policy, before))
     record(project, dut, report)
     return report
 
@@ -139,6 +147,8 @@ def _run_all(
     for index in range(policy.warmup + policy.runs if not checks[0].failed else 0):
         result, parent, why = _run_once(dut, app.activity, request)
         answers = list(_answers(row, result, why))
+        if result and result.text and not any(c.failed for c in answers):
+            answers.append(replace(reply_check(dut.trial, result.text), subject=device.serial, name="reply"))
         if result or parent:
             kind = types.process_kind(parent, result.context if result else "", emulated)
             answers.insert(0, _process(row, kind, result))

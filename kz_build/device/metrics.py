@@ -62,14 +62,21 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A figure compared with an earlier one. `change` in percent, positive if it is more; `worse` beyond the tolerance."""
+    """A figure compared with an earlier one. `change` in percent, positive if it is more; `noise` is how many percent earlier runs
+    differ without a cause, None if that is unknown; `worse` beyond both noise and tolerance."""
 
     against: str
     metric: str
     before: float
     now: float
     change: float
+    noise: float | None
     worse: bool
+
+    @property
+    def changed(self) -> bool:
+        """Whether it is another level, and not noise: later runs are compared with this one."""
+        return self.noise is not None and abs(self.change) > max(self.noise, STEP)
 
 
 def lines_of(output: str, mark: str) -> list[dict[str, Any]]:
@@ -154,16 +161,71 @@ def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
     return by_name
 
 
+ENOUGH = 5
+"""Runs that tell a figure's noise; with fewer, nothing is compared."""
+DEVIATIONS = 3 * 1.4826
+"""How many MADs from the median count as a change: three standard deviations, were the noise normal. Leys and others, "Detecting
+outliers: Do not use standard deviation around the mean, use absolute deviation around the median", J. Exp. Soc. Psychol. 49 (2013)."""
+STEP = 5.0
+"""Percent below which a change starts no new history, however small the noise."""
+DRIFT, SCATTER = 1.1, 1.4
+"""What a series may not reach: of its halves' speeds the ratio, and of its fastest and slowest run. Clocks that are not fixed make
+9 to 51 % between two runs of the same code (apps/benchmarks/BENCHMARK_SPEC.md of react-native-executorch), throttling 1.4-fold."""
+
+
 def compare(
     now: Mapping[str, Spread], before: Mapping[str, float], against: str, tolerance: float
 ) -> tuple[Comparison, ...]:
-    """Compare medians with earlier figures; `tolerance` in percent."""
+    """Compare medians with published figures; `tolerance` in percent."""
+    return _rows(now, {name: (value, None) for name, value in before.items()}, against, tolerance)
+
+
+def compare_history(now: Mapping[str, Spread], earlier: Sequence[Sample], tolerance: float) -> tuple[Comparison, ...]:
+    """Compare medians with those of earlier runs under the same conditions: worse is what exceeds their own noise and the tolerance."""
+    if len(earlier) < ENOUGH:
+        return ()
+    before = {
+        name: (spread.median, round(DEVIATIONS * spread.mad / spread.median * 100, 1))
+        for name, spread in spreads(earlier).items()
+        if spread.median
+    }
+    return _rows(now, before, f"{len(earlier)} earlier runs", tolerance)
+
+
+def _rows(
+    now: Mapping[str, Spread], before: Mapping[str, tuple[float, float | None]], against: str, tolerance: float
+) -> tuple[Comparison, ...]:
     rows = []
     for metric in METRICS:
-        then = before.get(metric.name)
+        then, noise = before.get(metric.name, (0, None))
         if then and metric.name in now:
             value = now[metric.name].median
             change = round((value - then) / then * 100, 1)
-            worse = (change if metric.less else -change) > tolerance
-            rows.append(Comparison(against, metric.name, then, value, change, worse))
+            worse = (change if metric.less else -change) > max(tolerance, noise or 0)
+            rows.append(Comparison(against, metric.name, then, value, change, noise, worse))
     return tuple(rows)
+
+
+def unsteady(samples: Sequence[Sample]) -> str:
+    """Return why a series is no baseline, '' if it may be one: its decode speed drifts, as it does when a device throttles, or scatters."""
+    speeds = [one.decode_tps for one in samples if one.decode_tps]
+    if len(speeds) < 2 or len(speeds) < len(samples):
+        return ""
+    half = len(speeds) // 2
+    first, last = median(speeds[:half]), median(speeds[-half:])
+    fold = max(first, last) / min(first, last)
+    if half > 1 and fold >= DRIFT:
+        return (
+            f"decode {'fell' if last < first else 'rose'} {fold:.2f}-fold within the series, from {first:,.2f} to {last:,.2f} tok/s: "
+            "its runs were not made under the same conditions, so it is no baseline"
+        )
+    if (scatter := max(speeds) / min(speeds)) >= SCATTER:
+        return f"decode scatters {scatter:.2f}-fold, from {min(speeds):,.2f} to {max(speeds):,.2f} tok/s, so it is no baseline"
+    return ""
+
+
+def retention(samples: Sequence[Sample]) -> float | None:
+    """Return how much of its speed a device keeps: decode of the last fifth of the runs against the first."""
+    speeds = [one.decode_tps for one in samples if one.decode_tps]
+    fifth = len(speeds) // 5
+    return round(median(speeds[-fifth:]) / median(speeds[:fifth]), 3) if fifth else None

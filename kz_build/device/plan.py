@@ -8,13 +8,14 @@ from typing import Any
 
 from kz_build.core.errors import ConfigError, LockError, Missing, MissingError
 from kz_build.core.hash_cache import cached_sha256
-from kz_build.core.stage_record import changed, load_any
+from kz_build.core.stage_record import beside, changed, load_any
 from kz_build.device.chat import Chat, chat, chats
 from kz_build.device.push_set import BACKEND, InputFile, push_set
-from kz_build.device.trial import PROGRAM, TrialPlan, TrialRequest
+from kz_build.device.reply import Greedy, greedy
+from kz_build.device.trial import PROGRAM, TOKENS, Timing, TrialPlan, TrialRequest
 from kz_build.export import load as recipes
 from kz_build.export import plan as export
-from kz_build.export.recipe import PLACEHOLDER, Recipe
+from kz_build.export.recipe import PLACEHOLDER, Measurement, Recipe
 from kz_build.formats.pte import read_pte
 from kz_build.formats.pte_types import QNN, Pte
 from kz_build.formats.qnn_sdk import qnn_runtime
@@ -25,6 +26,10 @@ from kz_build.sources.installed_sdk import installed
 _MODES = {"kv": "0", "hybrid": "1"}
 """Their numbers in upstream's qnn_llama_runner (--eval_mode)."""
 _SDK = "qnn-sdk"
+_NO_MODEL = "no model: --recipe R or --pte FILE names one"
+_TEXT = "a small boat left the old harbour at dawn and sailed along the coast until the crew saw the light of a town "
+_TOKENS_A_WORD = 2
+"""More than tokenizers make of such words, so that a runner which counts prompt and answer together has room for both."""
 
 
 def trial(project: Project, request: TrialRequest) -> TrialPlan:
@@ -45,7 +50,20 @@ def trial(project: Project, request: TrialRequest) -> TrialPlan:
     if own:  # it has its own runner, and libraries for that
         dist = {PROGRAM: dist[PROGRAM]}
     template = chat(request.chat or (recipe.chat if recipe else ""))
-    argv, no_run = (tuple(own), "") if own else _argv(use, request, template, model, inputs, pte, recipe)
+    measurement = recipe.run if recipe else Measurement()
+    prompt = request.prompt or measurement.prompt or use["prompt"]
+    tokens = request.tokens or measurement.tokens or TOKENS
+
+    def asked(words: int = 0, more: Sequence[str] = ()) -> tuple[Timing, str]:
+        text = _of_words(words) if words else prompt
+        if own:
+            return Timing(tuple(own), template.say(text)), ""
+        values = _values(use, template, text, (tokens, words), model, inputs, pte, recipe)
+        argv, why = _argv([*use["run"], *more], values, model, pte) if model else ((), _NO_MODEL)
+        return Timing(argv, template.say(text), words), why
+
+    check, no_run = asked()
+    lengths = () if own else measurement.words
     return TrialPlan(
         line=line,
         target=name,
@@ -60,13 +78,20 @@ def trial(project: Project, request: TrialRequest) -> TrialPlan:
         pte=pte,
         contract=recipe.contract if recipe else None,
         qnn=qnn,
-        argv=argv,
+        argv=check.argv,
         no_run=no_run,
         required=bool(request.recipe or request.pte),
         text="" if own else use["text"],
-        full_prompt=template.say(request.prompt or use["prompt"]),
-        tokens=request.tokens,
+        full_prompt=check.full_prompt,
+        tokens=tokens,
         seconds=request.seconds,
+        timed=tuple(asked(words, use["timed"])[0] for words in (0, *lengths)) if check.argv else (),
+        ends=not own and not use["timed"],
+        celsius=measurement.celsius,
+        minutes=measurement.minutes,
+        expected=measurement.expect if prompt == measurement.prompt else "",
+        random=any(one.random for one in recipe.weights.values()) if recipe else False,
+        rehearsal=_rehearsal(project, model),
     )
 
 
@@ -140,20 +165,35 @@ def _filled(project: Project, request: TrialRequest, recipe: Recipe, text: str, 
     return InputFile(path, name, path.is_file(), f"kz export {recipe.name}, or --from for another folder")
 
 
-def _argv(
+def _of_words(count: int) -> str:
+    """Return a prompt of so many words: the same text for every model."""
+    return " ".join((_TEXT * (count // 20 + 1)).split()[:count])
+
+
+def _rehearsal(project: Project, model: Path | None) -> Greedy | None:
+    """Return what the host said with this very .pte, from the record of `kz export` beside it."""
+    record = load_any(beside(model)) if model and model.is_file() else None
+    if (
+        not model
+        or not record
+        or "" not in record.outputs
+        or not isinstance(decode := record.facts.get("decode"), dict)
+    ):
+        return None
+    return greedy(decode) if record.outputs[""].sha256 == cached_sha256(project.store, model) else None
+
+
+def _values(
     use: Mapping[str, Any],
-    request: TrialRequest,
     template: Chat,
+    prompt: str,
+    length: tuple[int, int],
     model: Path | None,
     inputs: Sequence[InputFile],
     pte: Pte | None,
     recipe: Recipe | None,
-) -> tuple[tuple[str, ...], str]:
-    """Return the runner's command line, or () and why it cannot run."""
-    if not model:
-        return (), "no model: --recipe R or --pte FILE names one"
-    if not use["run"]:
-        return (), "this target builds no runner; --in-app runs a model in an app"
+) -> dict[str, str]:
+    """Return what the placeholders of a runner's command line stand for. `length`: tokens, and words of a long prompt."""
     contract = recipe.contract if recipe else None
     mode = (contract.runner if contract else "") or (pte.mode if pte else "")
     specs = [d.qnn for d in pte.delegates if d.qnn] if pte else []
@@ -162,30 +202,37 @@ def _argv(
         if contract and contract.shared_buffer is not None
         else any(s.shared_buffer for s in specs)
     )
-    prompt = request.prompt or use["prompt"]
-    values = {
-        "model": model.name,
+    tokens, words = length
+    return {
+        "model": model.name if model else "",
         "tokenizer": next((one.name for one in inputs if one.name.startswith("tokenizer")), ""),
         "prompt": prompt if use["template"] == "runner" else template.say(prompt),
-        "tokens": str(request.tokens),
+        "tokens": str(tokens),
+        "total": str(tokens + _TOKENS_A_WORD * words),
         "decoder": template.decoder,
         "eval_mode": _MODES.get(mode, ""),
         "shared_buffer": str(bool(shared)).lower(),
     }
+
+
+def _argv(run: Sequence[str], values: Mapping[str, str], model: Path, pte: Pte | None) -> tuple[tuple[str, ...], str]:
+    """Return the runner's command line, or () and why it cannot run."""
+    if not run:
+        return (), "this target builds no runner; --in-app runs a model in an app"
     needs = {
         "tokenizer": "--tokenizer FILE",
         "decoder": f"--chat {' or '.join(name for name in chats() if chat(name).decoder)}",
         "eval_mode": "a .pte with kv_forward: the runner of this target takes no other",
     }
-    used = {name for word in use["run"] for name in PLACEHOLDER.findall(word)}
+    used = {name for word in run for name in PLACEHOLDER.findall(word)}
     if missing := [f"{name}: {remedy}" for name, remedy in needs.items() if name in used and not values[name]]:
-        if mode == "" and pte is not None and not pte.mode and "eval_mode" in used:
+        if pte is not None and not pte.mode and not values["eval_mode"] and "eval_mode" in used:
             return (
                 (),
                 f"the runner of this target runs QNN decoders, and {model.name} is not one; --in-app runs it in an app",
             )
         raise ConfigError("the runner of this target needs more:", hint="; ".join(missing))
-    return tuple(PLACEHOLDER.sub(lambda m: values[m[1]], word) for word in use["run"]), ""
+    return tuple(PLACEHOLDER.sub(lambda m: values[m[1]], word) for word in run), ""
 
 
 def _runtime(project: Project, request: TrialRequest) -> dict[str, Path]:

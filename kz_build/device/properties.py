@@ -61,6 +61,8 @@ class DeviceInfo:
     thermal: str = ""
     battery_percent: int | None = None
     battery_celsius: float | None = None
+    fingerprint: str = ""
+    """Of its Android build."""
     unsaid: tuple[str, ...] = ()
 
 
@@ -120,6 +122,7 @@ def parse_info(serial: str, text: str) -> DeviceInfo:
         qnn=tuple(by_question.get("qnn", "").splitlines()),
         thermal=THERMAL[int(status[1])] if status and int(status[1]) < len(THERMAL) else "",
         battery_percent=_number(battery.get("level", "")),
+        fingerprint=props.get("ro.build.fingerprint", ""),
         battery_celsius=int(battery["temperature"]) / 10 if "temperature" in battery else None,
     )
     return _with_unsaid(info)

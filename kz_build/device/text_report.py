@@ -24,7 +24,8 @@ def report(result: Report) -> str:
     for check in sorted(result.checks, key=lambda c: c.failed):
         rows.append(_wrapped(f"{check.status.value:5} {check.name:{width}} ", check.evidence))
     if result.run:
-        rows += _measured(result.run)
+        for series in (result.run, *result.lengths):
+            rows += _measured(series)
     rows.append(f"  log: {result.log}")
     if result.in_app:
         rows += ["", f"in an app of {report(result.in_app)}"]
@@ -32,20 +33,41 @@ def report(result: Report) -> str:
 
 
 def _measured(run: Measured) -> list[str]:
-    rows = [f"  {len(run.samples)} runs after {run.warmup} of warm-up, each in a process of its own"]
-    rows.append(f"  {'':14}{'min':>12}{'median':>12}{'max':>12}")
+    prompt = f", a prompt of {run.words} words" if run.words else ""
+    rows = [
+        _wrapped("  ", f"{len(run.samples)} runs after {run.warmup} of warm-up, each in a process of its own{prompt}")
+    ]
+    rows.append(f"  {'':13}{'min':>12}{'median':>12}{'±MAD':>11}{'max':>12}")
     for metric in METRICS:
         if metric.name in run.spreads:
-            low, middle, high, _ = run.spreads[metric.name]
-            rows.append(f"  {metric.title:14}{low:>12,.2f}{middle:>12,.2f}{high:>12,.2f} {metric.unit}")
-    before, after = (state or "unknown" for state in run.thermal)
-    rows.append(f"  thermal: {before} before, {after} after" + ("; THROTTLED" if run.throttled else ""))
+            low, middle, high, away = run.spreads[metric.name]
+            rows.append(f"  {metric.title:13}{low:>12,.2f}{middle:>12,.2f}{away:>11,.2f}{high:>12,.2f} {metric.unit}")
+    if run.memory:
+        loaded = "" if run.memory.loaded_mb is None else f"{run.memory.loaded_mb:,.2f} MB with the model loaded, "
+        rows.append(f"  PSS: {loaded}{run.memory.peak_mb:,.2f} MB at most")
+    if run.retention is not None:
+        rows.append(f"  retention: {run.retention:.0%} of the first fifth's decode in the last")
+    rows.append(_wrapped("  ", _heat(run)))
     titles = {metric.name: metric for metric in METRICS}
     for row in run.compared:
         title, unit = titles[row.metric].title, titles[row.metric].unit
         text = f"{title} {row.now:,.2f} {unit}, {row.change:+.1f} % from {row.before:,.2f} of {row.against}"
+        text += "" if row.noise is None else f", whose noise is {row.noise:g} %"
         rows.append(_wrapped("FAIL  " if row.worse else "PASS  ", text))
+    if run.refused:
+        rows.append(_wrapped("NOT A BASELINE  ", run.refused))
     return [*rows, *(_wrapped("  ", note) for note in run.notes)]
+
+
+def _heat(run: Measured) -> str:
+    before, after = (state or "unknown" for state in run.thermal)
+    text = f"thermal: {before} before, {after} after" + ("; THROTTLED" if run.throttled else "")
+    degrees = [f"{one:g} °C" for one in run.celsius if one is not None]
+    return (
+        text
+        + (f"; battery {' to '.join(degrees)}" if degrees else "")
+        + ("; clocks fixed" if run.fixed_performance else "")
+    )
 
 
 def _wrapped(head: str, text: str) -> str:

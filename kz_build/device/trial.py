@@ -11,15 +11,20 @@ from kz_build.core.check import Check
 from kz_build.device.metrics import Comparison, Sample, Spread
 from kz_build.device.push_plan import Pushed
 from kz_build.device.push_set import InputFile
+from kz_build.device.reply import Greedy
 from kz_build.formats.pte_types import Pte
 
 PROGRAM = "kz_probe"
 """kz's own program on the device (native/kz_probe.c): every target that runs on devices builds it."""
 
 
+TOKENS = 128
+"""Prompt and answer, if neither the user nor the recipe says how many."""
+
+
 @dataclass(frozen=True)
 class TrialRequest:
-    """The user's choices; '' or None for the project's. `folders`: placeholder of a recipe -> folder."""
+    """The user's choices; '', 0 or None for the project's. `folders`: placeholder of a recipe -> folder."""
 
     line: str = ""
     target: str = ""
@@ -28,10 +33,19 @@ class TrialRequest:
     tokenizer: Path | None = None
     chat: str = ""
     prompt: str = ""
-    tokens: int = 128
+    tokens: int = 0
     qnn: Path | None = None
     folders: Mapping[str, Path] = field(default_factory=dict)
     seconds: int = 600
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What a series of timed runs asks: a command line, the prompt in it, and how many words that has (0: the prompt of the check)."""
+
+    argv: tuple[str, ...]
+    full_prompt: str
+    words: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,7 +54,10 @@ class TrialPlan:
 
     `dist` are the build's files by name, `runtime` Qualcomm's. `argv` is the runner's command line; if it is (), `no_run` says
     why, and `required` whether that is a failure. `text`: file that the runner writes its text to. `full_prompt` is the prompt
-    in the model's chat template.
+    in the model's chat template. `timed` is what `kz device run` times; `ends`: it may stop earlier, where the
+    model ends its answer.
+    `expected`: what the recipe wants in the reply; `random`: the weights are, so that no reply makes sense; `rehearsal`: what the
+    host said.
     """
 
     line: str
@@ -63,6 +80,13 @@ class TrialPlan:
     full_prompt: str = ""
     tokens: int = 0
     seconds: int = 600
+    timed: tuple[Timing, ...] = ()
+    ends: bool = False
+    celsius: float = 35
+    minutes: float = 30
+    expected: str = ""
+    random: bool = False
+    rehearsal: Greedy | None = None
 
     @property
     def subject(self) -> str:
@@ -73,19 +97,30 @@ class TrialPlan:
 @dataclass(frozen=True)
 class RunPolicy:
     """How often: `runs` that count after `warmup`, each in a fresh process; `compare` them with earlier ones.
-    `required`: a check that cannot be run is a failure."""
+    `required`: a check that cannot be run is a failure. `sustain`: instead of `runs`, for so many seconds."""
 
     runs: int = 1
     warmup: int = 0
     compare: bool = False
     tolerance: float | None = None
     required: bool = False
+    sustain: int = 0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Proportional set size of the runner, in a run of its own that is not timed: when the model is loaded, and at most; 10^6 bytes."""
+
+    loaded_mb: float | None
+    peak_mb: float
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Runs after the warm-up, each in a process of its own. `thermal` is Android's status (before, after); `notes` say why a
-    figure was not compared."""
+    """Runs after the warm-up, each in a process of its own. `thermal` is Android's status (before, after), `celsius` the battery's
+    temperature; `notes` say why a figure was not compared. `refused`: why they are no baseline for later ones, '' if they are.
+    `retention`: the share of decode speed that is left in the last fifth of sustained runs. `words`: of the prompt, if it has a
+    given length."""
 
     warmup: int
     samples: tuple[Sample, ...]
@@ -94,6 +129,12 @@ class Measured:
     throttled: bool
     compared: tuple[Comparison, ...]
     notes: tuple[str, ...]
+    refused: str
+    fixed_performance: bool
+    celsius: tuple[float | None, float | None]
+    retention: float | None = None
+    words: int = 0
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True)
@@ -113,12 +154,19 @@ class Report:
     checks: tuple[Check, ...]
     log: str
     run: Measured | None = None
+    lengths: tuple[Measured, ...] = ()
+    """The series of other prompt lengths that the recipe asks for."""
     in_app: Report | None = None
     """The same in an app of the device, if requested."""
 
     @property
     def failed(self) -> tuple[str, ...]:
         """Return the reasons of a failure: names of checks, and figures that became worse."""
-        worse = {f"{c.metric} against {c.against}" for c in (self.run.compared if self.run else ()) if c.worse}
+        worse = {
+            f"{c.metric} against {c.against}" + (f" ({one.words} words)" if one.words else "")
+            for one in (*([self.run] if self.run else []), *self.lengths)
+            for c in one.compared
+            if c.worse
+        }
         inside = tuple(f"in-app {name}" for name in self.in_app.failed) if self.in_app else ()
         return (*(c.name for c in self.checks if c.failed), *sorted(worse), *inside)

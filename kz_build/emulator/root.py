@@ -42,7 +42,10 @@ exec tail -n $lines $follow $log
 esac
 exec /usr/bin/getconf "$@"
 """,
-    "cmd": r"""[ "$1" = package ] || { echo "cmd: Can't find service: $1" >&2; exit 20; }
+    "cmd": r"""case "$1 $2" in
+  "power set-fixed-performance-mode-enabled") echo "$3" >/system/emulated/fixed-performance; exit 0 ;;
+esac
+[ "$1" = package ] || { echo "cmd: Can't find service: $1" >&2; exit 20; }
 while [ $# -gt 0 ]; do
   [ "$1" != -S ] || head -c "$2" >/dev/null
   shift

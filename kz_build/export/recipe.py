@@ -132,6 +132,29 @@ class Upstream(Part):
     commit: Commit
 
 
+class Measurement(Part):
+    """How `kz device run` measures this model, and what its reply must have."""
+
+    prompt: str = Field(default="", description="its prompt (default: the target's)")
+    tokens: Annotated[int, Field(gt=0)] | None = Field(default=None, description="prompt and answer (default: 128)")
+    words: list[Annotated[int, Field(gt=0)]] = Field(
+        default=[], description="lengths of further prompts, in words: a series each"
+    )
+    expect: str = Field(default="", description="what the reply to `prompt` must contain, in any case")
+    celsius: Annotated[float, Field(gt=0, strict=False)] = Field(
+        default=35, description="the battery's temperature at most, before runs start"
+    )
+    minutes: Annotated[float, Field(ge=0, strict=False)] = Field(
+        default=30, description="how long to wait for that; then the runs are marked as hot"
+    )
+
+    @model_validator(mode="after")
+    def _check_prompt(self) -> Measurement:
+        if self.expect and not self.prompt:
+            raise ValueError("`expect` needs the `prompt` that it answers")
+        return self
+
+
 class Trap(Part):
     text: Text
     source: Text
@@ -151,6 +174,7 @@ class RecipeFile(Part):
     weights: dict[FileName, Weights] = Field(description="by name below {weights}: a folder, or a file that kz makes")
     device: dict[Text, FileName] = Field(default={}, description="what is pushed: its name on the device")
     chat: Literal["", "llama3", "llava", "qwen3"] = Field(default="", description="its chat template")
+    run: Measurement = Field(default=Measurement(), description="how it is measured on a device")
     traps: list[Trap] = []
     output: Text
     contract: Contract

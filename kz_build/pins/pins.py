@@ -15,7 +15,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """A valid name of a line, a source or a target: it becomes a folder."""
 NATIVE = "kz"
 """The source of kz's own programs, which a cmake project of a target may name."""
-RUN_PLACEHOLDERS = ("model", "tokenizer", "prompt", "tokens", "decoder", "eval_mode", "shared_buffer")
+RUN_PLACEHOLDERS = ("model", "tokenizer", "prompt", "tokens", "total", "decoder", "eval_mode", "shared_buffer")
 """Names allowed in braces in the argv of a target's runner."""
 
 

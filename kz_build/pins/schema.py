@@ -260,8 +260,12 @@ class DeviceUse(Strict):
     loads: list[Text] = Field(min_length=1, description="libraries that must open there, in this order")
     run: list[Text] = Field(
         default=[],
-        description="argv of its runner in the device's folder; {model} {tokenizer} {prompt} {tokens} {decoder} {eval_mode}"
-        " {shared_buffer}",
+        description="argv of its runner in the device's folder; {model} {tokenizer} {prompt} {tokens} {total} {decoder}"
+        " {eval_mode} {shared_buffer}",
+    )
+    timed: list[Text] = Field(
+        default=[],
+        description="more words of argv for timed runs: those that make it generate a fixed number of tokens, whatever the model says",
     )
     template: Literal["kz", "runner"] = Field(default="kz", description="who puts the prompt into the chat template")
     text: str = Field(default="", description="file that the runner writes its text to; its output if empty")

@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kz_build.core.files import sha256_file
 from kz_build.device import adb as adapter
+from kz_build.device import conditions
 from kz_build.device.metrics import PROBE, lines_of
 from kz_build.emulator.device import EmulatedDevice
 from kz_build.emulator.shell import ARM64_LIBC, QEMU
-from tests.conftest import Kz
+from tests.conftest import ROOT, Kz
+from tests.deadline import patient, until
 from tests.formats.apps import QNN, Lib, Linker
 
 pytestmark = pytest.mark.skipif(
@@ -105,7 +112,7 @@ def answer(report: dict[str, Any], check: str) -> tuple[str, str]:
 def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path, kz: Kz) -> None:
     report = tried(code=0)
     assert {one["check"]: one["status"] for one in report["checks"]} == dict.fromkeys(
-        ("abi", "page-size", "needed", "no-su", "process", "dlopen", "runner", "log"), "PASS"
+        ("abi", "page-size", "needed", "no-su", "process", "dlopen", "runner", "reply", "log"), "PASS"
     )
     assert "tokens: 12 67 86 181 144 215" in answer(report, "runner")[1], "8-bit KV: only the patched JNI gives these"
     assert "libminirt.so in" in answer(report, "dlopen")[1]
@@ -120,7 +127,7 @@ def test_the_sample_is_pushed_loaded_called_and_judged(tried: Try, project: Path
     again = tried(code=0)
     assert (again["pushed"]["sent"], again["pushed"]["kept"]) == ([], 5)
     said = kz("-C", project, "report").stdout
-    assert f"device {report['serial']} (kz EMULATED SM8750) linux-arm64 tiny3.minirt: 8 PASS" in said
+    assert f"device {report['serial']} (kz EMULATED SM8750) linux-arm64 tiny3.minirt: 9 PASS" in said
 
 
 def test_as_text_it_says_emulated_and_fits_a_terminal(
@@ -274,7 +281,7 @@ def test_the_prompt_goes_to_the_runner_in_the_models_chat_template(tried: Try, p
 def test_a_prompt_that_the_runner_says_again_is_no_answer(tried: Try, project: Path, device: EmulatedDevice) -> None:
     """As upstream's llama_main does; what is complained of is none either."""
     echo = 'printf %s "$1"; echo a warning >&2; '
-    script(device.root.folder / "system/bin/llama", echo + stats(0, 1).replace("echo text", 'echo "$2"'))
+    script(device.root.folder / "system/bin/llama", echo + stats(0, 1, "$2"))
     words = ("--prompt", "two\nlines", "--chat", "qwen3")
     runs(project, "/system/bin/llama", "{prompt}", " Paris")
     assert answer(tried(*words, code=0), "runner") == ("PASS", "50 tokens after 10 of the prompt: Paris")
@@ -363,6 +370,7 @@ def test_emulated_timings_are_compared_with_nothing(tried: Try) -> None:
         report = tried("--runs", "2", "--warmup", "0", verb="run", code=0)
         assert report["run"]["compared"] == [] and "EMULATED" in report["run"]["notes"][0]
         assert len(report["run"]["samples"]) == 2
+        assert report["run"]["memory"]["peak_mb"] > 1
         assert set(report["run"]["spreads"]) == {"load_s", "ttft_ms", "prefill_tps", "decode_tps", "total_s", "peak_mb"}
 
 
@@ -377,10 +385,22 @@ def tablet(device: EmulatedDevice) -> EmulatedDevice:
     return device
 
 
-def stats(load: int, first: int) -> str:
-    """A runner, as a script, that loads for so many milliseconds and gives its first token after so many more."""
-    return f"""now=$(date +%s%3N); sleep {load / 1000}; start=$(date +%s%3N); echo text
-printf 'PyTorchObserver {{"prompt_tokens":10,"generated_tokens":50,"inference_start_ms":%d,"first_token_ms":%d,"prompt_eval_end_ms":%d,"inference_end_ms":%d}}\\n' $start $((start+{first})) $((start+{first})) $((start+{first}+1000))"""
+def stats(load: int, first: int, reply: str = "text", decode: str = "1000") -> str:
+    """A runner, as a script, that loads for so many milliseconds, gives its first token after so many more, and decodes for `decode` of them."""
+    return f"""now=$(date +%s%3N); sleep {load / 1000}; start=$(date +%s%3N); echo "{reply}"
+printf 'PyTorchObserver {{"prompt_tokens":10,"generated_tokens":50,"inference_start_ms":%d,"first_token_ms":%d,"prompt_eval_end_ms":%d,"inference_end_ms":%d}}\\n' $start $((start+{first})) $((start+{first})) $((start+{first}+{decode}))"""
+
+
+SERIES = ("--recipe", "r", "--runs", "5", "--warmup", "0")
+ONE = ("--recipe", "r", "--runs", "1", "--warmup", "0")
+WIDE = ("--tolerance", "60")
+"""What a busy machine does to a sleep is not asked here."""
+
+
+def lines(project: Path) -> list[dict[str, Any]]:
+    """What is kept of the runs on the one device."""
+    (path,) = (project / "out/device/sample-0.1").glob("*/runs.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_run_that_became_worse_fails_until_it_is_accepted(
@@ -390,21 +410,176 @@ def test_a_run_that_became_worse_fails_until_it_is_accepted(
 
     def go(first: int, *more: str, code: int) -> dict[str, Any]:
         script(tmp_path / "files/runner", stats(20, first))
-        return tried("--recipe", "r", "--runs", "2", "--warmup", "0", *more, verb="run", code=code)
+        return tried(*SERIES, *more, verb="run", code=code)
 
     report = go(100, code=0)
     assert not report["emulated"] and report["run"]["spreads"]["ttft_ms"]["median"] == 100
-    assert report["run"]["notes"][0] == "no earlier run of this on the device"
-    wide = ("--tolerance", "60")  # what a busy machine does to a sleep is not asked here
-    same = go(100, *wide, code=0)
-    assert {row["against"] for row in same["run"]["compared"]} == {"the last run"}
-    worse = go(300, *wide, code=8)
-    assert "ttft_ms against the last run" in worse["stderr"]
+    assert "no earlier run of this on the device" in report["run"]["notes"]
+    worse = go(300, *WIDE, code=8)
+    assert "ttft_ms against 5 earlier runs" in worse["stderr"]
     (row,) = [row for row in worse["run"]["compared"] if row["metric"] == "ttft_ms"]
-    assert (row["before"], row["now"], row["change"], row["worse"]) == (100, 300, 200, True)
-    go(300, *wide, code=8)
-    go(300, "--tolerance", "500", code=0)
-    go(300, *wide, code=0)
+    assert (row["before"], row["now"], row["change"], row["noise"], row["worse"]) == (100, 300, 200, 0, True)
+    accepted = go(300, "--tolerance", "500", code=0)
+    assert {row["against"] for row in accepted["run"]["compared"]} == {"5 earlier runs"}
+    ends = [(row["end"], row["why"], row["fresh"]) for row in lines(project) if "end" in row]
+    assert ends == [("kept", "", False), ("refused", "it was worse", True), ("kept", "", True)]
+
+
+def test_a_series_that_throttles_is_refused_as_a_baseline(
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
+) -> None:
+    """A device that loses speed from run to run, 1.4-fold in all; the next series is compared with none of it."""
+    recipe(project, "runner", run=("./runner",))
+    count = "n=$(cat /data/local/tmp/n 2>/dev/null || echo 0); echo $((n+1)) >/data/local/tmp/n; "
+    script(tmp_path / "files/runner", count + stats(1, 100, decode="1000+100*(n>0?n-1:0)"))
+    report = tried(*SERIES, verb="run", code=0)
+    assert "decode fell 1.29-fold within the series" in report["run"]["refused"], report["run"]
+    assert "so it is no baseline" in report["run"]["refused"] and report["run"]["compared"] == []
+    assert [(row["end"], row["why"]) for row in lines(project)[5:]] == [("refused", report["run"]["refused"])]
+    script(tmp_path / "files/runner", stats(1, 100))
+    steady = tried(*SERIES, verb="run", code=0)["run"]
+    assert steady["refused"] == "" and steady["compared"] == []
+    assert "no earlier run of this on the device" in steady["notes"]
+
+
+def test_a_series_that_was_killed_goes_on(tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path) -> None:
+    recipe(project, "runner", run=("./runner",))
+    count = "n=$(cat /data/local/tmp/n 2>/dev/null || echo 0); echo $((n+1)) >/data/local/tmp/n; "
+    script(tmp_path / "files/runner", f"{count}[ $n -lt 3 ] || [ -e /data/local/tmp/on ] || exit 9; {stats(1, 100)}")
+    assert "ended with 9" in tried(*ONE, "--runs", "3", verb="run", code=8)["error"]
+    assert [row["run"] for row in lines(project)] == [1, 2]
+    (tablet.root.folder / "data/local/tmp/on").touch()
+    report = tried(*ONE, "--runs", "3", verb="run", code=0)
+    assert [row.get("run") for row in lines(project)] == [1, 2, 3, None]
+    assert len(report["run"]["samples"]) == 3 and "2 runs were made before kz was stopped" in report["stderr"]
+
+
+def test_a_hot_device_is_waited_for_or_its_runs_are_marked(
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "POLL_SECONDS", 0.01)
+    recipe(project, "runner", run=("./runner",))
+    script(tmp_path / "files/runner", stats(1, 100))
+    battery = "n=$(cat /data/local/tmp/c 2>/dev/null || echo 412); echo $((n-40)) >/data/local/tmp/c; echo '  temperature:' $n"
+    script(tablet.root.folder / "system/bin/dumpsys", f"[ $1 = battery ] && {{ {battery}; }}")
+    report = tried(*ONE, verb="run", code=0)
+    assert "37.2 °C: waiting up to 30 min for 35 °C" in report["stderr"]
+    assert report["run"]["celsius"][0] == 33.2 and report["run"]["refused"] == ""
+    assert [row["battery_celsius"] for row in lines(project)[:1]] == [33.2]
+
+    script(tablet.root.folder / "system/bin/dumpsys", "[ $1 = battery ] && echo '  temperature: 412'")
+    path = project / "recipes/r.yaml"
+    path.write_text(path.read_text() + "run: {minutes: 0}\n")
+    report = tried(*ONE, verb="run", code=0)
+    assert report["run"]["refused"] == "the battery had 41.2 °C at the start, more than 35, so it is no baseline"
+    assert "so its runs are marked as hot" in report["stderr"] and report["run"]["compared"] == []
+
+
+def test_clocks_are_fixed_while_it_runs_and_freed_after_a_failure_too(
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
+) -> None:
+    recipe(project, "runner", run=("./runner",))
+    mode = tablet.root.folder / "system/emulated/fixed-performance"
+    seen = "cat /system/emulated/fixed-performance >>/data/local/tmp/seen 2>/dev/null; "
+    script(tmp_path / "files/runner", seen + stats(1, 100))
+    assert tried(*ONE, verb="run", code=0)["run"]["fixed_performance"]
+    assert (tablet.root.folder / "data/local/tmp/seen").read_text().split() == ["true"] * 2  # one for the memory
+    assert mode.read_text() == "false\n"
+    mode.unlink()
+    script(tmp_path / "files/runner", f"[ ! -e /system/emulated/fixed-performance ] || exit 9; {stats(1, 100)}")
+    assert "ended with 9" in tried(*ONE, verb="run", code=8)["error"]
+    assert mode.read_text() == "false\n"
+
+    script(tablet.root.folder / "system/bin/cmd", "echo Failed to set FIXED_PERFORMANCE mode; exit 255")
+    script(tmp_path / "files/runner", stats(1, 100))
+    report = tried(*ONE, verb="run", code=0)["run"]
+    assert not report["fixed_performance"] and any("no fixed-performance mode" in note for note in report["notes"])
+    assert "not compared with the last series: another performance mode" in report["notes"]
+
+
+def test_ctrl_c_frees_the_clocks_of_every_device(
+    project: Path, device: EmulatedDevice, server: adapter.Server, clean_env: dict[str, str], tmp_path: Path
+) -> None:
+    """Several devices run in threads, which an interrupt just ends."""
+    recipe(project, "runner", run=("./runner",))
+    script(tmp_path / "files/runner", f"{stats(1, 100)}; [ ! -e /system/emulated/fixed-performance ] || sleep 60")
+    with EmulatedDevice("SM8650", tmp_path / "second", owner=server.home) as second:
+        modes = [one.root.folder / "system/emulated/fixed-performance" for one in (device, second)]
+        serials = ["--serial", device.serial, "--serial", second.serial]
+        argv = ["-C", str(project), "device", "run", *serials, *SERIES, "--from", f"out={tmp_path / 'files'}"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kz_build", *argv],
+            cwd=ROOT,
+            env={**clean_env, "ANDROID_ADB_SERVER_PORT": str(server.port)},
+            stderr=subprocess.DEVNULL,
+        )
+        until(lambda: process.poll() is not None or all(mode.exists() for mode in modes), 60)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(patient(30)) == 130
+        assert [mode.read_text() for mode in modes] == ["false\n"] * 2
+
+
+def test_longer_prompts_are_series_of_their_own(
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
+) -> None:
+    runs(project, "/system/bin/llama", "{prompt}", "{total}")
+    counts = "set -- $1; "
+    script(
+        tablet.root.folder / "system/bin/llama",
+        counts + stats(0, 1).replace('"prompt_tokens":10', '"prompt_tokens":%d').replace("' $start", "' $# $start"),
+    )
+    recipe(project)
+    path = project / "recipes/r.yaml"
+    path.write_text(path.read_text() + "run: {prompt: one two three, words: [32]}\n")
+    report = tried(*ONE, verb="run", code=0)
+    series = [report["run"], *report["lengths"]]
+    assert [(one["words"], one["samples"][0]["prompt_tokens"]) for one in series] == [(0, 3), (32, 32)]
+
+
+def test_sustained_runs_are_made_for_a_time_and_are_no_baseline(
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
+) -> None:
+    recipe(project, "runner", run=("./runner",))
+    script(tmp_path / "files/runner", stats(1, 100))
+    report = tried(*ONE, "--sustain", "2s", verb="run", code=0)["run"]
+    assert report["samples"] and report["retention"] in (None, 1)
+    assert report["refused"] == "sustained runs show how a device throttles, so they are no baseline"
+    assert report["compared"] == []
+    assert "5 is no time such as 5m or 90s" in tried("--sustain", "5", verb="run", code=2)["stderr"]
+
+
+def test_the_reply_must_be_one(tried: Try, project: Path, tmp_path: Path) -> None:
+    recipe(project, "runner", run=("./runner",))
+    script(tmp_path / "files/runner", stats(1, 5, "!" * 64))
+    report = tried("--recipe", "r", code=8)
+    assert answer(report, "runner")[0] == "PASS" and "reply" in report["stderr"]
+    assert answer(report, "reply") == ("FAIL", f"it repeats '!' 64 times: {'!' * 60}…")
+    path = project / "recipes/r.yaml"
+    path.write_text(path.read_text() + "run: {prompt: A capital, expect: paris}\n")
+    script(tmp_path / "files/runner", stats(1, 5, "It is Lyon."))
+    assert answer(tried("--recipe", "r", code=8), "reply") == ("FAIL", "the recipe expects 'paris' in it: It is Lyon.")
+    assert answer(tried("--recipe", "r", "--prompt", "another", code=0), "reply")[0] == "PASS"
+    script(tmp_path / "files/runner", stats(1, 5, "It is Paris."))
+    assert "it has 'paris'" in answer(tried("--recipe", "r", code=0), "reply")[1]
+
+
+def test_the_device_says_what_the_hosts_rehearsal_of_the_same_file_said(
+    tried: Try, project: Path, tmp_path: Path
+) -> None:
+    recipe(project, "runner", run=("./runner",))
+    model = project / "dist/sample-0.1/tiny3.minirt"
+    said = {"prompt": "1", "tokens": [12, 67, 86], "pieces": ["It", " is", " Paris"]}
+    record = {"key": "k", "sha256": sha256_file(model), "decode": {"steps": [], "greedy": said}}
+    (model.parent / f"{model.name}.json").write_text(json.dumps(record))
+    script(tmp_path / "files/runner", stats(1, 5, "It is Paris."))
+    assert (
+        "the device says what the host's rehearsal said, 3 tokens" in answer(tried("--recipe", "r", code=0), "reply")[1]
+    )
+    script(tmp_path / "files/runner", stats(1, 5, "It is Lyon."))
+    status, why = answer(tried("--recipe", "r", code=8), "reply")
+    assert (status, why) == ("FAIL", "token 3 of 3: the host said 86 ' Paris', the device ' Lyon.'")
+    model.write_bytes(model.read_bytes() + b"\n")
+    assert "rehearsal" not in answer(tried("--recipe", "r", code=0), "reply")[1], "another file"
 
 
 def test_a_baseline_judges_the_same_recipe_in_the_same_kind_of_process(
@@ -439,9 +614,13 @@ def test_heat_is_noted(tried: Try, tablet: EmulatedDevice, project: Path, tmp_pa
     hot = 'case "$1" in thermalservice) [ -e /data/local/tmp/hot ] && echo "Thermal Status: 3" || echo "Thermal Status: 0";; esac'
     script(tablet.root.folder / "system/bin/dumpsys", hot)
     recipe(project, "runner", run=("./runner",))
-    script(tmp_path / "files/runner", stats(1, 5) + "; : >/data/local/tmp/hot")
+    script(
+        tmp_path / "files/runner",
+        stats(1, 5) + "; [ ! -e /system/emulated/fixed-performance ] || : >/data/local/tmp/hot",
+    )
     report = tried("--recipe", "r", "--runs", "1", "--warmup", "0", verb="run", code=0)
     assert (report["run"]["thermal"], report["run"]["throttled"]) == (["none", "severe"], True)
+    assert report["run"]["refused"] == "Android says severe heat after it, so it is no baseline"
 
 
 @pytest.fixture(scope="module")
@@ -462,8 +641,6 @@ def probe(built: Path, server: adapter.Server, tmp_path_factory: pytest.TempPath
 @example("--prompt\n")
 @example("")
 def test_a_prompt_arrives_as_it_is(probe: adapter.Device, text: str) -> None:
-    from shlex import quote
-
     done = probe.shell(f"cd /data/local/tmp && ./kz_probe run 20 /usr/bin/printf '<%s>' {quote(text)}")
     said = done.stdout.decode("utf-8")
     assert said.startswith(f"<{text}>\n{PROBE}"), (text, said)
@@ -474,6 +651,16 @@ def test_the_probe_says_what_a_program_took(probe: adapter.Device) -> None:
     (ran,) = lines_of(done.stdout.decode(), PROBE)
     assert ran["exit"] == 9 and 300 <= ran["end_ms"] - ran["start_ms"] < 5000 and ran["max_rss_kb"] > 500
     assert probe.shell("cd /data/local/tmp && ./kz_probe nonsense").code == 2
+
+
+def test_the_probe_says_how_much_memory_a_program_had(probe: adapter.Device) -> None:
+    grows = "sleep 0.3; x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.5"
+    done = probe.shell(f"cd /data/local/tmp && ./kz_probe memory 20 /bin/sh -c {quote(grows)}")
+    (ran,) = lines_of(done.stdout.decode(), PROBE)
+    before = [kilobytes for at, kilobytes in ran["pss"] if at < ran["start_ms"] + 250]
+    assert ran["exit"] == 0 and before and max(before) + 29_000 < max(kilobytes for _, kilobytes in ran["pss"])
+    done = probe.shell("cd /data/local/tmp && ./kz_probe memory 1 /bin/sleep 60")
+    assert lines_of(done.stdout.decode(), PROBE)[0]["stopped"]
 
 
 def test_qnn_is_checked_against_device_and_model(

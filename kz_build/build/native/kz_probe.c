@@ -3,6 +3,7 @@
 //   kz_probe who                           what kind of process a program is there: user, SELinux context, ancestors
 //   kz_probe load LIBRARY...               opens each as a Java VM does (RTLD_NOW, RTLD_LOCAL), in this order, keeping it
 //   kz_probe run SECONDS PROGRAM [ARG...]  runs a program, ends it after SECONDS, says how long it took and its peak memory
+//   kz_probe memory SECONDS PROGRAM [...]  the same, and its proportional set size (PSS) every 50 ms: "pss": [[ms, kB], ...]
 //
 // Each answer is a line "KzProbe {...}" on standard output. Times are milliseconds of the real-time clock, the clock that
 // ExecuTorch's runners stamp their own figures with.
@@ -115,7 +116,56 @@ static void too_long(int sign) {
   }
 }
 
-static int run(unsigned seconds, char** argv) {
+// The PSS of a process in kB, 0 where it cannot be read: it counts the pages of a mapped model too.
+static long pss_of(pid_t pid) {
+  char path[64];
+  char line[128];
+  long kilobytes = 0;
+  snprintf(path, sizeof(path), "/proc/%ld/smaps_rollup", (long)pid);
+  FILE* file = fopen(path, "r");
+  while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+    if (sscanf(line, "Pss: %ld kB", &kilobytes) == 1) {
+      break;
+    }
+  }
+  if (file != NULL) {
+    fclose(file);
+  }
+  return kilobytes;
+}
+
+enum { kSamples = 16384, kEvery = 50 * 1000 * 1000 };
+
+static double sample_ms[kSamples];
+static long sample_kb[kSamples];
+
+// Waits for a process, and samples its memory meanwhile. Of a long run every second sample is dropped, as often as needed.
+static int sampled(pid_t pid, int* status, struct rusage* used) {
+  int count = 0;
+  long every = 1;
+  for (long tick = 0;; ++tick) {
+    const pid_t done = wait4(pid, status, WNOHANG, used);
+    if (done == pid || (done < 0 && errno != EINTR)) {
+      return count;
+    }
+    const long kilobytes = tick % every == 0 ? pss_of(pid) : 0;
+    if (kilobytes > 0) {
+      if (count == kSamples) {
+        for (count = 0; count < kSamples / 2; ++count) {
+          sample_ms[count] = sample_ms[count * 2];
+          sample_kb[count] = sample_kb[count * 2] > sample_kb[count * 2 + 1] ? sample_kb[count * 2] : sample_kb[count * 2 + 1];
+        }
+        every *= 2;
+      }
+      sample_ms[count] = now_ms();
+      sample_kb[count++] = kilobytes;
+    }
+    const struct timespec pause = {0, kEvery};
+    nanosleep(&pause, NULL);
+  }
+}
+
+static int run(unsigned seconds, char** argv, int memory) {
   signal(SIGALRM, too_long);
   fflush(stdout);
   const double start = now_ms();
@@ -134,16 +184,21 @@ static int run(unsigned seconds, char** argv) {
   int status = 0;
   struct rusage used;
   memset(&used, 0, sizeof(used));
-  while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
+  const int samples = memory ? sampled(pid, &status, &used) : 0;
+  while (!memory && wait4(pid, &status, 0, &used) < 0 && errno == EINTR) {
   }
   const double end = now_ms();
   const unsigned left = alarm(0);
   const int sign = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   printf(
       "\nKzProbe {\"pid\": %ld, \"start_ms\": %.3f, \"end_ms\": %.3f, \"exit\": %d, \"signal\": %d, \"stopped\": %s, "
-      "\"max_rss_kb\": %ld}\n",
+      "\"max_rss_kb\": %ld",
       (long)pid, start, end, WIFEXITED(status) ? WEXITSTATUS(status) : -1, sign,
       sign == SIGKILL && left == 0 && seconds != 0 ? "true" : "false", used.ru_maxrss);
+  for (int i = 0; i < samples; ++i) {
+    printf("%s[%.0f, %ld]", i == 0 ? ", \"pss\": [" : ", ", sample_ms[i], sample_kb[i]);
+  }
+  printf("%s}\n", samples > 0 ? "]" : "");
   return 0;
 }
 
@@ -154,9 +209,9 @@ int main(int argc, char** argv) {
   if (argc > 2 && strcmp(argv[1], "load") == 0) {
     return load(argc - 2, argv + 2);
   }
-  if (argc > 3 && strcmp(argv[1], "run") == 0) {
-    return run((unsigned)strtoul(argv[2], NULL, 10), argv + 3);
+  if (argc > 3 && (strcmp(argv[1], "run") == 0 || strcmp(argv[1], "memory") == 0)) {
+    return run((unsigned)strtoul(argv[2], NULL, 10), argv + 3, argv[1][0] == 'm');
   }
-  fprintf(stderr, "kz_probe: who | load LIBRARY... | run SECONDS PROGRAM [ARG...]\n");
+  fprintf(stderr, "kz_probe: who | load LIBRARY... | run|memory SECONDS PROGRAM [ARG...]\n");
   return 2;
 }

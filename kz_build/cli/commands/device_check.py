@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tokenizer", metavar="FILE", type=Path, help="its tokenizer (default: the recipe's)")
     parser.add_argument("--chat", metavar="NAME", default="", help="its chat template: llama3, llava, qwen3")
     parser.add_argument("--prompt", metavar="TEXT", default="", help="its prompt (default: pins.yaml's)")
-    parser.add_argument("--tokens", metavar="N", type=int, default=128, help="prompt and answer at most (default: 128)")
+    parser.add_argument(
+        "--tokens", metavar="N", type=int, help="prompt and answer at most (default: the recipe's, or 128)"
+    )
     parser.add_argument(
         "--qnn", metavar="PATH", type=Path, help="Qualcomm's SDK, or its runtime AAR (default: the build's)"
     )
@@ -59,11 +62,29 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", metavar="N", type=int, default=5, help="timed runs (default: 5)")
     parser.add_argument("--warmup", metavar="N", type=int, default=1, help="untimed runs before them (default: 1)")
     parser.add_argument(
+        "--sustain",
+        metavar="TIME",
+        type=_seconds,
+        default=0,
+        help="run for so long instead, as 5m or 90s: what is left of its speed",
+    )
+    parser.add_argument(
         "--tolerance",
         metavar="PERCENT",
         type=float,
         help="how much worse a figure may be (default: 15, or the baseline's)",
     )
+
+
+def _seconds(text: str) -> int:
+    number, unit = text[:-1], text[-1:]
+    if (
+        unit not in "sm"
+        or not number.isdecimal()
+        or not 0 < (seconds := int(number) * (60 if unit == "m" else 1)) <= 86400
+    ):
+        raise argparse.ArgumentTypeError(f"{text} is no time such as 5m or 90s, of a day at most")
+    return seconds
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -81,11 +102,20 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError("kz device run: --runs is 1 or more, --warmup 0 or more")
     if arguments.tolerance is not None and not 0 <= arguments.tolerance < float("inf"):
         raise ConfigError("kz device run: --tolerance is a percentage, 0 or more")
-    policy = RunPolicy(arguments.runs, arguments.warmup, True, arguments.tolerance, bool(arguments.require))
-    _try(arguments, lambda live: partial(run, policy=policy, note=live.note), policy)
+    policy = RunPolicy(
+        arguments.runs, arguments.warmup, True, arguments.tolerance, bool(arguments.require), arguments.sustain
+    )
+    # Devices run in threads, which an interrupt ends without their `finally`: this one puts the devices back as they were.
+    with ExitStack() as at_end:
+        _try(arguments, lambda live: partial(run, policy=policy, note=live.note, at_end=at_end), policy, at_end)
 
 
-def _try(arguments: argparse.Namespace, asker: Callable[[Live], Callable[..., Report]], policy: RunPolicy) -> None:
+def _try(
+    arguments: argparse.Namespace,
+    asker: Callable[[Live], Callable[..., Report]],
+    policy: RunPolicy,
+    at_end: ExitStack | None = None,
+) -> None:
     """Ask the same of every chosen device, and of an app on it if the user wants one."""
     from kz_build.core.progress import quiet
     from kz_build.core.terminal import Live
@@ -106,7 +136,8 @@ def _try(arguments: argparse.Namespace, asker: Callable[[Live], Callable[..., Re
                 return result
             if isinstance(app, str):
                 return skipped(result, app)
-            return replace(result, in_app=in_app(project, device, plan, app, policy, watch=watch, note=live.note))
+            inner = in_app(project, device, plan, app, policy, watch=watch, note=live.note, at_end=at_end)
+            return replace(result, in_app=inner)
 
         for_each_device(arguments, everything, report)
 
@@ -138,7 +169,11 @@ def _request(arguments: argparse.Namespace) -> TrialRequest:
         if not equals or not Path(folder).is_dir():
             raise ConfigError(f"--from {word}: must be NAME=FOLDER, of an existing folder")
         folders[name] = Path(folder).absolute()
-    if arguments.tokens < 1 or not 0 < arguments.timeout <= MOST_MINUTES or "\0" in arguments.prompt:
+    if (
+        (arguments.tokens is not None and arguments.tokens < 1)
+        or not 0 < arguments.timeout <= MOST_MINUTES
+        or "\0" in arguments.prompt
+    ):
         raise ConfigError(
             f"--tokens is 1 or more, --timeout more than 0 and at most {MOST_MINUTES:,}, and --prompt has no NUL"
         )
@@ -146,4 +181,5 @@ def _request(arguments: argparse.Namespace) -> TrialRequest:
         raise ConfigError(f"--qnn {arguments.qnn} is not there")
     same = ("line", "target", "recipe", "pte", "tokenizer", "chat", "prompt", "tokens", "qnn")
     named = {name: getattr(arguments, name) for name in same}
+    named["tokens"] = arguments.tokens or 0
     return TrialRequest(**named, folders=folders, seconds=max(1, round(arguments.timeout * 60)))
