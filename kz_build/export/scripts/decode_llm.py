@@ -1,9 +1,10 @@
 """Run by an environment's own Python: decode steps of an exported .pte against eager torch.
 
-    decode_llm.py --pte F --checkpoint F --params F [--qmode Q --group-size N] [--steps N]
+    decode_llm.py --pte F --checkpoint F --params F [--qmode Q --group-size N] [--steps N] [--tokenizer F --prompt TEXT]
 
 The reference is upstream's own model from the same checkpoint, quantized as the export did, without a KV cache: every step sees
-all tokens again. Its last line is {"steps": [{"cosine": …, "same": …, "float_cosine": …}, …]}; `same` is of the arg-max.
+all tokens again. Its last line is {"steps": [{"cosine": …, "same": …, "float_cosine": …}, …]}; `same` is of the arg-max. With a
+tokenizer it also has "greedy": the most likely tokens of the .pte after that prompt, and their text, for a device to repeat.
 """
 
 import argparse
@@ -29,6 +30,27 @@ def last_token(logits: object) -> torch.Tensor:
     return tensor.flatten(0, -2)[-1]
 
 
+def say(path: str, tokenizer_path: str, prompt: str, context: int) -> dict:
+    """Return what the .pte says after a prompt, until its context is full: tokens, and the text that each adds."""
+    from pytorch_tokenizers import get_tokenizer
+
+    tokenizer = get_tokenizer(tokenizer_path)
+    program = Runtime.get().load_program(path)
+    method = program.load_method("forward")
+    tokens = tokenizer.encode(prompt, bos=False, eos=False)
+    prompted, pieces, text = len(tokens), [], ""
+    for at in range(context):
+        logits = method.execute([torch.tensor([[tokens[at]]]), torch.tensor([at])])[0].flatten()
+        if at + 1 < len(tokens):
+            continue
+        tokens.append(int(logits.argmax()))
+        whole = tokenizer.decode(tokens)[len(tokenizer.decode(tokens[:prompted])) :]
+        # A character of several tokens belongs to the last of them.
+        pieces.append("" if whole.endswith("\N{REPLACEMENT CHARACTER}") else whole[len(text) :])
+        text += pieces[-1]
+    return {"prompt": prompt, "tokens": tokens[prompted:], "pieces": pieces}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("pte", "checkpoint", "params"):
@@ -36,6 +58,9 @@ def main() -> None:
     parser.add_argument("--qmode", default="")
     parser.add_argument("--group-size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--tokenizer", default="")
+    parser.add_argument("--prompt", default="")
+    parser.add_argument("--tokens", type=int, default=64, help="prompt and answer together")
     arguments = parser.parse_args()
     with open(arguments.params) as file:
         parameters = json.load(file)
@@ -60,7 +85,8 @@ def main() -> None:
             }
         )
         tokens = torch.cat([tokens, wanted.argmax().reshape(1, 1)], dim=1)
-    print("\n" + json.dumps({"steps": steps}))
+    said = {"greedy": say(arguments.pte, arguments.tokenizer, arguments.prompt, arguments.tokens)} if arguments.tokenizer else {}
+    print("\n" + json.dumps({"steps": steps, **said}))
 
 
 if __name__ == "__main__":
