@@ -19,6 +19,7 @@ from kz_build.core.progress import Watch, quiet
 from kz_build.device import in_app_types as types
 from kz_build.device.adb import Device
 from kz_build.device.checks import log_check, record, reply_check, report_of
+from kz_build.device.conditions import fix_performance
 from kz_build.device.device_under_test import DeviceUnderTest
 from kz_build.device.in_app_types import BENCHMARK, PACKAGE, PROBE, QNN_LLAMA, TEXT, Activity, AppRequest, AppResult
 from kz_build.device.info import info
@@ -98,7 +99,9 @@ def in_app(
     )  # fmt: skip
     since = device.checked("date '+%m-%d %H:%M:%S.000'").decode().strip()
     with ExitStack() as own:
-        before = ready(dut, note, at_end or own) if policy.compare else Ready(facts, True, False)
+        before = Ready(facts, True, False)
+        if policy.compare:
+            before = ready(dut, note, fixed=fix_performance(device, at_end or own))
         checks, kind, results = _run_all(project, dut, app, request, policy, note)
     if results or any(c.failed for c in checks):
         checks += (log_check(project, dut, since),)

@@ -46,7 +46,7 @@ Note = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Ready:
-    """A device before its timed runs: its facts, whether it is cool, and whether its clocks are fixed."""
+    """A device before a series: its facts, whether it is cool, and whether its clocks are fixed."""
 
     facts: DeviceInfo
     cool: bool
@@ -70,9 +70,9 @@ def run(
     dut, report = checked(project, device, trial, watch)
     if trial.argv and not report.failed:
         with ExitStack() as own:
-            before = ready(dut, note, at_end or own)
+            fixed = fix_performance(device, at_end or own)
             timings = trial.timed[:1] if policy.sustain else trial.timed
-            series = [_timed(project, dut, timing, policy, before, note) for timing in timings]
+            series = [_timed(project, dut, timing, policy, ready(dut, note, fixed=fixed), note) for timing in timings]
             memory = _memory(dut.run(trial.timed[0], probe="memory"))
         report = replace(report, run=replace(series[0], memory=memory), lengths=tuple(series[1:]))
     elif not trial.argv:
@@ -82,10 +82,9 @@ def run(
     return report
 
 
-def ready(dut: DeviceUnderTest, note: Note, at_end: ExitStack) -> Ready:
-    """Wait for a cool device, and fix its clocks."""
-    facts, cool = wait_until_cool(dut.device, dut.trial.celsius, dut.trial.minutes, note)
-    return Ready(facts, cool, fix_performance(dut.device, at_end))
+def ready(dut: DeviceUnderTest, note: Note, *, fixed: bool) -> Ready:
+    """Wait for a cool device."""
+    return Ready(*wait_until_cool(dut.device, dut.trial.celsius, dut.trial.minutes, note), fixed)
 
 
 def series_of(
@@ -113,7 +112,9 @@ def _timed(
     """Make a series of runs."""
     series = series_of(project, dut, before, timing.argv, timing.full_prompt, policy.sustain)
     which = f"{dut.device.serial}{f' {timing.words} words' if timing.words else ''}"
-    if series.resumed:
+    if policy.sustain:
+        series.samples.clear()  # it cooled down since
+    elif series.resumed:
         note(f"{which}: {series.resumed} runs were made before kz was stopped")
     for _ in range(policy.warmup if len(series.samples) < policy.runs or policy.sustain else 0):
         note(f"{which} warm-up: {figures_text(_good(dut, timing))}")

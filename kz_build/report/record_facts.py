@@ -148,7 +148,7 @@ def _device(project: Project, report: Mapping[str, Any]) -> DeviceFacts:
         emulated=bool(report["emulated"]),
         checks=tuple(Check.from_json(row, report["serial"]) for row in report["checks"]),
         figures=tuple(_figures(run, known, report)),
-        notes=(*run.get("notes", ()), *(["it was hot: throttled"] if run.get("throttled") else [])),
+        notes=(*run.get("notes", ()), *filter(None, [run.get("refused")])),
     )
 
 

@@ -33,7 +33,7 @@ def test_text_that_no_working_model_says(text: str, why: str) -> None:
     [
         "", "!!!!", "Paris", "10000000", PARIS, "<think>\nOkay, the user asks for a capital.\n</think>\n\nParis 🗼", "巴黎是法国的首都，也是最大的城市。",
         "12 67 86 181 144 215 58 41 212 43 222 93 216 63 66 81 156 19 102 5", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16",
-        "- one\n- two\n- three\n- four\n- five\n- six\n- seven\n- eight",
+        "The capital of France is Paris. " * 8, "- one\n- two\n- three\n- four\n- five\n- six\n- seven\n- eight",
     ],
 )  # fmt: skip
 def test_text_that_one_may_say(text: str) -> None:

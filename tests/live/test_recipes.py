@@ -157,8 +157,8 @@ RUNNERS = {
 @pytest.mark.parametrize("line", ["et-1.2", "et-1.3", "et-1.4"])
 def test_every_flag_of_a_device_run_is_known_to_its_runner(upstream: Path, line: str) -> None:
     pins = load_project(ROOT).pins
-    called = [(pins.target(name, line)["device"] or {}).get("run") or [] for name in pins.targets]
-    runs = [run for run in called if run]
+    devices = [pins.target(name, line)["device"] for name in pins.targets]
+    runs = [[*device["run"], *device["timed"]] for device in devices if device and device["run"]]
     assert {run[0] for run in runs} == set(RUNNERS)
     for run in runs:
         source = text(upstream, pins.line(line)["executorch"], RUNNERS[run[0]])
