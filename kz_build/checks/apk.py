@@ -8,11 +8,11 @@ from pathlib import Path
 
 from kz_build.checks import apk_qnn
 from kz_build.checks.apk_qnn import MAIN, QNN, count
-from kz_build.checks.elf_rules import PAGE, aligned, is_for, lacking, names
+from kz_build.checks.elf_rules import PAGE, aligned, is_for, lacking, lacking_cxx, names
 from kz_build.core.check import Answer, Check, ask, failed, passed, skipped, unanswered
-from kz_build.formats.app import read_app, read_folder, with_models
+from kz_build.formats.app import PARTS, read_app, read_folder, with_models
 from kz_build.formats.app_types import App, Library
-from kz_build.formats.elf_types import MACHINES
+from kz_build.formats.elf_types import MACHINES, Elf
 
 # What the NDK lets every app link with (developer.android.com, "Android NDK native APIs").
 SYSTEM = frozenset({
@@ -22,14 +22,17 @@ SYSTEM = frozenset({
     "libneuralnetworks.so", "libstdc++.so", "libsync.so", "libvulkan.so", "libz.so",
 })  # fmt: skip
 
+_MOST_SYMBOLS = 3
+
 
 def check_apk(files: tuple[Path, ...], bundle: Path | None) -> tuple[Check, ...]:
-    """Check an app (the first file), or a folder with parts of one, and the models beside it.
+    """Check an app (the first file, with its other APKs and AARs), or a folder with parts of one, and the models beside it.
 
     Raises AuditError for a file that cannot be read at all.
     """
-    app, models = (read_folder(bundle), files) if bundle else (read_app(files[0]), files[1:])
-    return ask(with_models(app, models), _CHECKS, "-")
+    parts = [] if bundle else [file for file in files if file is files[0] or file.suffix in PARTS]
+    app = read_folder(bundle) if bundle else read_app(*parts)
+    return ask(with_models(app, [file for file in files if file not in parts]), _CHECKS, "-")
 
 
 def _by_abi(app: App) -> dict[str, list[Library]]:
@@ -48,7 +51,7 @@ def _manifest(app: App) -> Answer:
     if app.manifest_problem:
         return unanswered(app.manifest_problem, "AndroidManifest.xml")
     if app.manifest is None:
-        return skipped("this folder has no AndroidManifest.xml: check the APK too")
+        return skipped("there is no app's AndroidManifest.xml: check the APK too")
     return passed(app.manifest.package)
 
 
@@ -60,9 +63,10 @@ def _abi(app: App) -> Answer:
     rows = [failed("Android knows no such ABI", abi) for abi in folders if abi not in MACHINES]
     present = {abi: {lib.name for lib in libs} for abi, libs in folders.items()}
     every = {n for abi in present for n in present[abi]}
+    # Qualcomm makes its runtime for arm64 alone, and other libraries for its DSP lie beside that.
+    qualcomm = {lib.name for lib in app.libraries if lib.hexagon or QNN.fullmatch(lib.name)}
     for abi in sorted({MAIN, *present} & {MAIN, *MACHINES}):
-        # Qualcomm makes its runtime for arm64 alone.
-        missing = sorted(n for n in every - present.get(abi, set()) if abi == MAIN or not QNN.fullmatch(n))
+        missing = sorted(n for n in every - present.get(abi, set()) if abi == MAIN or n not in qualcomm)
         if abi not in present:
             rows.append(failed(f"it has no library, only these have: {', '.join(present)}", abi))
         elif missing:
@@ -128,21 +132,70 @@ def _zip(app: App) -> Answer:
 
 
 def _needed(app: App) -> Answer:
-    rows = []
+    rows, elsewhere = [], set[str]()
     for abi, libraries in _by_abi(app).items():
         own = [lib for lib in libraries if not lib.hexagon]
-        elves = {lib.name: lib.elf for lib in own if lib.elf}
-        there = {lib.name for lib in own} | names(elves) | SYSTEM | app.declared
+        there = {lib.name for lib in own} | names(_elves(own)) | SYSTEM | app.declared
         for library in own:
             if library.elf and (missing := lacking(library.elf, there)):
+                elsewhere.update(missing)
                 rows.append(failed(f"neither in the system nor in {abi}: {' '.join(missing)}", library.place))
     if not _in_abis(app):
         return skipped("no library in an ABI's folder")
+    if rows and app.kind == "aar":
+        return skipped(f"the app must have {' '.join(sorted(elsewhere))}, which this AAR needs: check both together")
     return rows or passed("each library finds what it needs")
+
+
+def _elves(libraries: list[Library]) -> dict[str, Elf]:
+    return {lib.name: lib.elf for lib in libraries if lib.elf and not lib.hexagon}
+
+
+def _cxx_runtime(app: App) -> Answer:
+    """Check that the C++ runtime of an ABI defines what its libraries, built by any NDK, take from it."""
+    rows, wanted = [], 0
+    for libraries in _by_abi(app).values():
+        elves = _elves(libraries)
+        wanted += sum(bool(elf.cxx_imports) for elf in elves.values())
+        missing = lacking_cxx(elves, SYSTEM | app.declared)
+        for library in libraries:
+            if symbols := missing.get(library.name):
+                first = " ".join(symbols[:_MOST_SYMBOLS]) + (" …" if len(symbols) > _MOST_SYMBOLS else "")
+                rows.append(
+                    failed(f"{count(len(symbols), 'C++ symbol')} in no library that it loads: {first}", library.place)
+                )
+    if not wanted:
+        return skipped("no library takes C++ symbols from another one")
+    return rows or passed(f"{count(wanted, 'library')} with C++ symbols from others")
+
+
+def _duplicates(app: App) -> Answer:
+    """Check for a library that is there twice with different bytes, and a QNN library's SONAME under two names.
+
+    Only QNN's are looked for outside of the ABIs' folders too: those are opened by path.
+    """
+    by_name: dict[tuple[str, str], list[Library]] = defaultdict(list)
+    for library in app.libraries:
+        soname = library.elf.soname if library.elf else ""
+        if library.abi or QNN.fullmatch(library.name) or QNN.fullmatch(soname):
+            by_name[library.abi or MAIN, library.name].append(library)
+            if soname != library.name and QNN.fullmatch(soname):
+                by_name[library.abi or MAIN, soname].append(library)
+    if not by_name:
+        return skipped("it has no library in an ABI's folder")
+    rows, same = [], 0
+    for (_, name), libraries in sorted(by_name.items()):
+        places = ", ".join(f"{lib.place} ({lib.sha256[:8]})" for lib in libraries)
+        if len({(lib.sha256, lib.name) for lib in libraries}) > 1:
+            rows.append(failed(f"in several places, with different content: {places}", name))
+        same += len(libraries) > 1
+    once = f"{count(len({name for _, name in by_name}), 'name')}, each once"
+    return rows or passed(once if not same else f"{same} twice with the same bytes: pickFirsts")
 
 
 _CHECKS: Mapping[str, Callable[[App], Answer]] = {
     "manifest": _manifest, "abi": _abi, "elf": _elf, "pages-16k": _pages, "zip-align": _zip, "needed": _needed,
-    "qnn-runtime": apk_qnn.runtime, "qnn-version": apk_qnn.version, "qnn-models": apk_qnn.models, "duplicates": apk_qnn.duplicates,
+    "cxx-runtime": _cxx_runtime, "duplicates": _duplicates,
+    "qnn-runtime": apk_qnn.runtime, "qnn-version": apk_qnn.version, "qnn-models": apk_qnn.models,
     "htp-pairs": apk_qnn.pairs, "skel": apk_qnn.skels, "cdsprpc": apk_qnn.cdsprpc, "extracted": apk_qnn.extracted, "adsp-path": apk_qnn.adsp_path,
 }  # fmt: skip

@@ -82,27 +82,6 @@ def models(app: App) -> Answer:
     return rows or passed(f"{count(len(compiled), 'model')}, compiled by {runtimes[0]}")
 
 
-def duplicates(app: App) -> Answer:
-    """Check for a QNN library that is there twice with different bytes, or a SONAME under two names."""
-    by_name: dict[tuple[str, str], list[Library]] = defaultdict(list)
-    for library in app.libraries:
-        if QNN.fullmatch(library.name) or (library.elf and QNN.fullmatch(library.elf.soname)):
-            by_name[library.abi or MAIN, library.name].append(library)
-            if library.elf and library.elf.soname not in ("", library.name):
-                by_name[library.abi or MAIN, library.elf.soname].append(library)
-    if not by_name:
-        return skipped("it has no QNN library")
-    rows, same = [], 0
-    for (_, name), libraries in sorted(by_name.items()):
-        places = ", ".join(f"{lib.place} ({lib.sha256[:8]})" for lib in libraries)
-        if len({(lib.sha256, lib.name) for lib in libraries}) > 1:
-            rows.append(failed(f"in several places, with different content: {places}", name))
-        same += len(libraries) > 1
-    return rows or passed(
-        f"{len(by_name)} names, each once" if not same else f"{same} twice with the same bytes: pickFirsts"
-    )
-
-
 def pairs(app: App) -> Answer:
     """Check that every stub has its skel, and that there is at least one pair."""
     if not _htp(app):
@@ -123,16 +102,16 @@ def pairs(app: App) -> Answer:
 
 
 def skels(app: App) -> Answer:
-    """Check that every skel is for the DSP."""
+    """Check that every skel is for the DSP; other libraries for it are known by their machine alone."""
     skels = [lib for lib in app.libraries if lib.hexagon]
     if not skels:
-        return skipped("it has no skel")
+        return skipped("it has no skel and no other library for a Hexagon DSP")
     rows = []
     for library in skels:
         elf = library.elf
         if elf and not is_for(elf, HEXAGON):
             rows.append(failed(f"ELF{elf.bits} {elf.machine}: not a library for a Hexagon DSP", library.place))
-    return rows or passed(f"{count(len(skels), 'skel')}, Hexagon ELF32")
+    return rows or passed(f"{count(len(skels), 'library')} for a Hexagon DSP, ELF32")
 
 
 def _unknown() -> Answer:

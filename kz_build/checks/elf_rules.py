@@ -35,6 +35,32 @@ def names(libraries: Mapping[str, Elf]) -> frozenset[str]:
     return frozenset({*libraries, *(elf.soname for elf in libraries.values())} - {""})
 
 
+def lacking_cxx(libraries: Mapping[str, Elf], system: Container[str]) -> dict[str, list[str]]:
+    """Return the symbols of the C++ runtime that a library (file name -> facts) needs, and that none of those that the loader
+    puts together with it defines.
+
+    Where one that is NEEDED is not there, what it defines is unknown: `lacking` names it.
+    """
+    owner = {elf.soname: name for name, elf in libraries.items()} | {name: name for name in libraries}
+    groups = {name: _group(name, libraries, owner) for name in libraries}
+    result = {}
+    for name in libraries:
+        near = [libraries[other] for other in set().union(*(group for group in groups.values() if name in group))]
+        if all(needed in owner or needed in system for elf in near for needed in elf.needed):
+            result[name] = sorted(libraries[name].cxx_imports.difference(*(elf.cxx_exports for elf in near)))
+    return {name: symbols for name, symbols in result.items() if symbols}
+
+
+def _group(root: str, libraries: Mapping[str, Elf], owner: Mapping[str, str]) -> set[str]:
+    """Return a library and all that it needs, directly or not, by file name."""
+    group, todo = {root}, [root]
+    while todo:
+        needed = {owner[name] for name in libraries[todo.pop()].needed if name in owner}
+        todo += needed - group
+        group |= needed
+    return group
+
+
 def lacking(elf: Elf, there: Container[str]) -> list[str]:
     """Return the NEEDED libraries that are not there."""
     return [name for name in elf.needed if name not in there]

@@ -1,4 +1,4 @@
-"""A reader of apps: an APK, an app bundle, or a folder with parts of one (AARs, split APKs, libraries, models).
+"""A reader of apps: an APK, an app bundle, an AAR, several of them, or a folder with parts of an app (also libraries, models).
 
 Only one piece of a file is in memory, and only one library unpacked, at a time.
 """
@@ -23,6 +23,7 @@ from kz_build.formats.elf import read_elf
 from kz_build.formats.elf_types import MACHINES
 from kz_build.formats.qnn_blob import qnn_versions
 
+PARTS = (".apk", ".aab", ".aar")
 MODELS = (".pte", ".onnx", ".ort", ".bin")
 _MOST_LIBRARY = 1 << 30
 _MOST_MODEL = 1 << 33
@@ -58,19 +59,27 @@ class _AppFacts:
         )  # fmt: skip
 
 
-def read_app(path: Path) -> App:
-    """Read an APK or an app bundle. Raises AuditError for anything else, or what Android would not install."""
-    facts = _AppFacts()
-    with _file(path) as file, zips.opened(path.name, file) as archive:
-        names = {e.name for e in archive.entries}
-        kind = "aab" if _MANIFESTS["aab"] in names else "apk" if _MANIFESTS["apk"] in names else ""
-        if not kind or "classes.jar" in names:
-            raise AuditError(
-                f"{path.name} is neither an APK nor an app bundle",
-                hint="for AARs and loose files: kz check-apk --bundle FOLDER",
-            )
-        _read_zip(archive, kind, "", facts)
-    return facts.app(kind)
+def read_app(*paths: Path) -> App:
+    """Read an APK, an app bundle or an AAR; several are parts of one app. Raises AuditError for anything else, or what Android
+    would not install."""
+    facts, kinds = _AppFacts(), set[str]()
+    for path in paths:
+        with _file(path) as file, zips.opened(path.name, file) as archive:
+            kind = _kind(path, {e.name for e in archive.entries})
+            kinds.add(kind)
+            _read_zip(archive, kind, f"{path}!" if len(paths) > 1 else "", facts)
+    return facts.app(next(kind for kind in ("apk", "aab", "aar") if kind in kinds))
+
+
+def _kind(path: Path, names: set[str]) -> str:
+    if _MANIFESTS["aab"] in names:
+        return "aab"
+    if _MANIFESTS["apk"] in names:
+        return "aar" if "classes.jar" in names or path.suffix == ".aar" else "apk"
+    raise AuditError(
+        f"{path.name} is no APK, app bundle or AAR: it has no AndroidManifest.xml",
+        hint="for loose libraries: kz check-apk --bundle FOLDER",
+    )
 
 
 def read_folder(folder: Path) -> App:

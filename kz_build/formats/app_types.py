@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kz_build.formats.android_manifest import Manifest
-from kz_build.formats.elf_types import Elf
+from kz_build.formats.elf_types import HEXAGON, Elf
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,9 @@ class Library:
 
     @property
     def hexagon(self) -> bool:
-        """Whether it is for the DSP, not for the ABI of its folder: by its name, as its users find it by name."""
-        return self.name.startswith("libQnn") and "Skel" in self.name
+        """Whether it is for the DSP, not for the ABI of its folder: by its machine, or by the name that QNN finds it by."""
+        named = self.name.startswith("libQnn") and "Skel" in self.name
+        return named or (self.elf is not None and (self.elf.bits, self.elf.machine) == HEXAGON)
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Model:
 
 @dataclass(frozen=True)
 class App:
-    """`kind` is apk, aab or folder. `manifest` is None if there is none of the app's own; `manifest_problem` says why one could
+    """`kind` is apk, aab, aar or folder. `manifest` is None if there is none of the app's own; `manifest_problem` says why one could
     not be read. `adsp_path`: whether the app's code names ADSP_LIBRARY_PATH, None without dex files."""
 
     kind: str

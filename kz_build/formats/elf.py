@@ -25,6 +25,7 @@ from elftools.elf.segments import NoteSegment
 
 from kz_build.core.errors import AuditError
 from kz_build.core.files import storage_error
+from kz_build.formats.elf_symbols import ANY, CXX, symbols
 from kz_build.formats.elf_types import Elf
 
 MOST_FINDINGS = 20
@@ -87,7 +88,7 @@ def open_elf(path: Path) -> Iterator[tuple[Any, mmap.mmap]]:
 def read_elf(path: Path, *, exports: bool = True) -> Elf:
     """Return the facts of an ELF file, without its exports if not requested. Raises AuditError for other or cut-off files."""
     with open_elf(path) as (elf, whole):
-        return _facts(elf, len(whole), exports)
+        return _facts(elf, whole, exports)
 
 
 def _refuse_endless(elf: Any, whole: mmap.mmap) -> None:
@@ -122,11 +123,11 @@ def _refuse_truncated(elf: Any, size: int, path: Path) -> None:
         raise ValueError(f"its compressed sections would unpack to {unpacked:,} bytes: a bomb")
 
 
-def _facts(elf: Any, size: int, symbols: bool) -> Elf:
+def _facts(elf: Any, whole: mmap.mmap, with_exports: bool) -> Elf:
     segments = list(elf.iter_segments())
     loads = [s for s in segments if s["p_type"] == "PT_LOAD"]
     soname, needed, textrel = "", [], False
-    exports = set()
+    exports, cxx_imports, cxx_exports = set[str](), set[str](), set[str]()
     for segment in segments:
         if not isinstance(segment, DynamicSegment):
             continue
@@ -138,15 +139,19 @@ def _facts(elf: Any, size: int, symbols: bool) -> Elf:
                 soname = tag.soname
             elif tag.entry.d_tag == "DT_TEXTREL" or (tag.entry.d_tag == "DT_FLAGS" and tag.entry.d_val & _DF_TEXTREL):
                 textrel = True
-        for symbol in segment.iter_symbols() if symbols else ():
-            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-                exports.add(symbol.name)
+        if with_exports:
+            exports |= {s.name for s in symbols(elf, segment, whole, ANY) if s.function and s.defined}
+        for symbol in symbols(elf, segment, whole, CXX):
+            if symbol.defined:
+                cxx_exports.add(symbol.name)
+            elif not symbol.weak:
+                cxx_imports.add(symbol.name)
     api, ndk, build_id = _notes(segments)
     return Elf(
         elf.elfclass, str(elf.header["e_machine"]), str(elf.header["e_type"]), soname, tuple(needed),
         tuple(s["p_align"] for s in loads),
         all(not s["p_align"] or (s["p_vaddr"] - s["p_offset"]) % s["p_align"] == 0 for s in loads),
-        api, ndk, build_id, textrel, frozenset(exports), size,
+        api, ndk, build_id, textrel, frozenset(exports), len(whole), frozenset(cxx_imports), frozenset(cxx_exports),
     )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ class Elf:
     """Facts of one file. `machine` as pyelftools names it (EM_AARCH64); `alignments` of its PT_LOADs in bytes.
 
     `congruent` is false when a PT_LOAD's address and offset differ modulo its alignment. `api` and `ndk` are from the
-    Android note (0 and '' without one). `exports` are the defined dynamic functions.
+    Android note (0 and '' without one). `exports` are the defined dynamic functions. `cxx_imports` are the symbols of the NDK's
+    C++ runtime (`__ndk1`) that another library must define, `cxx_exports` those that this one defines.
     """
 
     bits: int
@@ -33,6 +34,8 @@ class Elf:
     textrel: bool
     exports: frozenset[str]
     size: int
+    cxx_imports: frozenset[str] = frozenset()
+    cxx_exports: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -484,8 +484,8 @@ def test_a_native_method_is_named_without_its_package(folder: Path) -> None:
 
 
 def test_symbols_that_nobody_asks_for_may_be_damaged(folder: Path) -> None:
-    counted = struct.pack("<4I", 1, 1, 0, 0)  # the table of their hashes, which says how many there are
-    assert elf().count(counted) == 1
-    damaged = elf().replace(counted, struct.pack("<4I", 1, 1 << 20, 0, 0))
+    counted = struct.pack("<6I", 1, 2, 0, 0, 0, 0)  # the table of their hashes, which says how many there are
+    assert elf(functions=("go",)).count(counted) == 1
+    damaged = elf(functions=("go",)).replace(counted, struct.pack("<6I", 1, 1 << 20, 0, 0, 0, 0))
     assert results(folder, damaged)["elf"][0] is ERROR
     assert results(folder, damaged, "vendor")["elf"][0] is PASS

@@ -35,12 +35,17 @@ def test_an_app_whose_parts_fit(linker: Linker, tmp_path: Path, kz: Kz) -> None:
     done = kz("check-apk", path, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {c["check"]: c for c in json.loads(done.stdout)}
-    assert {c["status"] for c in found.values()} == {"PASS"}, found
+    assert {name for name, c in found.items() if c["status"] != "PASS"} == {"cxx-runtime"}, found
+    assert found["cxx-runtime"]["status"] == "SKIP"
     assert found["qnn-models"]["evidence"] == "1 model, compiled by 2.42.0.251225"
-    assert kz("check-apk", path).stdout.count("PASS") == len(found)
+    assert kz("check-apk", path).stdout.count("PASS") == len(found) - 1
 
 
 HTP = Lib("libQnnHtp.so", says=QNN)
+COUT, NEW = "_ZNSt6__ndk14coutE", "_ZNSt6__ndk113hash_memoryEv"
+OLD_CXX = Lib("libc++_shared.so", gives=(COUT,))
+NEEDS_CXX = Lib("libfbjni.so", needed=("libc++_shared.so",), takes=(COUT,))
+GGML = Lib("libggml-htp-v79.so", "hexagon", page=4096)
 Change = Callable[[Spec], Spec]
 BROKEN: dict[str, tuple[Change, str, str]] = {
     "two versions of QNN": (
@@ -99,6 +104,16 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
     "cdsprpc not declared": (lambda s: replace(s, uses=""), "cdsprpc", '<uses-native-library android:name="libcdsprpc.so"'),
     "another one declared": (lambda s: replace(s, uses='<uses-native-library android:name="libOpenCL.so"/>'), "cdsprpc", "lacks <uses-native-library"),
     "not unpacked": (lambda s: replace(s, extract="false", stored=True), "extracted", "the DSP opens the skel as a file"),
+    "a C++ runtime of an older NDK": (
+        lambda s: s.libraries(**{"c++_shared": OLD_CXX, "fbjni": replace(NEEDS_CXX, takes=(COUT, NEW))}), "cxx-runtime",
+        f"lib/arm64-v8a/libfbjni.so 1 C++ symbol in no library that it loads: {NEW}",
+    ),
+    "a C++ runtime that is there and not asked for": (
+        lambda s: s.libraries(**{"c++_shared": OLD_CXX, "fbjni": Lib("libfbjni.so", takes=(COUT,))}), "cxx-runtime", f"1 C++ symbol in no library that it loads: {COUT}",
+    ),
+    "C++ symbols without a runtime": (
+        lambda s: s.libraries(fbjni=Lib("libfbjni.so", takes=(COUT,))), "cxx-runtime", "libfbjni.so 1 C++ symbol in",
+    ),
 }  # fmt: skip
 
 
@@ -124,6 +139,14 @@ FITS: dict[str, Change] = {
         s, libs={**s.libs, **{f"x86_64/{lib.name}": replace(lib, abi="x86_64") for p, lib in s.libs.items() if "Qnn" not in p and "qnn_" not in p}}
     ),
     "two pairs": lambda s: s.libraries(QnnHtpV75Stub=Lib("libQnnHtpV75Stub.so"), QnnHtpV75Skel=Lib("libQnnHtpV75Skel.so", "hexagon")),
+    "a Hexagon library of a name of its own": lambda s: replace(
+        s, libs={"arm64-v8a/libllama.so": Lib("libllama.so"), "x86_64/libllama.so": Lib("libllama.so", "x86_64"), f"arm64-v8a/{GGML.name}": GGML}
+    ).libraries(QnnHtp=HTP, QnnSystem=Lib("libQnnSystem.so"), QnnHtpV79Stub=Lib("libQnnHtpV79Stub.so"),
+                QnnHtpV79Skel=Lib("libQnnHtpV79Skel.so", "hexagon")),
+    "the C++ runtime of a library that loads it": lambda s: s.libraries(
+        **{"c++_shared": OLD_CXX, "fbjni": replace(NEEDS_CXX, takes=()), "executorch": Lib("libexecutorch.so", soname="libexecutorch_jni.so",
+           needed=("libfbjni.so",), takes=(COUT,))}
+    ),
     "no QNN in it": lambda s: Spec({"arm64-v8a/libexecutorch.so": Lib("libexecutorch.so")}, {"assets/x.pte": bytes(9)}, None, ""),
     "a model that says nothing of QNN": lambda s: replace(s, files={"assets/x.pte": b"v2.42.0 v2.99.999999 v2.42.0.991399"}),
     "the same QNN library twice, to the byte": lambda s: replace(s, libs={**s.libs, "assets/libQnnHtp.so": HTP}),
@@ -169,7 +192,7 @@ def test_an_app_bundle_with_modules(linker: Linker, tmp_path: Path) -> None:
     found = {c.name: c for c in check_apk((aab(good(), linker, tmp_path / "app.aab"),), None)}
     assert not failures(tuple(found.values()))
     assert found["zip-align"].status is Status.SKIP and "bundletool" in found["zip-align"].evidence
-    assert {c for c in found if found[c].status is Status.SKIP} == {"zip-align"}
+    assert {c for c in found if found[c].status is Status.SKIP} == {"zip-align", "cxx-runtime"}
     silent = check_apk((aab(replace(good(), extract=None, uses=""), linker, tmp_path / "2.aab"),), None)
     assert {c.name for c in failures(silent)} == {"extracted", "cdsprpc", "needed"}
 
@@ -197,7 +220,8 @@ def test_a_folder_of_parts(linker: Linker, tmp_path: Path) -> None:
     folder = bundle(good(), linker, tmp_path / "parts")
     found = {c.name: c for c in check_apk((), folder)}
     assert not failures(tuple(found.values()))
-    assert {c for c in found if found[c].status is Status.SKIP} == {"manifest", "zip-align", "extracted", "adsp-path"}
+    skipped = {"manifest", "zip-align", "cxx-runtime", "extracted", "adsp-path"}
+    assert {c for c in found if found[c].status is Status.SKIP} == skipped
     assert "libcdsprpc.so is declared" in found["cdsprpc"].evidence  # by an AAR: Gradle merges it
     (folder / "AndroidManifest.xml").write_text(written(replace(good(), extract=None)))
     assert {c.name for c in failures(check_apk((), folder))} == {"extracted"}
@@ -206,8 +230,49 @@ def test_a_folder_of_parts(linker: Linker, tmp_path: Path) -> None:
 def test_two_aars_with_the_same_library_and_other_bytes(linker: Linker, tmp_path: Path) -> None:
     found = check_apk((), bundle(good(), linker, tmp_path / "parts", other=True))
     rows = [c for c in failures(found) if c.name == "duplicates"]
-    assert [c.subject for c in rows] == ["libqnn_executorch_backend.so"]
-    assert "executorch.aar!jni/arm64-v8a/" in rows[0].evidence and "qnn-runtime.aar!" in rows[0].evidence
+    assert [c.subject for c in rows] == ["libonnxruntime.so", "libqnn_executorch_backend.so"]
+    assert "executorch.aar!jni/arm64-v8a/" in rows[1].evidence and "qnn-runtime.aar!" in rows[1].evidence
+
+
+def aar(libs: tuple[Lib, ...], linker: Linker, path: Path) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("AndroidManifest.xml", written(replace(good(), uses="")))
+        zipped.writestr("classes.jar", b"")
+        for lib in libs:
+            zipped.writestr(f"jni/{lib.abi}/{lib.name}", linker.bytes(lib))
+    return path
+
+
+def test_a_lone_aar(linker: Linker, tmp_path: Path, kz: Kz) -> None:
+    """What the app must have for it is no failure, and what is wrong in it is one."""
+    path = aar((NEEDS_CXX,), linker, tmp_path / "fbjni.aar")
+    done = kz("check-apk", path, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {c["check"]: c for c in json.loads(done.stdout)}
+    assert "the app must have libc++_shared.so" in found["needed"]["evidence"]
+    assert {c for c in found if found[c]["status"] == "PASS"} == {
+        "abi",
+        "elf",
+        "pages-16k",
+        "duplicates",
+        "cxx-runtime",
+    }
+    bad = check_apk((aar((replace(NEEDS_CXX, page=4096),), linker, tmp_path / "2.aar"),), None)
+    assert {c.name for c in failures(bad)} == {"pages-16k"}
+
+
+def test_an_app_and_an_aar_for_it(linker: Linker, tmp_path: Path, kz: Kz) -> None:
+    """Two C++ runtimes in one app: Gradle stops, or takes the one that comes first."""
+    new_cxx = replace(OLD_CXX, gives=(COUT, NEW))
+    app = apk(good().libraries(**{"c++_shared": OLD_CXX}), linker, tmp_path / "app.apk")
+    same = aar((OLD_CXX, Lib("libnew.so", needed=("libc++_shared.so",), takes=(COUT,))), linker, tmp_path / "same.aar")
+    done = kz("check-apk", app, same, tmp_path / "fits.pte")
+    assert done.returncode == 7 and "fits.pte is not a file" in done.stderr
+    assert not failures(check_apk((app, same), None))
+    other = aar((new_cxx, Lib("libnew.so", needed=("libc++_shared.so",), takes=(NEW,))), linker, tmp_path / "other.aar")
+    found = [c for c in failures(check_apk((app, other), None)) if c.name == "duplicates"]
+    assert [c.subject for c in found] == ["libc++_shared.so"]
+    assert f"{app}!lib/arm64-v8a/libc++_shared.so" in found[0].evidence and f"{other}!jni/" in found[0].evidence
 
 
 def test_split_apks_are_one_app(linker: Linker, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def downloaded(folder: Path, name: str, *argv: str) -> Path:
 
 @dataclass(frozen=True)
 class Lib:
-    """A library to link: `says` is a text in its data."""
+    """A library to link: `says` is a text in its data, `gives` and `takes` are symbols that it defines and lacks."""
 
     name: str
     abi: str = "arm64-v8a"
@@ -47,6 +47,8 @@ class Lib:
     page: int = 16384
     says: str = ""
     soname: str = ""
+    gives: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
 
 
 class Linker:
@@ -70,9 +72,10 @@ class Linker:
         return self.made[lib]
 
     def linked(self, at: Path, lib: Lib, against: list[Path] | tuple[()]) -> Path:
-        (at / "x.c").write_text(
-            f'const char kz_says[] = "{lib.says}"; int kz_{zlib.crc32(repr(lib).encode())}(void) {{ return 1; }}'
-        )
+        code = [f'const char kz_says[] = "{lib.says}"; int kz_{zlib.crc32(repr(lib).encode())}(void) {{ return 1; }}']
+        code += [f"void {name}(void) {{}}" for name in lib.gives]
+        code += [f"void {name}(void); void kz_calls_{name}(void) {{ {name}(); }}" for name in lib.takes]
+        (at / "x.c").write_text("\n".join(code))
         self.run("cc", "-target", TRIPLES[lib.abi], "-fPIC", "-c", "-o", at / "x.o", at / "x.c")
         out = at / lib.name
         soname = lib.soname or lib.name

@@ -57,7 +57,7 @@ def elf(
 ) -> bytes:
     """A shared object. The first PT_LOAD has all of it, the others nothing of it; the last one's address is off by `skew`.
 
-    `symbols` are more dynamic symbols: name -> (type, section index); 0 is an undefined one. `dynamic` are more entries,
+    `symbols` are more dynamic symbols: name -> (type, section index); 0 is an undefined one, a type of 0x20 and more is weak. `dynamic` are more entries,
     None for a file that is not linked to anything.
     """
     wide = bits == 64
@@ -71,9 +71,9 @@ def elf(
     table = bytes(24 if wide else 16)
     for name, (info, index) in all_symbols.items():
         if wide:
-            table += struct.pack(order + "IBBHQQ", at[name], 0x10 | info, 0, index, 0x40, 4)
+            table += struct.pack(order + "IBBHQQ", at[name], info if info > 15 else 0x10 | info, 0, index, 0x40, 4)
         else:
-            table += struct.pack(order + "IIIBBH", at[name], 0x40, 4, 0x10 | info, 0, index)
+            table += struct.pack(order + "IIIBBH", at[name], 0x40, 4, info if info > 15 else 0x10 | info, 0, index)
     count = len(all_symbols) + 1
     hashes = struct.pack(f"{order}{3 + count}I", 1, count, 0, *[0] * count)
     body = bytearray()

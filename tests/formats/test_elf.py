@@ -52,6 +52,19 @@ def test_what_a_library_says_of_itself(library: Path) -> None:
     assert reader.read_elf(library, exports=False).exports == frozenset()
 
 
+def test_symbols_of_the_cxx_runtime(library: Path) -> None:
+    """Of the runtime alone: a function that takes one of its strings is somebody else's."""
+    own = {
+        "_ZNKSt6__ndk15mutex4lockEv": (2, 1),
+        "_ZTVNSt6__ndk17ostreamE": (1, 1),
+        "_ZTv0_n24_NSt6__ndk11aD0Ev": (2, 1),
+    }
+    other = {"_ZNSt6__ndk14cerrE": (1, 0), "_Z2goNSt6__ndk13strE": (2, 0), "_ZN2et1sENSt6__ndk13strE": (2, 1)}
+    weak = {"_ZNSt6__ndk14swapEv": (0x22, 0)}
+    facts = reader.read_elf(made(library, elf(symbols={**own, **other, **weak})), exports=False)
+    assert (facts.cxx_exports, facts.cxx_imports) == (frozenset(own), frozenset({"_ZNSt6__ndk14cerrE"}))
+
+
 @pytest.mark.parametrize(("bits", "order"), [(64, "<"), (32, "<"), (64, ">"), (32, ">")])
 def test_both_widths_in_both_byte_orders(library: Path, bits: int, order: str) -> None:
     data = elf(bits=bits, order=order, machine=HEXAGON, kind=EXEC, soname="s.so", functions=("go",), dynamic=[TEXTREL])
@@ -317,7 +330,7 @@ def test_tables_that_no_library_has(library: Path) -> None:
     """What pyelftools' own parser raises is damage too; tables, sections and compression are bounded."""
     whole = elf(functions=("go",), sections=[Section(".rodata", b"text\0" * 20, ALLOC)])
     hashes = whole.index(struct.pack("<IIIII", 1, 2, 0, 0, 0))
-    assert "damaged or cut off" in error(made(library, patched(whole, hashes, "<I", 0x7FFFFFFF)))
+    assert "damaged or cut off" in error(made(library, patched(whole, hashes + 4, "<I", 0x7FFFFFFF)))
     many = elf(sections=[Section(".x", b"")] * 2001)
     assert "it claims 2,003 sections" in error(made(library, many))
     data = elf(sections=[Section(".x", b"x" * 2000)] * 3)

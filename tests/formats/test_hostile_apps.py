@@ -83,8 +83,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "zip64": (lambda d: end(d, 10, "<H", 0xFFFF), "zip64"),
     "something glued to its end": (lambda d: d + b"more", "is appended"),
     "something glued to its front": (lambda d: b"more" + d, "is not where it says"),
-    "no manifest": (lambda d: zipped({"lib/arm64-v8a/libx.so": b""}), "neither an APK nor an app bundle"),
-    "an AAR": (lambda d: zipped({**SMALL, "classes.jar": b""}), "neither an APK nor an app bundle"),
+    "no manifest": (lambda d: zipped({"lib/arm64-v8a/libx.so": b""}), "is no APK, app bundle or AAR"),
 }  # fmt: skip
 
 

@@ -14,7 +14,11 @@ EXAMPLE = "app.apk qwen3-4b.pte"
 def options(parser: argparse.ArgumentParser) -> None:
     json_option(parser)
     parser.add_argument(
-        "files", metavar="FILE", nargs="*", type=Path, help="an APK or app bundle, then models that it downloads"
+        "files",
+        metavar="FILE",
+        nargs="*",
+        type=Path,
+        help="an APK, app bundle or AAR, then its other APKs and AARs, and models",
     )
     parser.add_argument(
         "--bundle", metavar="DIR", type=Path, help="instead: a folder of AARs, split APKs, libraries, models"
