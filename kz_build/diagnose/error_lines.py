@@ -18,7 +18,7 @@ TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
     b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
-    b" *** [", b"command not found", b"not found for arch", b": Could not ",
+    b" *** [", b"command not found", b"not found for arch", b": Could not ", b"rror occurred",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -34,7 +34,7 @@ _ERROR = re.compile(
     r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+)?: |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
 )
 _FAILED = re.compile(
-    r"\b[Ff]ailed(?: to| with|:)|\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
+    r"\b[Ff]ailed(?: to| with|:)|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
 )
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[: ]+(?!0\b)-?\d+\s*\.?$|exit code:? [1-9]|non-zero exit|\*\*\* \["
@@ -46,7 +46,7 @@ _ORDINARY = re.compile(
     r"|^-- |\w+Warning: |: warning: |: note: |^[+$] "
 )
 _CODE = re.compile(
-    r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ |//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
+    r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
 )
 _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama"

@@ -64,7 +64,7 @@ class TextSearch:
 
 def _trie(rests: Collection[bytes]) -> bytes:
     """Return an expression for the longest of some texts, in which each byte of a line is compared as seldom as can be."""
-    start = os.path.commonprefix(list(rests)) or b""
+    start = os.path.commonprefix([*rests]) or b""
     branches: dict[bytes, list[bytes]] = {}
     for rest in rests:
         branches.setdefault(rest[len(start) : len(start) + 1], []).append(rest[len(start) :])

@@ -38,7 +38,9 @@ def test_the_files_of_signatures_are_valid(path: Path) -> None:
     ("id", "line"), [(s.id, seen.line) for s in SIGNATURES for seen in s.seen], ids=lambda v: v[:40] if " " in v else v
 )
 def test_a_line_as_it_was_seen_triggers_it(id: str, line: str) -> None:
-    assert id in ids(line)
+    (one,) = (one for one in found(line) if one.id == id)
+    for said in (one.title, one.cause, one.next):
+        assert said == said.strip() and "  " not in said, "a group that may be empty"
     assert id in ids(NOISE.encode() * 3, f"\x1b[31m{line[:5]}\x1b[0m{line[5:]}\r"), "in colour, with CRLF"
 
 
