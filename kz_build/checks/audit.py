@@ -106,7 +106,14 @@ def last_build(project: Project, line: str, target: str) -> StageRecord:
     if not build:
         raise LockError(f"{target} of {line} was not built", hint=hint)
     if path := changed(project.dist_folder(line, target), build.outputs):
-        raise LockError(f"{path} has changed since it was built and audited", hint=hint)
+        what = (
+            "has changed"
+            if path.exists() and path.stat().st_size
+            else "was emptied"
+            if path.exists()
+            else "was removed"
+        )
+        raise LockError(f"{path} {what} since it was built and audited", hint=hint)
     return build
 
 

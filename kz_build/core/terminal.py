@@ -172,19 +172,22 @@ class Live:
             self.phase, self.started_at = phase, now
         line = f"  {event.status or phase}"
         if event.bytes and done >= total > 0:
-            line += f" done: {_size(done)} in {now - self.started_at:.1f} s"
+            line += f" done: {size(done)} in {now - self.started_at:.1f} s"
             self.phase = ""
         elif begins or now - self.shown_at > (self.STATUS_SECONDS if event.status else self.EVERY_SECONDS):
-            size = f" {_size(done)} of {_size(total)}" if event.bytes else f" {done}/{total}"
-            line += size if total else ""
+            amount = f" {size(done)} of {size(total)}" if event.bytes else f" {done}/{total}"
+            line += amount if total else ""
         else:
             return
         print(line, file=sys.stderr, flush=True)
         self.shown_at = now
 
 
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:,.1f} kB"
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
+    if count >= 1e6:
+        return f"{count / 1e6:,.1f} MB"
+    return f"{count / 1e3:,.1f} kB" if count >= 1e3 else f"{count} B"
 
 
 def _progress_bar(counts_bytes: bool) -> Progress:

@@ -16,6 +16,7 @@ from kz_build.core.errors import ConfigError, DeviceError, Problem
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.locks import lock
 from kz_build.core.progress import Event, Watch, quiet
+from kz_build.core.terminal import size
 from kz_build.device.adb import Device, Files
 from kz_build.device.properties import free_storage
 from kz_build.device.push_batch import ARCHIVE, DAMAGED, SCRIPT, archive, first_damaged, removal, script, staged
@@ -210,8 +211,8 @@ def _remote(files: Files, folder: str, batch: Sequence[Item], recorded: Iterable
 def _require_space(device: Device, folder: str, plan: Difference, free: int | None) -> None:
     if free is not None and plan.room > free:
         raise DeviceError(
-            f"{device.serial}: {folder} has {free / 1e6:,.0f} MB free, {plan.room / 1e6:,.0f} MB are needed; nothing was pushed",
-            hint="make room on the device; --clean removes files of earlier pushes that are not in this one",
+            f"{device.serial}: {folder} has {size(free)} free, {size(plan.room)} are needed; nothing was pushed",
+            hint=f"make room for {size(plan.room - free)} on the device; --clean removes files of earlier pushes that are not in this one",
         )
 
 

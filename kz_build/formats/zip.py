@@ -22,6 +22,7 @@ MOST = 1 << 30
 _MOST_DIRECTORY = 64 << 20
 _MOST_RATIO = 100  # deflate reaches 1,032; files of apps reach 20
 _SMALL = 64 << 20
+_AGAIN = "build, download or copy the file again"
 _BREAKS = (
     zipfile.BadZipFile,
     zlib.error,
@@ -82,38 +83,52 @@ def opened(name: str, file: IO[bytes]) -> Iterator[Archive]:
         end = _end(name, file)
         zipped = zipfile.ZipFile(file)
     except _BREAKS as error:
-        raise AuditError(f"{name} is not a complete zip: {error}") from error
+        raise _damaged(name, f"its directory cannot be read: {error}") from error
     with zipped:
         try:
-            entries = _entries(name, file, zipped, end)
+            entries = _entries(name, file, zipped, *end)
         except _BREAKS as error:
-            raise AuditError(f"{name} is damaged: {error}") from error
+            raise _damaged(name, str(error)) from error
         yield Archive(name, zipped, entries)
 
 
-def _end(name: str, file: IO[bytes]) -> int:
-    """Return the start of the central directory. It is checked before Python reads all of it: an app's has a limited size."""
+def _damaged(name: str, what: str) -> AuditError:
+    return AuditError(f"{name} is damaged: {what}", hint=_AGAIN)
+
+
+def _end(name: str, file: IO[bytes]) -> tuple[int, int]:
+    """Return start and number of entries of the central directory.
+
+    It is checked before Python reads all of it: an app's has a limited size.
+    """
     size = file.seek(0, 2)
+    if not size:
+        raise AuditError(f"{name} is empty: a zip of 0 bytes is none", hint=_AGAIN)
     tail_at = max(0, size - 65557 - 20)
     file.seek(tail_at)
     tail = file.read()
     at = tail.rfind(b"PK\5\6")
     if at < 0 or len(tail) - at < 22:
-        raise AuditError(f"{name} is not a complete zip ({size:,} bytes): the directory at its end is missing")
+        text = f"{name} is not a complete zip ({size:,} bytes): the directory at its end is missing"
+        raise AuditError(text, hint=_AGAIN)
     _, _, _, _, count, length, start, comment = struct.unpack_from("<IHHHHIIH", tail, at)
     if at + 22 + comment != len(tail) or tail[max(0, at - 20) : at].startswith(b"PK\6\7") or count == 0xFFFF:
         raise AuditError(f"{name} is a zip64 file, or something is appended to it: Android accepts no such app")
     if length > _MOST_DIRECTORY or start + length != tail_at + at:
-        raise AuditError(f"{name} is damaged: its directory is not where it says ({length:,} bytes at {start:,})")
-    return int(start)
+        raise _damaged(name, f"its directory is not where it says ({length:,} bytes at {start:,})")
+    return int(start), int(count)
 
 
-def _entries(name: str, file: IO[bytes], zipped: zipfile.ZipFile, end: int) -> tuple[Entry, ...]:
+def _entries(name: str, file: IO[bytes], zipped: zipfile.ZipFile, end: int, count: int) -> tuple[Entry, ...]:
     entries: list[Entry] = []
     seen: set[str] = set()
     infos = sorted(zipped.infolist(), key=lambda i: i.header_offset)
+    if len(infos) != count:
+        raise _damaged(name, f"its directory has {len(infos):,} entries, and says that they are {count:,}")
     for info, following in zip(infos, [*(i.header_offset for i in infos[1:]), end], strict=True):
         path = info.orig_filename
+        if min(path, default=" ") < " ":
+            raise _damaged(name, f"its directory has an entry of the name {path[:40]!r}…")
         if unsafe_path(path[:-1] if path.endswith("/") else path).startswith(("is not", "climbs")):
             raise AuditError(f"{name}: the entry {path!r} leaves the folder, or is not a path: do not trust this file")
         if path in seen:
@@ -126,7 +141,8 @@ def _entries(name: str, file: IO[bytes], zipped: zipfile.ZipFile, end: int) -> t
             raise AuditError(f"{name}: {path} overlaps the next entry: do not trust this file")
         stored = info.compress_type == zipfile.ZIP_STORED
         if stored and info.file_size != info.compress_size:
-            raise AuditError(f"{name}: {path} is stored, in {info.compress_size} bytes of {info.file_size}")
+            sizes = f"{info.compress_size:,} bytes, and its directory says {info.file_size:,}"
+            raise _damaged(name, f"{path} is stored in {sizes}")
         if not path.endswith("/"):
             entries.append(Entry(path, info.file_size, info.compress_size, stored, offset, info))
     return tuple(entries)

@@ -464,8 +464,10 @@ def test_the_last_audit_is_given_while_dist_is_what_it_was_about(folder: Path) -
     library = folder / "dist" / "l" / "t" / "lib" / "liby.so"
     library.write_bytes(good() + b"x")
     assert refused() == (f"{library} has changed since it was built and audited", command)
+    library.write_bytes(b"")
+    assert refused() == (f"{library} was emptied since it was built and audited", command)
     library.unlink()
-    assert refused() == (f"{library} has changed since it was built and audited", command)
+    assert refused() == (f"{library} was removed since it was built and audited", command)
     library.write_bytes(good())
     assert recorded(ours, "l", "t") == found
     StageRecord(record := folder / "out" / "audit" / "l" / "t" / "manifest.json", "key").save()

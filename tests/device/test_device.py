@@ -389,10 +389,16 @@ def test_a_full_device_is_known_before_and_survived_in_between(
     assert held(device) == {"small": b"s"}
     with EmulatedDevice("SM8750", tmp_path / "honest", owner=server.home, storage=2_000_000) as honest:
         there = server.device(honest.serial)
-        with pytest.raises(DeviceError, match="2 MB free, 8 MB are needed; nothing was pushed"):
+        with pytest.raises(DeviceError, match=r"has 2\.0 MB free, 8\.4 MB are needed; nothing was pushed") as refused:
             push(tmp_path / "store", there, items([tmp_path / "small", big]))
+        assert "make room for 6.4 MB" in refused.value.hint
         assert held(honest) == {}
         assert push(tmp_path / "store", there, items([tmp_path / "small"])).sent == ("small",)
+    with (
+        EmulatedDevice("SM8750", tmp_path / "full", owner=server.home, storage=400) as full,
+        pytest.raises(DeviceError, match=r"has 0 B free, 1 B are needed"),
+    ):
+        push(tmp_path / "store", server.device(full.serial), items([tmp_path / "small"]))
 
 
 def test_a_file_that_replaces_another_needs_room_for_both(server: adapter.Server, tmp_path: Path) -> None:

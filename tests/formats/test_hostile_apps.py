@@ -67,7 +67,7 @@ def test_names_that_leave_the_folder(tmp_path: Path, name: str) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "empty": (lambda d: b"", "is not a complete zip"),
+    "empty": (lambda d: b"", "is empty"),
     "no zip": (lambda d: b"\x7fELF" + bytes(5000), "is not a complete zip"),
     "another file's name in the header": (lambda d: d.replace(b"assets/x.pte", b"assets/y.pte", 1), "is damaged"),
     "encrypted": (lambda d: field(d, b"assets/x.pte", 8, "<H", 1), "is encrypted"),
@@ -79,6 +79,9 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "stored, of two sizes": (lambda d: field(zipped(SMALL, 0), b"assets/x.pte", 24, "<I", 0xFFFFFFF0), "is stored"),
     "a wrong checksum": (lambda d: field(d, b"assets/x.pte", 16, "<I", 7), "is damaged"),
     "a directory elsewhere": (lambda d: end(d, 16, "<I", 5), "is not where it says"),
+    "a directory with other signatures": (lambda d: d.replace(b"PK\1\2", b"PK\0\0"), "its directory cannot be read"),
+    "a directory that counts wrong": (lambda d: end(d, 10, "<H", 9), "says that they are 9"),
+    "a name that goes on into the next entry": (lambda d: field(d, b"AndroidManifest.xml", 28, "<H", 66), "is damaged: its dir"),
     "a directory of 4 GB": (lambda d: end(d, 12, "<I", 0xFFFFFFF0), "is not where it says"),
     "zip64": (lambda d: end(d, 10, "<H", 0xFFFF), "zip64"),
     "something glued to its end": (lambda d: d + b"more", "is appended"),
