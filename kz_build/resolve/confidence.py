@@ -9,4 +9,4 @@ from kz_build.resolve.option import Option
 
 def confidence(steps: Sequence[Option], rank: int) -> float:
     """Return the share of candidates with such steps, at this rank from 0, that are right."""
-    return min((step.score for step in steps), default=10.0) / 10 / (1 + rank)
+    return min([9.9, *(step.score for step in steps)]) / 10 / (1 + rank)

@@ -31,6 +31,9 @@ from kz_build.stack.stack_history import judge_history
 from kz_build.stack.text import offer_rows
 from kz_build.stack.verdict_cache import files_at
 
+LIKELY = 0.5
+"""The confidence from which the hint names a candidate first."""
+
 
 class Stop(NamedTuple):
     """A patch that needs a person. `missed` is the check that fails without it, `kept`: it must not be dropped, `applies`: it
@@ -214,7 +217,8 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
     rows += _culprits(pinned, session, patch)
     if session.verb == "rebase" and (offers := suggested(pinned, opened).offers):
         rows += offer_rows(offers, shown=1)
-        then = f"kz rebase --take 1, or {then}"
+        if offers[0].candidate.confidence >= LIKELY:
+            then = f"kz rebase --take 1, or {then}"
     return ConflictError("\n".join([*rows, f"  worktree: {tree.path}"]), hint=f"{then}. The project has not changed")
 
 
