@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from threading import Event
 
 from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step
 from kz_build.container.daemon import Daemon, Image
@@ -105,15 +106,17 @@ class DockerEngine:
     def _checking_out(self, plan: Plan) -> Iterator[None]:
         """Check out the trees of a plan here, with the same git as engine host, each while the one before is sent.
 
-        If the block fails, nobody waits for their deletion: the next build deletes what is in its folder.
+        If the block fails, the checkout under way is stopped, and nobody waits for the deletion of its files: the next build
+        deletes what is in its folder.
         """
         folder = plan.build / "checkout"
         trees = [step for step in plan.steps if isinstance(step, Checkout)]
-        pool = ThreadPoolExecutor(1)
-        self._checkouts = {tree.folder: pool.submit(_checkout, tree, folder / str(n)) for n, tree in enumerate(trees)}
+        pool, stop = ThreadPoolExecutor(1), Event()
+        self._checkouts = {t.folder: pool.submit(_checkout, t, folder / str(n), stop) for n, t in enumerate(trees)}
         try:
             yield
         finally:
+            stop.set()
             pool.shutdown(cancel_futures=True)
         remove(folder)
 
@@ -138,9 +141,9 @@ class DockerEngine:
             raise CommandError(f"the container has no {', '.join(missing)}")
 
 
-def _checkout(step: Checkout, folder: Path) -> Path:
+def _checkout(step: Checkout, folder: Path, stop: Event) -> Path:
     repository = Repository(step.repository)
-    repository.checkout(repository.entries(step.tree, step.exclude), folder)
+    repository.checkout(repository.entries(step.tree, step.exclude), folder, stop)
     return folder
 
 

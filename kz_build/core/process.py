@@ -50,11 +50,14 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     timeout: float | None = HOUR,
+    stop: threading.Event | None = None,
 ) -> Output:
     """Run a short command and return its output, whatever its exit code: 124 after `timeout` seconds without an end.
 
-    Raises CommandError if it cannot start.
+    Raises CommandError if it cannot start, and StoppedError once another thread sets `stop`.
     """
+    if stop:
+        return _run_until(stop, argv, env=env, stdin=stdin, cwd=cwd)
     try:
         done = subprocess.run(
             argv,
@@ -73,15 +76,44 @@ def run(
     return Output(done.returncode, done.stdout, done.stderr)
 
 
+def _run_until(
+    stop: threading.Event, argv: Argv, *, env: Mapping[str, str] | None, stdin: bytes, cwd: Path | None
+) -> Output:
+    with _file_of(stdin) as file:
+        pipe = subprocess.PIPE
+        process = _start(argv, cwd=cwd, env=plain() if env is None else env, stdin=file, stdout=pipe, stderr=pipe)
+        with process:
+            try:
+                while not stop.is_set():
+                    with contextlib.suppress(TimeoutExpired):
+                        texts = process.communicate(timeout=0.05)
+                        return Output(process.returncode, *texts)
+            finally:
+                _end_group(process)
+    raise StoppedError(f"`{joined(argv)}` was stopped")
+
+
+@contextlib.contextmanager
+def _file_of(stdin: bytes) -> Iterator[IO[bytes]]:
+    """Yield an open file with these bytes: a pipe would need somebody who goes on writing while its reader is waited for."""
+    import tempfile
+
+    with tempfile.TemporaryFile(dir=temporary_root()) as file:
+        file.write(stdin)
+        file.seek(0)
+        yield file
+
+
 def checked(
     argv: Argv,
     *,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     cwd: Path | None = None,
+    stop: threading.Event | None = None,
 ) -> bytes:
-    """Run a command and return its standard output. Raises CommandError with its errors if it fails."""
-    output = run(argv, env=env, stdin=stdin, cwd=cwd)
+    """Run a command and return its standard output. Raises CommandError with its errors if it fails, StoppedError as `run`."""
+    output = run(argv, env=env, stdin=stdin, cwd=cwd, stop=stop)
     require_success(argv, output)
     return output.stdout
 
@@ -97,11 +129,7 @@ def require_success(argv: Argv, output: Output, failure: type[CommandError] = Co
 
 def run_following_errors(argv: Argv, line: Callable[[str], None], *, env: Mapping[str, str], stdin: bytes = b"") -> int:
     """Run a command, pass each line of its standard error to `line`, rewritten ones too; return its exit code."""
-    import tempfile
-
-    with tempfile.TemporaryFile(dir=temporary_root()) as file:  # a pipe could fill up while its errors are not read
-        file.write(stdin)
-        file.seek(0)
+    with _file_of(stdin) as file:
         process = _start(argv, env=env, stdin=file, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr
     try:

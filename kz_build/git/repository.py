@@ -22,6 +22,8 @@ from kz_build.git.machine_errors import git_disk_errors, require_answer
 from kz_build.git.stale_locks import retry_past_stale_locks
 
 if TYPE_CHECKING:
+    from threading import Event
+
     from kz_build.core.progress import Watch
 
 
@@ -291,8 +293,11 @@ class Repository(NamedTuple):
                     report.unlink(missing_ok=True)
                 raise
 
-    def checkout(self, entries: Sequence[TreeEntry], folder: Path) -> None:
-        """Check files out into a new folder, with an index of its own and git's parallel checkout where there are cores."""
+    def checkout(self, entries: Sequence[TreeEntry], folder: Path, stop: Event | None = None) -> None:
+        """Check files out into a new folder, with an index of its own and git's parallel checkout where there are cores.
+
+        Raises StoppedError once another thread sets `stop`.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         files = [e for e in entries if not e.submodule]
         index = folder / ".kz-index"
@@ -300,21 +305,11 @@ class Repository(NamedTuple):
         listing = b"".join(f"{e.mode} {e.id}\t".encode() + os.fsencode(e.path) + b"\0" for e in files)
         try:
             with git_disk_errors(folder):
-                checked(self.argv("update-index", "-z", "--index-info"), env=env, stdin=listing, cwd=folder)
-                checked(
-                    self.argv(
-                        "-c",
-                        f"checkout.workers={os.cpu_count() or 1}",
-                        "-c",
-                        "checkout.thresholdForParallelism=100",
-                        "checkout-index",
-                        "--all",
-                        "--force",
-                        "--quiet",
-                    ),
-                    env=env,
-                    cwd=folder,
-                )
+                add = self.argv("update-index", "-z", "--index-info")
+                checked(add, env=env, stdin=listing, cwd=folder, stop=stop)
+                parallel = f"checkout.workers={os.cpu_count() or 1}", "-c", "checkout.thresholdForParallelism=100"
+                write = self.argv("-c", *parallel, "checkout-index", "--all", "--force", "--quiet")
+                checked(write, env=env, cwd=folder, stop=stop)
         except StorageError:
             with contextlib.suppress(OSError):
                 remove(folder)

@@ -20,7 +20,7 @@ import docker
 import pytest
 
 from kz_build.build.docker_engine import DockerEngine
-from kz_build.build.steps import Artifact, Command, Copy, Plan
+from kz_build.build.steps import Artifact, Checkout, Command, Copy, Plan
 from kz_build.container import daemon as adapter
 from kz_build.container.mount import Mount
 from kz_build.core.command_log import Commands
@@ -28,6 +28,7 @@ from kz_build.core.errors import CommandError, ConfigError, MissingError, Stoppe
 from tests.build import daemon
 from tests.conftest import ROOT, Kz, snapshot
 from tests.deadline import patient, until
+from tests.stack.upstreams import started
 
 pytestmark = [pytest.mark.containers, pytest.mark.xdist_group("dockerd")]
 FOLDER = ROOT / "examples/sample/containers/build"
@@ -335,6 +336,22 @@ def test_ctrl_c_waits_for_no_deletion_of_what_was_checked_out(
     with pytest.raises(KeyboardInterrupt), engine.opened(planned(engine, tmp_path), Commands(tmp_path / "log")):
         raise KeyboardInterrupt
     assert not deleted and not running(engine)
+
+
+def test_ctrl_c_stops_the_checkout_that_runs(engine: DockerEngine, tmp_path: Path) -> None:
+    """It waited for the whole of it: five to fourteen seconds for 9,331 files on a busy machine."""
+    upstream, slow = started(tmp_path), tmp_path / "slow"
+    upstream.git("config", "filter.slow.smudge", f"touch {slow}; sleep 60")
+    attributes = upstream.folder / ".git/info/attributes"
+    attributes.parent.mkdir(exist_ok=True)
+    attributes.write_text("* filter=slow\n")
+    checkout = Checkout(upstream.folder / ".git", upstream.git("rev-parse", "v1^{tree}").strip(), (), Path("/kz/tree"))
+    plan = replace(planned(engine, tmp_path), steps=(checkout,))
+    with pytest.raises(KeyboardInterrupt), engine.opened(plan, Commands(tmp_path / "log")):
+        until(slow.exists)
+        stopped = time.monotonic()
+        raise KeyboardInterrupt
+    assert time.monotonic() - stopped < patient(2) and not running(engine)
 
 
 def test_no_daemon_is_said_with_what_brings_one(sample: Path, kz: Kz, base: str) -> None:

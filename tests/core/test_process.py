@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
-from kz_build.core.process import STOP_SECONDS
+from kz_build.core.process import STOP_SECONDS, Output, run
 from tests.kz import ROOT
 
 # Stands for PID 1 of a container without an init: orphans become its children, and it never asks for them.
@@ -22,3 +23,8 @@ print("waited", time.monotonic() - begun)
 def test_a_zombie_that_nobody_reaps_is_not_waited_for() -> None:
     done = subprocess.run([sys.executable, "-c", CARELESS], cwd=ROOT, capture_output=True, text=True, check=True)
     assert float(done.stdout.split()[-1]) < 1.9 * STOP_SECONDS, done.stdout
+
+
+def test_a_command_that_can_be_stopped_gets_all_of_its_input() -> None:
+    data = b"x" * 1_000_000  # more than a pipe holds
+    assert run(["sh", "-c", "sleep 0.2; cat; exit 3"], stdin=data, stop=threading.Event()) == Output(3, data, b"")
