@@ -24,6 +24,8 @@ ROOT = PurePosixPath("/kz")
 PIDS = 4096
 ULIMITS = (("nofile", 4096), ("nproc", 4 * PIDS))
 """The same limits on any daemon. `nproc` counts all builds of a machine."""
+ABANDONED_SECONDS = 300
+"""A container that has not started for so long after its creation never will: the daemon's answers are waited for a minute."""
 _OOM_COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 """Of cgroups 2 and 1; a container sees its own."""
 # What a program prints at a limit of its container, and what it means.
@@ -88,9 +90,10 @@ class Sandbox:
                 api.remove_volume(name)
             api.create_volume(name, labels={OWN: mount.to.name})
         # It runs while it is filled: without a running container, podman writes below the volume, not into it.
-        host = api.create_host_config(mounts=[_mount(str(mount.to), name)], network_mode="none", ulimits=_ulimits())
-        with self._running(["sleep", "3600"], host) as (filler, start):
-            start()
+        host = api.create_host_config(
+            mounts=[_mount(str(mount.to), name)], network_mode="none", ulimits=_ulimits(), auto_remove=True
+        )
+        with self._running(host) as filler:
             self.send(mount.source, PurePosixPath(mount.to), mount.only, filler)
         with self.daemon.kz_errors("its volumes"):
             api.create_volume(f"{name}-whole", labels={OWN: mount.to.name})
@@ -98,10 +101,7 @@ class Sandbox:
 
     @contextlib.contextmanager
     def started(self, volumes: Sequence[tuple[str, Mount]]) -> Iterator[None]:
-        """Start the container; at the end of the block it is gone, with all that runs in it.
-
-        Its first process reads from kz: it ends, and all others with it, if kz is killed or the connection breaks.
-        """
+        """Start the container; at the end of the block it is gone, with all that runs in it."""
         api = self.daemon.api
         mounts = [_mount(str(ROOT), None), _mount("/cache", self.owner)]
         mounts += [_mount(str(mount.to), name, read_only=True) for name, mount in volumes]
@@ -119,47 +119,45 @@ class Sandbox:
             auto_remove=True,
             mounts=mounts,
         )
-        with self._running(["cat"], host, stdin_open=True) as (self._id, start):
+        with self._running(host) as self._id:
             self._oom_kills = 0
-            with self.daemon.kz_errors("to start a container"):
-                stdin = api.attach_socket(self._id, params={"stdin": 1, "stream": 1})
-            try:
-                start()
-                yield
-            finally:
-                with contextlib.suppress(OSError):
-                    stdin.close()
+            yield
 
     @contextlib.contextmanager
-    def _running(
-        self, argv: Argv, host: HostConfig, *, stdin_open: bool = False
-    ) -> Iterator[tuple[str, Callable[[], None]]]:
-        """Create a container; yield its id and a function that starts it. At the end it is killed; the daemon then removes it
-        and its volume, which takes seconds after a build, without anybody waiting. An interrupt while the daemon creates it
-        waits for its id: otherwise it would stay there."""
+    def _running(self, host: HostConfig) -> Iterator[str]:
+        """Run a container; yield its id. At the end it is killed; the daemon then removes it and its volume, which takes seconds
+        after a build, without anybody waiting.
+
+        Its first process reads from kz: it ends, and all others with it, if kz is killed or the connection breaks. An interrupt
+        while the daemon creates it waits for its id: otherwise it would stay there.
+        """
         api = self.daemon.api
         user = f"{tar_stream.USER}:{tar_stream.USER}"
         pool = ThreadPoolExecutor(1)
         creation = pool.submit(
             api.create_container,
             self.image.tag,
-            argv,
+            ["cat"],
             user=user,
             hostname="kz",
-            stdin_open=stdin_open,
+            stdin_open=True,
             host_config=host,
             labels={OWN: self.owner},
         )
         pool.shutdown(wait=False)
-
-        def start() -> None:
-            with self.daemon.kz_errors("to start a container"):
-                api.start(container)
-
         try:
             with self.daemon.kz_errors("a container"):
                 container = creation.result()["Id"]
-            yield container, start
+                self._remove_abandoned(container)
+            with self.daemon.kz_errors("to start a container"):
+                stdin = api.attach_socket(container, params={"stdin": 1, "stream": 1})
+            try:
+                with self.daemon.kz_errors("to start a container"):
+                    api.start(container)
+                yield container
+            finally:
+                with contextlib.suppress(OSError):
+                    stdin.close()
         except KeyboardInterrupt:
             api.timeout = (
                 STOP_SECONDS  # where the daemon does not answer, the container of a build ends with kz all the same
@@ -170,6 +168,16 @@ class Sandbox:
                 api.kill(creation.result()["Id"])
             with contextlib.suppress(Exception):  # it never started, or does not remove itself
                 api.remove_container(creation.result()["Id"], force=True, v=True)
+
+    def _remove_abandoned(self, new: str) -> None:
+        """Remove the containers that were created long before the new one, and never started: a killed kz left them."""
+        api = self.daemon.api
+        created = api.containers(all=True, filters={"label": OWN, "status": "created"})
+        ages = {container["Id"]: container["Created"] for container in created}
+        for container, at in ages.items():
+            if at < ages.get(new, 0) - ABANDONED_SECONDS:
+                with contextlib.suppress(Exception):  # another kz removes it, or it starts after all
+                    api.remove_container(container, v=True)
 
     def send(self, source: Path, to: PurePosixPath, only: Sequence[str] = (), container: str = "") -> None:
         """Send a folder, or what `only` names in it, or a file, to a path below /kz."""

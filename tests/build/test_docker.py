@@ -22,6 +22,7 @@ import pytest
 from kz_build.build.docker_engine import DockerEngine
 from kz_build.build.steps import Artifact, Checkout, Command, Copy, Plan
 from kz_build.container import daemon as adapter
+from kz_build.container import sandbox
 from kz_build.container.mount import Mount
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, MissingError, StoppedError
@@ -336,6 +337,42 @@ def test_ctrl_c_waits_for_no_deletion_of_what_was_checked_out(
     with pytest.raises(KeyboardInterrupt), engine.opened(planned(engine, tmp_path), Commands(tmp_path / "log")):
         raise KeyboardInterrupt
     assert not deleted and not running(engine)
+
+
+@pytest.mark.parametrize("killed", ["create_container", "put_archive"])
+def test_what_a_killed_kz_left_at_the_daemon_goes(
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
+) -> None:
+    """A container that was created and not started stayed for ever, one that was filled for an hour, and then as a dead one."""
+    api = engine.sandbox.daemon.api
+    original = getattr(api, killed)
+
+    def dies(*args: object, **options: object) -> object:
+        answer = original(*args, **options) if killed == "create_container" else None
+        os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source/file").write_text(str(tmp_path))
+    plan = replace(planned(engine, tmp_path), mounts=(Mount(tmp_path / "source", Path("/kz/source"), (), ""),))
+    engine.sandbox.daemon.ensure(engine.image, Commands(tmp_path / "log"))
+    if (child := os.fork()) == 0:
+        setattr(api, killed, dies)
+        with engine.opened(plan, Commands(tmp_path / "log")):
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    mine: dict[str, str | list[str] | bool] = {"label": f"kz_build={engine.cache}"}
+    left = {m["Name"] for container in api.containers(all=True, filters=mine) for m in container["Mounts"]}
+    if killed == "create_container":
+        assert [c["State"] for c in api.containers(all=True, filters=mine)] == ["created"]
+        monkeypatch.setattr(sandbox, "ABANDONED_SECONDS", 0)
+        time.sleep(1.1)  # the daemon counts in seconds
+    commands = Commands(tmp_path / "log")
+    with engine.opened(plan, commands):
+        engine.run(shell("cat /kz/source/file"), commands, print)
+    until(lambda: not api.containers(all=True, filters=mine))
+    kept = {volume["Name"] for volume in api.volumes()["Volumes"]}
+    assert {name for name in left & kept if not name.startswith("kz-")} == set()
 
 
 def test_ctrl_c_stops_the_checkout_that_runs(engine: DockerEngine, tmp_path: Path) -> None:
