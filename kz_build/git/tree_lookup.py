@@ -17,6 +17,10 @@ NO_ROOM = (FOLDER, "4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 """The entry of a path whose folder is a file or a submodule: git's empty tree, which every repository has."""
 
 
+class RefusedTreeError(ConfigError):
+    """A tree has a name twice, or one that no checkout can have."""
+
+
 At = tuple[str, str]
 """(mode, id) of a file in a tree; FOLDER and the id of a tree where something else takes the path."""
 
@@ -69,7 +73,7 @@ def _listing(objects: Objects, item: GitObject, folder: Folder) -> Listing:
 
 
 def _refuse_odd_names(objects: Objects, oid: str, tree: bytes) -> None:
-    """Raise ConfigError for a name that is there twice, or that no checkout can have: git shows them without a word."""
+    """Raise RefusedTreeError for a name that is there twice, or that no checkout can have: git shows them without a word."""
     names = set()
     while tree:
         head, _, rest = tree.partition(b"\0")
@@ -77,7 +81,7 @@ def _refuse_odd_names(objects: Objects, oid: str, tree: bytes) -> None:
         if name in names or name in _REFUSED:
             what = f"the name {os.fsdecode(name)!r}{' twice' if name in names else ', which git refuses'}"
             problem = f"{objects.path.name}: the tree {oid} has {what}"
-            raise ConfigError(problem, hint="take another commit of this source")
+            raise RefusedTreeError(problem, hint="take another commit of this source")
         names.add(name)
         tree = rest[20:]
 

@@ -64,6 +64,15 @@ class BrokenPatch:
 
 
 @dataclass(frozen=True)
+class RefusedPull:
+    """A pull request whose tree kz refuses to read, and why."""
+
+    pull: int
+    head: str
+    problem: str
+
+
+@dataclass(frozen=True)
 class Radar:
     """The threats to one stack. `heads` were looked at, `near` of them change its files. `date` is that of `commit`."""
 
@@ -76,6 +85,7 @@ class Radar:
     near: int
     threats: tuple[Threat, ...]
     broken: tuple[BrokenPatch, ...]
+    refused: tuple[RefusedPull, ...]
 
 
 @dataclass(frozen=True)
@@ -118,11 +128,13 @@ def _radar(project: Project, pinned: PinnedStack, wanted: PullSelection, to: str
     walk = judge_history(project, pinned, to)
     tip, histories = walk.commit, walk.patches
     paths = sorted(pinned.stack.touched)
-    states = _states(project.store, pinned.repository, sorted(set(heads.values())), paths)
+    states, problems = _states(project.store, pinned.repository, sorted(set(heads.values())), paths)
+    refused = tuple(RefusedPull(n, head, problems[head]) for n, head in sorted(heads.items()) if head in problems)
     # Of all requests there ever were, those whose files upstream has had count as landed. Of those that somebody
     # names, one may land again what was reverted.
     named = wanted.pulls or wanted.open or wanted.since
-    near = dict(heads) if named else _near(pinned, tip, heads, states, paths)
+    judged = {number: head for number, head in heads.items() if head in states}
+    near = judged if named else _near(pinned, tip, judged, states, paths)
     bases = _bases(pinned.repository, tip, near.values(), paths)
     touching = {
         number: head
@@ -137,9 +149,8 @@ def _radar(project: Project, pinned: PinnedStack, wanted: PullSelection, to: str
     broken = tuple(
         BrokenPatch(s.patch, s.now, s.since.commit if s.since else None) for s in histories if not s.now.holds
     )
-    return Radar(
-        pinned.stack.line, pinned.stack.source, walk.to, tip, walk.date, len(heads), len(touching), shown, broken
-    )
+    where = (pinned.stack.line, pinned.stack.source, walk.to, tip, walk.date)
+    return Radar(*where, len(heads), len(touching), shown, broken, refused)
 
 
 def _heads(project: Project, pinned: PinnedStack, wanted: PullSelection) -> tuple[dict[int, str], dict[int, str]]:
@@ -172,8 +183,14 @@ def _open(project: Project, pinned: PinnedStack) -> tuple[Pull, ...]:
     return github.open_pulls(project.store, slug)
 
 
-def _states(store: Path, repository: git.Repository, heads: Sequence[str], paths: Sequence[str]) -> dict[str, Ids]:
-    """Return the files of every head; heads are cached, because a commit does not change."""
+def _states(
+    store: Path, repository: git.Repository, heads: Sequence[str], paths: Sequence[str]
+) -> tuple[dict[str, Ids], dict[str, str]]:
+    """Return the files of every head, and what is wrong with each whose tree is refused.
+
+    Files are cached, because a commit does not change.
+    """
+    problems: dict[str, str] = {}
     name = hashlib.sha256("\0".join([str(repository.path), *paths]).encode()).hexdigest()[:32]
     file = store / "radar" / f"heads-{name}.json"
     try:
@@ -184,27 +201,38 @@ def _states(store: Path, repository: git.Repository, heads: Sequence[str], paths
         known = {}
     unknown = [head for head in heads if head not in known]
     if unknown:
-        known.update(_read(repository, unknown, paths))
+        files, problems = _read(repository, unknown, paths)
+        known.update(files)
         distinct = sorted(set(known.values()))
         at = {row: i for i, row in enumerate(distinct)}
         plain = {"rows": distinct, "heads": {head: at[row] for head, row in known.items()}}
         write_atomic(file, json.dumps(plain, separators=(",", ":")).encode())
-    return {head: known[head] for head in heads}
+    return {head: known[head] for head in heads if head in known}, problems
 
 
-def _read(repository: git.Repository, heads: Sequence[str], paths: Sequence[str]) -> dict[str, Ids]:
-    """Read heads in parallel: most of the time is git's unpacking of trees."""
+def _read(
+    repository: git.Repository, heads: Sequence[str], paths: Sequence[str]
+) -> tuple[dict[str, Ids], dict[str, str]]:
+    """Read heads in parallel: most of the time is git's unpacking of trees. Return also what is wrong with refused ones."""
+    problems: dict[str, str] = {}
 
     def part(commits: Sequence[str]) -> dict[str, Ids]:
-        with repository.objects() as objects:
-            states = trees.read_ids(objects, commits, paths)
+        try:
+            with repository.objects() as objects:
+                states = trees.read_ids(objects, commits, paths)
+        except trees.RefusedTreeError as error:
+            if len(commits) == 1:
+                problems[commits[0]] = str(error)
+                return {}
+            middle = len(commits) // 2
+            return {**part(commits[:middle]), **part(commits[middle:])}
         return {commit: _ids(state, paths) for commit, state in zip(commits, states, strict=True)}
 
     workers = os.cpu_count() or 1
     size = max(100, -(-len(heads) // workers))
     parts = [heads[i : i + size] for i in range(0, len(heads), size)]
     with ThreadPoolExecutor(workers) as pool:
-        return {commit: ids for ids_by_head in pool.map(part, parts) for commit, ids in ids_by_head.items()}
+        return {commit: ids for ids_by_head in pool.map(part, parts) for commit, ids in ids_by_head.items()}, problems
 
 
 def _ids(state: State, paths: Sequence[str]) -> Ids:

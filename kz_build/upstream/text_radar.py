@@ -32,6 +32,8 @@ def text(radar: Radar) -> str:
             name = threat.patch.removesuffix(".patch")
             rows += wrap(f"{name}: {cell(threat.before)} -> {cell(threat.after)}", " " * 6)
             rows += [row for line in explanation(threat.after) for row in wrap(line, " " * 10)]
+    for refused in radar.refused:
+        rows += wrap(f"#{refused.pull} is not judged: {refused.problem}", "  ", " " * 4)
     return "\n".join(rows)
 
 
@@ -43,6 +45,7 @@ def plain(radar: Radar) -> dict[str, object]:
         "broken": [
             {"patch": b.patch, "now": b.now, "since": commit(b.since) if b.since else None} for b in radar.broken
         ],
+        "refused": [{"pull": r.pull, "head": r.head, "problem": r.problem} for r in radar.refused],
         "pulls": [
             {
                 **{name: getattr(threats[0], name) for name in ("pull", "title", "head", "base", "conflicts")},

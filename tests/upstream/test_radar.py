@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import Kz, snapshot
 from tests.core.test_github import PULLS, Answer, Api, make_api, raw_pull
+from tests.git.test_checkout import tree, within
 from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 __all__ = ["make_api"]
@@ -58,6 +59,22 @@ def test_only_a_pull_request_that_makes_it_worse_is_reported(ours: Project) -> N
     assert "  looked at: 6, on files of the stack: 5, would break it: 3\n" in shown.stdout
     assert "  #11 Rework a\n      0001-ours: clean -> content\n" in shown.stdout
     assert "#16" not in shown.stdout and "#12" not in shown.stdout
+
+
+def test_a_pull_request_with_a_tree_that_kz_refuses_is_named_and_the_others_are_judged(ours: Project) -> None:
+    up = ours.upstream
+    up.pull(11, {"a.txt": put(text(), 10, "theirs")}, subject="Rework a")
+    blob = up.git("rev-parse", "v1:a.txt").strip()
+    odd = tree(up, within(up, "../x", blob), ("100644", "a.txt", blob), ("100644", "b.txt", blob))
+    commit = up.git("commit-tree", odd, "-p", "v1", "-m", "odd").strip()
+    up.git("update-ref", "refs/pull/12/head", commit)
+    for choice in ((), ("--pr", "11", "12")):
+        found = ours.json("radar", *choice)[0]
+        assert [p["pull"] for p in found["pulls"]] == [11] and found["heads"] == 2
+        assert [(r["pull"], r["head"]) for r in found["refused"]] == [(12, commit)]
+    shown = ours.kz("radar")
+    assert shown.returncode == 0 and "  #12 is not judged: up" in shown.stdout, shown.stdout + shown.stderr
+    assert "the name '..', which git refuses" in " ".join(shown.stdout.split())
 
 
 def test_what_is_broken_already_says_so_and_is_nobody_elses_doing(ours: Project) -> None:
