@@ -72,7 +72,7 @@ def test_the_environment_of_a_recipe(kz: Kz, clean_env: dict[str, str], tmp_path
         done = kz(
             "-C", played.root, "lock", "--write", "--line", "et-1.2", **{**alone, "KZ_CACHE": str(tmp_path / "other")}
         )
-        assert done.returncode == 0, done.stderr  # as whoever pins does
+        assert done.returncode == 0, done.stderr  # as a person who pins does
         network.asked.clear()
         done = kz("-C", played.root, "env", RECIPE, **alone)
         assert done.returncode == 0, done.stdout + done.stderr
