@@ -171,7 +171,7 @@ class Repository(NamedTuple):
 
     def has(self, commit: str) -> bool:
         """Return whether a commit is here, with its trees."""
-        argv = self.argv("cat-file", "-e", "--end-of-options", f"{commit}^{{tree}}")
+        argv = self.argv("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}^{{tree}}")
         return self.exists() and run(argv, env=local_environment()).code == 0
 
     def tree_id(self, revision: str) -> str:
@@ -264,6 +264,9 @@ class Repository(NamedTuple):
             _, named = self.fetch(depth, f"+refs/tags/{version}:refs/tags/{version}")
             problem = named.stderr.decode("utf-8", "replace").strip() or problem
         if not self.has(commit):
+            kind = run(self.argv("cat-file", "-t", "--end-of-options", commit), env=local_environment()).stdout.decode()
+            if kind.strip() in ("tree", "blob"):
+                raise ConfigError(f"{commit} is the id of a {kind.strip()}, not of a commit")
             raise UnreachableError(
                 f"cannot fetch {commit} ({version})\n{problem}",
                 hint="does upstream still have this commit? did the tag move?",

@@ -79,6 +79,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> Parts:
         (path / "part").write_text("other\n")
         sh("git", "commit", "-q", "-am", "two", cwd=path)
         names |= {path.name: str(path), f"{path.name}_commit": pinned[path.name]}
+        names[f"{path.name}_tree"] = trees[path.name]
         names[f"{path.name}_other"] = sh("git", "rev-parse", "HEAD", cwd=path)
     (top / "folder").mkdir()
     for name in ("part", "big.gif"):
@@ -253,6 +254,8 @@ WRONG = {
     "main: {git: <top>/folder}": (2, "<top>/folder has no commit <main_commit>, which is wanted of main"),
     "main: {git: <inner>}": (2, "<inner> has no commit <main_commit>, which is wanted of main"),
     "main: {git: <main>, commit: <inner_other>}": (2, "<main> has no commit <inner_other>, which is wanted of main"),
+    "main: {git: <main>, commit: <main_tree>}": (2, "<main_tree> is the id of a tree, not of a commit"),
+    MIRROR + "main/libs/inner: {git: <inner>, commit: <inner_tree>}": (2, "<inner_tree> is the id of a tree, not of a commit"),
     "main: {commit: <main_other>}": (2, "needs one of: folder, file, git, index"),
     "main: {folder: <main>/.git}": (2, "is a git repository without files: write `git`, not `folder`"),
     "main: {index: <top>/simple}": (2, "an index is for wheels, and this is of kind git"),
