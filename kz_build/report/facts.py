@@ -51,13 +51,16 @@ class Span(NamedTuple):
 
 
 class PatchFacts(NamedTuple):
-    """A patch: its verdict on each version of its stack, and over upstream's branch."""
+    """A patch: its verdict on each version of its stack, and over upstream's branch. `slug` is its name in every line, `text`
+    its mail."""
 
     name: str
     subject: str
     status: str
     cells: tuple[Cell, ...]
     spans: tuple[Span, ...] = ()
+    slug: str = ""
+    text: str = ""
 
 
 class StackFacts(NamedTuple):

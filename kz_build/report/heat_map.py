@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kz_build.report.facts import Cell, Change, PatchFacts, StackFacts, Version
+from kz_build.report.line_diff import LineDiff, line_diff
 
 SIGNS = {"applies": "✓", "moved": "✓", "upstreamed": "↑", "merged": "~", "broken": "✕", "unknown": "?"}
 """A sign beside each state's colour."""
@@ -31,12 +32,13 @@ class Row(NamedTuple):
 
 
 class HeatMap(NamedTuple):
-    """One stack's table. `older` counts the versions that are left out."""
+    """One stack's table. `older` counts the versions that are left out; `since` compares with the line before."""
 
     stack: StackFacts
     versions: tuple[Version, ...]
     older: int
     rows: tuple[Row, ...]
+    since: LineDiff | None
 
 
 def heat_maps(stacks: Sequence[StackFacts]) -> tuple[HeatMap, ...]:
@@ -51,7 +53,7 @@ def heat_maps(stacks: Sequence[StackFacts]) -> tuple[HeatMap, ...]:
             Row(f"p{number}-{k}", patch, patch.cells[first:], tuple(_notes(patch.cells[first:], versions)))
             for k, patch in enumerate(stack.patches, 1)
         ]
-        maps.append(HeatMap(stack, versions, first, tuple(rows)))
+        maps.append(HeatMap(stack, versions, first, tuple(rows), line_diff(stack, stacks)))
     return tuple(maps)
 
 

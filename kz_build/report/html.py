@@ -6,6 +6,7 @@ import base64
 import functools
 import hashlib
 import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ _FOLDER = Path(__file__).parent / "templates"
 def require() -> None:
     """Raise MissingError without the library that renders the page."""
     if importlib.util.find_spec("jinja2") is None:
-        remedy = "pip install 'kz_build[report]', or from a checkout: pip install --require-hashes -r requirements/report.txt"
+        remedy = f"{sys.executable} -m pip install Jinja2"
         raise MissingError((Missing("Jinja2", "kz report --html renders its page with it", remedy),))
 
 

@@ -85,7 +85,8 @@ def _patch(pinned: PinnedStack, number: int, cells: Sequence[Cell], spans: Seque
     status = trailer(patch.message, "Upstream-Status")
     if resolved := trailer(patch.message, "Resolved-By"):  # no person looked at it
         status = f"{status}; conflict resolved unasked by {resolved}".lstrip("; ")
-    return PatchFacts(patch.name, patch.subject, status, tuple(cells), tuple(spans))
+    text = pinned.files.files[patch.name].decode("utf-8", "replace")
+    return PatchFacts(patch.name, patch.subject, status, tuple(cells), tuple(spans), patch.slug, text)
 
 
 def _applied(word: str) -> Cell:

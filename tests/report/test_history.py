@@ -130,4 +130,8 @@ def test_a_device_is_shown_beside_its_figures_of_the_report_before(project: Proj
 
     remember(project, with_median(17.25))
     data = page(with_median(15.5), remember(project, with_median(15.5))).decode()
-    assert '<td class="n">15.5 tok/s</td><td class="n">17.25</td>' in data
+    assert (
+        '<td class="n">15.5 tok/s</td><td class="trend"><svg class="trend" role="img" aria-label="17.25 tok/s, 15.5 tok/s">'
+        in data
+    )
+    assert "<small>17.25 before</small>" in data

@@ -7,6 +7,8 @@ import hashlib
 import html.parser
 import importlib.util
 import re
+import sys
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 import kz_build.report.html
 from kz_build.core.errors import MissingError
-from kz_build.report.facts import Facts
+from kz_build.report.facts import Facts, StackFacts
 from kz_build.report.history import History
 from kz_build.report.html import page
 from tests.conftest import Kz
@@ -168,6 +170,27 @@ def test_what_only_the_files_say_is_told_apart_from_what_a_device_ran() -> None:
     assert "PASS" in untried and "by the files" in untried and "not run yet: <code>kz text</code>" in untried
 
 
+def test_a_patch_that_differs_from_the_line_before_opens_to_its_diff() -> None:
+    mail = "From 0\nSubject: [PATCH] x\n\nindex 1..2 100644\n@@ -{} +7,3 @@ def f():\n-old\n+{}\n"
+    first, *others = facts().stacks
+
+    def stack(line: str, **texts: str) -> StackFacts:
+        patches = (
+            first.patches[0]._replace(name=f"0001-{slug}.patch", slug=slug, text=text) for slug, text in texts.items()
+        )
+        return first._replace(line=line, patches=tuple(patches))
+
+    old = stack("l1", x=mail.format("7,3", "<b>new</b>"), same=mail.format("7,3", "1"), gone="")
+    new = stack("l2", x=mail.format("9,3", "<i>newer</i>"), same=mail.format("9,3", "1"), added="")
+    of = replace(facts(), stacks=(old, new, *others))
+    data = rendered(of).decode()
+    [block] = re.findall(r"<details>(.*?)</details>", data, re.S)
+    assert "<summary>0001-x: 2 lines differ from l1</summary>" in block
+    assert "\n-+&lt;b&gt;new&lt;/b&gt;\n++&lt;i&gt;newer&lt;/i&gt;\n" in block and "index 1..2" not in block
+    assert "Of the patches of l1, 1 are the same, 1 changed, 1 gone: gone; new: added." in data
+    Parsed(data.encode())
+
+
 def test_without_jinja_the_message_has_the_line_to_paste(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
 
@@ -177,7 +200,7 @@ def test_without_jinja_the_message_has_the_line_to_paste(monkeypatch: pytest.Mon
     monkeypatch.setattr(importlib.util, "find_spec", without)
     with pytest.raises(MissingError) as caught:
         rendered(facts())
-    assert caught.value.exit_code == 6 and "pip install 'kz_build[report]'" in str(caught.value)
+    assert caught.value.exit_code == 6 and f"{sys.executable} -m pip install Jinja2" in str(caught.value)
 
 
 def test_the_page_is_of_all_lines(sample: Path, kz: Kz) -> None:
