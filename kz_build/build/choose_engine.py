@@ -77,7 +77,7 @@ def _docker(project: Project, line: str, container: dict[str, str], wanted: str)
 
 def _locked(project: Project, line: str, name: str) -> tuple[str, str]:
     """Return (base, its digest) from the lock."""
-    alternatives = "or BASE_IMAGE=NAME for one that the daemon has (containers/base/make makes one), or --engine host"
+    alternatives = "or BASE_IMAGE=NAME, an image of the daemon's (containers/base/make), or --engine host"
     if not name:
         raise LockError("the container of this target names no base", hint=alternatives.removeprefix("or "))
     digest = project.locked(line, name).get("digest")

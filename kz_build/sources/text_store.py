@@ -16,7 +16,10 @@ def listing(entries: Sequence[StoreEntry]) -> str:
     rows = []
     for kind in dict.fromkeys(e.kind for e in entries):
         of = [e for e in entries if e.kind == kind]
-        rows.append(f"{_size(sum(e.size for e in of)):>9}  {kind}/" + (f"  {len(of)} entries" if of[0].name else ""))
+        rows.append(
+            f"{_size(sum(e.size for e in of)):>9}  {kind}/"
+            + (f"  {len(of)} {'entry' if len(of) == 1 else 'entries'}" if of[0].name else "")
+        )
         rows += [f"{_size(e.size):>9}    {_short(e.name):40} {_who(e.needed_by)}" for e in of if e.name]
     rows.append(f"{_size(sum(e.size for e in entries)):>9}  in all")
     return "\n".join(rows)

@@ -25,4 +25,5 @@ def run(arguments: argparse.Namespace) -> None:
         result = health(project, fetch=arguments.fetch, watch=watch)
         page = markdown(result, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
         write_atomic(project.root / FILE, page.encode())
-    show(arguments, result, f"{sum(len(h.verified.patches) for h in result)} patches of {len(result)} stacks: {FILE}")
+    stacks = "1 stack" if len(result) == 1 else f"{len(result)} stacks"
+    show(arguments, result, f"{sum(len(h.verified.patches) for h in result)} patches of {stacks}: {FILE}")
