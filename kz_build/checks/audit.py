@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kz_build.build.build import Built, java_sources
-from kz_build.checks.elf_rules import aligned, is_for, lacking, machine_of, names
+from kz_build.checks.elf_rules import CXX_RUNTIME_INSIDE, aligned, cxx_runtime, is_for, lacking, machine_of, names
 from kz_build.core.check import Check, Status, ask, failed, pass_if, passed
 from kz_build.core.errors import AuditError, LockError
 from kz_build.core.stage_record import StageRecord, changed, load, load_any
@@ -21,14 +21,16 @@ from kz_build.sources.fetched import Fetched
 # The checks of each profile, in the order of the table.
 PROFILES: Mapping[str, tuple[str, ...]] = {
     "ours": (
-        "elf", "pages-16k", "android-note", "soname", "needed", "jni", "natives", "textrel", "build-id", "paths", "size",
+        "elf", "pages-16k", "android-note", "soname", "needed", "runtime", "exports", "jni", "natives", "textrel", "build-id", "paths", "size",
     ),
     "vendor": ("elf", "pages-16k", "needed", "textrel", "size"),
     "hexagon": ("elf", "size"),
     "program": ("elf", "pages-16k", "android-note", "needed", "build-id", "paths", "size"),
 }  # fmt: skip
-CACHE_EPOCH = 2
+CACHE_EPOCH = 3
 """Raise it if a check answers in another way."""
+_SHOWN = 8
+"""Symbols that a line of evidence names."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Rules:
     build_paths: tuple[str, ...]
     java: JavaSide
     classes: frozenset[str] = frozenset()
+    exports: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class _Subject:
     file: Audited
     elf: Elf
     rules: Rules
-    beside: frozenset[str]
+    beside: Mapping[Path, Elf]
+    ours: frozenset[Path]
 
     @property
     def loaded_by_java(self) -> bool:
@@ -75,7 +79,7 @@ def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again
     rules = Rules(
         target["platform"], target["abi"], frozenset(target["audit"]["required"]), frozenset(target["audit"]["needed"]),
         target["audit"]["max_api"], tuple(str(p) for p in sorted({project.root, project.store, plan.tree, plan.build, Path.home()}) if len(p.parts) > 2),
-        java, frozenset((target["audit"]["java"] or {}).get("classes", ())),
+        java, frozenset((target["audit"]["java"] or {}).get("classes", ())), target["audit"]["exports"],
     )  # fmt: skip
     key = _key(built, rules)
     if not again and (record := load(path, key)) and not any(c.status is Status.ERROR for c in _results(record)):
@@ -138,17 +142,19 @@ def audit_files(subjects: tuple[Audited, ...], rules: Rules) -> tuple[Check, ...
             read[file.path] = reader.read_elf(file.path, exports="jni" in PROFILES[file.profile])
         except AuditError as error:
             results.append(Check(file.path.name, "elf", Status.ERROR, str(error)))
+    ours = frozenset(file.path for file in subjects if file.profile == "ours")
     for file in subjects:
         if file.path in read:
-            subject = _Subject(file, read[file.path], rules, _beside(read, read[file.path]))
+            subject = _Subject(file, read[file.path], rules, _beside(read, file.path), ours)
             questions = {name: _CHECKS[name] for name in PROFILES[file.profile]}
             results += ask(subject, questions, file.path.name, rules.required)
     return (*results, *_not_checked(subjects, rules, {r.name for r in results}))
 
 
-def _beside(read: Mapping[Path, Elf], elf: Elf) -> frozenset[str]:
-    """Return the file names and SONAMEs that a file can load: an arm64 library cannot load a Hexagon one of its folder."""
-    return names({path.name: e for path, e in read.items() if is_for(e, (elf.bits, elf.machine))})
+def _beside(read: Mapping[Path, Elf], path: Path) -> dict[Path, Elf]:
+    """Return the other files that a file can load: an arm64 library cannot load a Hexagon one of its folder."""
+    machine = read[path].bits, read[path].machine
+    return {other: elf for other, elf in read.items() if other != path and is_for(elf, machine)}
 
 
 def _not_checked(subjects: tuple[Audited, ...], rules: Rules, asked: set[str]) -> list[Check]:
@@ -204,11 +210,43 @@ def _soname(s: _Subject) -> Check:
 
 
 def _needed(s: _Subject) -> Check:
-    missing = lacking(s.elf, s.rules.needed | s.beside)
+    there = names({path.name: elf for path, elf in (*s.beside.items(), (s.file.path, s.elf))})
+    missing = lacking(s.elf, s.rules.needed | there)
     return pass_if(
         not missing,
         f"neither in the system nor beside it: {' '.join(missing)}" if missing else " ".join(s.elf.needed) or "none",
     )
+
+
+def _runtime(s: _Subject) -> Check:
+    """Check that a library of ours has the C++ runtime of those beside it. Vendors' with one inside have C interfaces."""
+    shared = cxx_runtime(s.elf)
+    if not _has_runtime(s.file.path):
+        return passed(shared or "none needed")
+    others = [f"{path.name} needs {cxx_runtime(elf)}" for path, elf in s.beside.items() if cxx_runtime(elf)]
+    others += [f"{path.name} has another" for path in s.beside if path in s.ours and _has_runtime(path)]
+    others += [f"it also needs {shared}"] if shared else []
+    return pass_if(not others, "; ".join(["its own inside", *sorted(others)]))
+
+
+def _has_runtime(path: Path) -> bool:
+    return bool(reader.registered_strings(path, (CXX_RUNTIME_INSIDE,)))
+
+
+def _exports(s: _Subject) -> Check | None:
+    """Check that a library exports what JNI and pins.yaml name, and nothing else."""
+    listed = s.rules.exports.get(s.file.path.name)
+    if listed is None and not s.loaded_by_java:
+        return None
+    wanted = {*(listed or ()), *(("JNI_OnLoad",) if s.loaded_by_java else ())}
+    surplus = sorted(e for e in s.elf.exports - wanted if not (s.loaded_by_java and e.startswith("Java_")))
+    missing = sorted(wanted - s.elf.exports)
+    lines = [f"{len(s.elf.exports)} symbols"]
+    for symbols, what in ((missing, "missing"), (surplus, "not of JNI and not in pins.yaml")):
+        if symbols:
+            more = f" and {len(symbols) - _SHOWN:,} more" if len(symbols) > _SHOWN else ""
+            lines.append(f"{what}: {' '.join(symbols[:_SHOWN])}{more}")
+    return pass_if(not missing and not surplus, "; ".join(lines))
 
 
 def _jni(s: _Subject) -> Check | None:
@@ -267,7 +305,8 @@ def _size(s: _Subject) -> Check:
 
 
 _CHECKS: Mapping[str, Callable[[_Subject], Check | None]] = {
-    "elf": _elf, "pages-16k": _pages, "android-note": _android_note, "soname": _soname, "needed": _needed, "jni": _jni,
+    "elf": _elf, "pages-16k": _pages, "android-note": _android_note, "soname": _soname, "needed": _needed, "runtime": _runtime,
+    "exports": _exports, "jni": _jni,
     "natives": _natives, "paths": _paths, "size": _size,
     "textrel": lambda s: pass_if(not s.elf.textrel, "text relocations" if s.elf.textrel else "none"),
     "build-id": lambda s: pass_if(bool(s.elf.build_id), s.elf.build_id or "none: crashes cannot be symbolised"),

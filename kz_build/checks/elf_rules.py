@@ -8,6 +8,10 @@ from kz_build.formats.elf_types import MACHINES, Elf
 
 PAGE = 16384
 """Bytes of the largest pages that an Android device has."""
+CXX_RUNTIMES = ("libc++_shared.so", "libc++.so.1", "libstdc++.so.6")
+"""The C++ runtimes as shared libraries: the NDK's, LLVM's and GNU's."""
+CXX_RUNTIME_INSIDE = "N10__cxxabiv117__class_type_infoE"
+"""A string that a library has only with a C++ runtime of its own: the name of a type that LLVM's and GNU's define."""
 
 
 def android_abi(abi: str) -> str:
@@ -64,3 +68,8 @@ def _group(root: str, libraries: Mapping[str, Elf], owner: Mapping[str, str]) ->
 def lacking(elf: Elf, there: Container[str]) -> list[str]:
     """Return the NEEDED libraries that are not there."""
     return [name for name in elf.needed if name not in there]
+
+
+def cxx_runtime(elf: Elf) -> str:
+    """Return the shared C++ runtime that a file needs, or ''."""
+    return next((name for name in elf.needed if name in CXX_RUNTIMES), "")

@@ -14,14 +14,16 @@ CXX = re.compile(rb"_Z(?:T[VTISC]|GV|Tv\d+_n?\d+_|Th?n?\d+_)?N?[VK]*St6__ndk1[^\
 _MOST = 1 << 20  # symbols: LLVM's library has 30,000
 _MOST_NAMES = 48 << 20  # bytes of names, which a damaged file lets overlap
 _MOST_CHAIN = 1 << 16
-_STT_FUNC, _STB_WEAK = 2, 2
+_STB_LOCAL, _STB_WEAK = 0, 2
+_LINKED = (1, 2, 6, 10)
+"""Types of what others use by name: data, functions, thread-local data, functions chosen while loading."""
 
 
 class Symbol(NamedTuple):
-    """One symbol. An undefined one that is not weak must come from another library."""
+    """One symbol. `public`: a function or data that is not local. An undefined one that is not weak must come from another library."""
 
     name: str
-    function: bool
+    public: bool
     weak: bool
     defined: bool
 
@@ -43,9 +45,8 @@ def symbols(elf: Any, segment: Any, whole: mmap.mmap, wanted: re.Pattern[bytes])
             read += len(match[0])
             if read > _MOST_NAMES:
                 raise ValueError("the names of its dynamic symbols overlap")
-            yield Symbol(
-                match[0].decode("utf-8", "replace"), info & 15 == _STT_FUNC, info >> 4 == _STB_WEAK, index != 0
-            )
+            public = info & 15 in _LINKED and info >> 4 != _STB_LOCAL
+            yield Symbol(match[0].decode("utf-8", "replace"), public, info >> 4 == _STB_WEAK, index != 0)
 
 
 def _offset(segment: Any, tag: str) -> int | None:

@@ -17,7 +17,7 @@ class Elf:
     """Facts of one file. `machine` as pyelftools names it (EM_AARCH64); `alignments` of its PT_LOADs in bytes.
 
     `congruent` is false when a PT_LOAD's address and offset differ modulo its alignment. `api` and `ndk` are from the
-    Android note (0 and '' without one). `exports` are the defined dynamic functions. `cxx_imports` are the symbols of the NDK's
+    Android note (0 and '' without one). `exports` are the defined dynamic functions and data. `cxx_imports` are the symbols of the NDK's
     C++ runtime (`__ndk1`) that another library must define, `cxx_exports` those that this one defines.
     """
 

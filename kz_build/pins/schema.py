@@ -194,6 +194,8 @@ class Audit(Strict):
             "android-note",
             "soname",
             "needed",
+            "runtime",
+            "exports",
             "jni",
             "natives",
             "textrel",
@@ -203,6 +205,9 @@ class Audit(Strict):
         ]
     ] = []
     needed: list[Text] = Field(default=[], description="libraries of the system that may be needed")
+    exports: dict[Text, list[Text]] = Field(
+        default={}, description="library of dist -> the symbols that it exports, beside JNI's if Java loads it"
+    )
     max_api: int = Field(default=0, description="highest API level an Android note may name")
     java: Java | None = None
 

@@ -84,7 +84,8 @@ def test_a_good_library_passes_every_rule_of_its_profile(folder: Path) -> None:
         "build-id": (PASS, ID),
         "paths": (PASS, "no path of the build machine"),
     }
-    assert results(folder, data) == {**common, **notes, "soname": (PASS, "libx.so")}
+    ours = {"soname": (PASS, "libx.so"), "runtime": (PASS, "none needed")}
+    assert results(folder, data) == {**common, **notes, **ours}
     assert results(folder, data, "vendor") == common
     del common["textrel"]
     assert results(folder, data, "program") == {**common, **notes}
@@ -182,6 +183,28 @@ def test_needed_is_of_the_system_or_beside_it_for_the_same_machine(folder: Path)
     assert beside(libdep=elf(soname="libalias.so", bits=32))[0] is FAIL
     assert beside(libdep=elf(soname="libalias.so", machine=X86_64))[0] is FAIL
     assert results(folder, elf(), "vendor")["needed"] == (PASS, "none")
+
+
+def test_exports_are_those_of_jni_and_of_the_target_and_no_others(folder: Path) -> None:
+    def exports(functions: Sequence[str], listed: dict[str, Sequence[str]], java: JavaSide, data: str = "") -> object:
+        symbols = {data: (1, 1)} if data else {}
+        made = elf(functions=functions, symbols=symbols)
+        return results(folder, made, java=java, exports=listed).get("exports")
+
+    jni = ("JNI_OnLoad", "Java_a_B_go")
+    assert exports(jni, {}, LOADS_X) == (PASS, "2 symbols")
+    assert exports((*jni, "run"), {"libx.so": ["run"]}, LOADS_X) == (PASS, "3 symbols")
+    surplus = "3 symbols; not of JNI and not in pins.yaml: _ZTISt9exception"
+    assert exports(jni, {}, LOADS_X, data="_ZTISt9exception") == (FAIL, surplus)
+    assert exports(("Java_a_B_go",), {"libx.so": ["run"]}, LOADS_X) == (FAIL, "1 symbols; missing: JNI_OnLoad run")
+    assert exports(("run",), {"libx.so": ["run"]}, NO_JAVA) == (PASS, "1 symbols")
+    assert exports(jni, {"libx.so": ["JNI_OnLoad"]}, NO_JAVA) == (
+        FAIL,
+        "2 symbols; not of JNI and not in pins.yaml: Java_a_B_go",
+    )
+    assert exports(jni, {"liby.so": []}, NO_JAVA) is None
+    many = tuple(f"_Z{n:04}" for n in range(1524))
+    assert str(exports((*jni, *many), {}, LOADS_X)).endswith("_Z0006 _Z0007 and 1,516 more')")
 
 
 def natives(
@@ -324,7 +347,7 @@ def test_a_library_that_java_loads_must_be_among_the_files(folder: Path) -> None
 
 def project(root: Path, **changed: Any) -> Project:
     """A project with one Android target; `changed` is its audit."""
-    audit = {"required": ["needed"], "needed": ["libc.so"], "max_api": 26, "java": None, **changed}
+    audit = {"required": ["needed"], "needed": ["libc.so"], "max_api": 26, "exports": {}, "java": None, **changed}
     target = {"platform": "android", "abi": "arm64-v8a", "audit": audit}
     pins = {"default": "l", "lines": {"l": {}}, "sources": {}, "targets": {"t": target}}
     return Project(root, root / "store", Pins(pins, (), ""), Lock({}))

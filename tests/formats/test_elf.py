@@ -42,11 +42,11 @@ def made(path: Path, data: bytes) -> Path:
 def test_what_a_library_says_of_itself(library: Path) -> None:
     data = elf(
         soname="libx.so", needed=("libc.so", "liblog.so"), functions=("JNI_OnLoad", "Java_a_go"),
-        symbols={"elsewhere": (2, 0), "variable": (1, 1)}, notes=android_note(26) + build_id(ID),
+        symbols={"elsewhere": (2, 0), "variable": (1, 1), "section": (3, 1)}, notes=android_note(26) + build_id(ID),
     )  # fmt: skip
     known = Elf(
         64, "EM_AARCH64", "ET_DYN", "libx.so", ("libc.so", "liblog.so"), (16384, 16384), True, 26, "r28c 13676358", ID,
-        False, frozenset({"JNI_OnLoad", "Java_a_go"}), len(data),
+        False, frozenset({"JNI_OnLoad", "Java_a_go", "variable"}), len(data),
     )  # fmt: skip
     assert reader.read_elf(made(library, data)) == known
     assert reader.read_elf(library, exports=False).exports == frozenset()

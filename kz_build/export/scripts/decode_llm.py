@@ -85,7 +85,11 @@ def main() -> None:
             }
         )
         tokens = torch.cat([tokens, wanted.argmax().reshape(1, 1)], dim=1)
-    said = {"greedy": say(arguments.pte, arguments.tokenizer, arguments.prompt, arguments.tokens)} if arguments.tokenizer else {}
+    said = (
+        {"greedy": say(arguments.pte, arguments.tokenizer, arguments.prompt, arguments.tokens)}
+        if arguments.tokenizer
+        else {}
+    )
     print("\n" + json.dumps({"steps": steps, **said}))
 
 
