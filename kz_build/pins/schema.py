@@ -94,6 +94,11 @@ class GitSource(Strict):
     )
 
 
+class WheelUpstream(Strict):
+    git: Address = Field(description="the git repository that the wheel is built from: a path or a URL")
+    tag: Text = Field(default="v{version}", description="the tag of its version")
+
+
 class WheelSource(Strict):
     wheel: Text = Field(description="name of the project on the package index")
     index: Url = Field(default="", description="index to use instead of PIP_INDEX_URL or PyPI")
@@ -102,12 +107,9 @@ class WheelSource(Strict):
     patches: str = Field(
         default="", description="folder of a quilt stack in the project, with {line} if it has one each"
     )
-    licence: str = Field(
-        default="", description="file in it with terms that each user accepts (`kz accept`) before kz uses it"
-    )
-    lay: dict[Text, Text] = Field(
-        default={}, description="another layout of its files, as links: path -> file or folder in the wheel"
-    )
+    licence: str = Field(default="", description="file in it with terms that each user accepts (`kz accept`) first")
+    lay: dict[Text, Text] = Field(default={}, description="another layout, as links: path -> file or folder in it")
+    upstream: WheelUpstream | None = Field(default=None, description="its git history, for status and history")
     published: dict[str, Published] = {}
 
     @model_validator(mode="after")

@@ -147,6 +147,9 @@ def _fetch(project: Project, pinned: PinnedStack) -> PinnedStack:
     from kz_build.sources.request import Request
 
     name = pinned.source.name
+    if pinned.source.kind == "git" and pinned.source.options.get("upstream"):  # a wheel's: no stage fetches that
+        clones.fill(project.store, pinned.repository, pinned.base, (), frozenset(pinned.stack.touched))
+        return pinned
     request = Request(
         pinned.stack.line, (name,), paths={name: pinned.stack.touched}, watch=pinned.repository.watch or quiet
     )

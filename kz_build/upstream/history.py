@@ -9,13 +9,12 @@ from kz_build.core.errors import ConfigError
 from kz_build.git import refs
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
+from kz_build.stack.git_upstream import git_stacks
 from kz_build.stack.patch_history import PatchHistory
 from kz_build.stack.pinned import (
     AbsentRevision,
     PinnedStack,
     judge_each,
-    pinned_stack,
-    pinned_stacks,
     require_stacks,
     with_files_fetched,
 )
@@ -23,6 +22,9 @@ from kz_build.stack.stack_history import StackHistory, judge_history
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
+
+
+NO_HISTORY = "a wheel has a history where pins.yaml has sources.NAME.upstream: {git: URL}; --source NAME asks for it"
 
 
 def history(
@@ -39,9 +41,9 @@ def history(
     '' is upstream's own branch. `sources` names the stacks, () all. Raises ConfigError if there is none.
     """
     require_stacks(project, [line], sources)
-    stacks = [pinned for pinned in pinned_stacks(project, line, watch, sources) if pinned.source.kind == "git"]
+    stacks = git_stacks(project, line, watch, sources)
     if not stacks:
-        raise ConfigError(f"line {line} has no stack on a git source", hint="a wheel has versions, but no commits")
+        raise ConfigError(f"line {line} has no stack on a git source", hint=NO_HISTORY)
 
     def judge(pinned: PinnedStack) -> StackHistory:
         if fetch:
@@ -53,7 +55,7 @@ def history(
 
 def why(project: Project, history: StackHistory, watch: Watch | None = None) -> dict[tuple[str, str], str]:
     """Return (patch, commit) -> upstream's diff of just the lines that the patch requires, for each step that broke one."""
-    pinned = pinned_stack(project, history.line, history.source, watch=watch)
+    (pinned,) = git_stacks(project, history.line, watch, [history.source])
     return with_files_fetched(project, pinned, lambda c: _why(c, history.patches))
 
 

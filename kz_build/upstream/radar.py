@@ -22,8 +22,9 @@ from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit, State
 from kz_build.patch.verdict import Judgement
 from kz_build.pins.project import Project
+from kz_build.stack.git_upstream import git_stacks
 from kz_build.stack.patch_history import PatchHistory
-from kz_build.stack.pinned import AbsentRevision, PinnedStack, judge_each, pinned_stacks, require_stacks
+from kz_build.stack.pinned import AbsentRevision, PinnedStack, judge_each, require_stacks
 from kz_build.stack.stack_history import judge_history
 from kz_build.stack.verdict_cache import judge_states
 from kz_build.upstream.merge_cache import MergeCache
@@ -115,7 +116,7 @@ def radar(
             wanted = replace(wanted, since=datetime.date.fromisoformat(wanted.since).isoformat())
         except ValueError:
             raise ConfigError(f"{wanted.since!r} is not a date", hint="--since YYYY-MM-DD") from None
-    stacks = [pinned for pinned in pinned_stacks(project, line, watch, wanted.sources) if pinned.source.kind == "git"]
+    stacks = git_stacks(project, line, watch, wanted.sources)
     if not stacks:
         raise ConfigError(f"line {line} has no stack on a git source", hint="pull requests change git sources")
     return judge_each(project, stacks, lambda pinned: _radar(project, pinned, wanted, to))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kz_build.core.errors import KzError
+from kz_build.core.errors import KzError, MissingError
 from kz_build.core.github_types import Pull, slug_of
 from kz_build.git import log as history
 from kz_build.git import refs, worktree
@@ -17,6 +17,7 @@ from kz_build.patch.place import places_text
 from kz_build.patch.trailers import pull_of, trailer
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
+from kz_build.stack.git_upstream import git_upstream
 from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 from kz_build.stack.verdict_cache import judge_states
 
@@ -58,11 +59,16 @@ def status(
     statuses = []
     for line in lines:
         for pinned in pinned_stacks(project, line, watch):
-            if pinned.source.kind == "git":
-                statuses.append(with_files_fetched(project, pinned, lambda c: _status(project, c, fetch)))
+            try:
+                upstream = git_upstream(project, pinned)
+                notes: tuple[str, ...] = ()
+            except MissingError as error:  # of a wheel: its patches are judged without that history
+                upstream, notes = None, (f"its upstream was not asked: {error.missing[0].why}",)
+            if upstream:
+                statuses.append(with_files_fetched(project, upstream, lambda c: _status(project, c, fetch)))
             else:
                 claims = tuple(_upstream_status(p, 0, (), ()) for p in pinned.stack.patches)
-                statuses.append(StackStatus(line, pinned.source.name, "", "", "", claims, ()))
+                statuses.append(StackStatus(line, pinned.source.name, "", "", "", claims, notes))
     return tuple(statuses)
 
 

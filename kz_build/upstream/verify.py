@@ -76,8 +76,8 @@ def verify(
 ) -> tuple[VerifyResult, ...]:
     """Judge the stacks of these lines on each revision of `onto` and each tag that matches `tags`; without any, on their own pins.
 
-    Revisions are those of upstream git sources: stacks on wheels are judged on their own pin, and left out if only
-    revisions are named. `sources` names the stacks, () all. Raises ConfigError for a name that no upstream has, or if
+    Revisions are those of upstream's git history: stacks on wheels are judged on their own pin, and left out if only revisions
+    are named, unless `sources` names them and pins.yaml their repository. `sources` names the stacks, () all. Raises ConfigError for a name that no upstream has, or if
     nothing is left to judge.
     """
     require_stacks(project, lines, sources)
@@ -85,8 +85,12 @@ def verify(
     errors: dict[str, refs.UnknownRevisionError] = {}
     for line in lines:
         for pinned in pinned_stacks(project, line, watch, sources):
-            if pinned.source.kind != "git" and (onto or tags is not None):
-                continue
+            if onto or tags is not None:
+                from kz_build.stack.git_upstream import git_upstream
+
+                if not (upstream := git_upstream(project, pinned) if sources or pinned.source.kind == "git" else None):
+                    continue
+                pinned = upstream
             if fetch and pinned.source.kind == "git" and pinned.repository.exists():
                 refs.fetch_names(pinned.repository)
             results.append(with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors)))

@@ -1,0 +1,95 @@
+"""A stack on a wheel, judged against the git history of the repository that the wheel was built from."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Kz
+from tests.network.archives import wheel
+from tests.stack.upstreams import URL, Project, before, project, put, started, text
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    """A package index with a wheel of the upstream's v1, whose a.txt is the repository's."""
+    page = tmp_path / "www/simple/tool"
+    page.mkdir(parents=True)
+    data = wheel("tool", "1", {"a.txt": text(), "b.txt": "generated\n"})
+    (page / "tool-1-py3-none-any.whl").write_bytes(data)
+    name = "tool-1-py3-none-any.whl"
+    (page / "index.html").write_text(f'<a href="{name}#sha256={hashlib.sha256(data).hexdigest()}">{name}</a>')
+    quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    handler = functools.partial(quiet, directory=str(tmp_path / "www"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/simple"
+        server.shutdown()
+
+
+@pytest.fixture
+def made(tmp_path: Path, kz: Kz, index: str) -> Project:
+    """A line `l` with a stack on the wheel `up` alone; upstream's v2 breaks its patch, #7 broke it."""
+    made = project(tmp_path, kz, started(tmp_path), [("Ours", {"a.txt": put(text(), 10, "ours")})])
+    made.upstream.commit("Grow (#2)", {"a.txt": before(text(), 1, "grown")}, tag="v2")
+    made.upstream.commit("Take (#7)", {"a.txt": put(text(), 10, "theirs")}, tag="v3")
+    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}}}}}\n")
+    done = made.kz("lock", "--write", "--trust", "up")
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def _pins(made: Project, source: str) -> None:
+    pins = made.root / "pins.yaml"
+    text = pins.read_text().replace("lines:\n  l: {up: v1}", "lines:\n  l: {up: '1'}")
+    head, _, rest = text.partition("sources:\n")
+    pins.write_text(f"{head}sources:\n{source}lines:\n{rest.partition('lines:')[2].lstrip()}")
+    pins.write_text(pins.read_text().replace("lines:\nl:", "lines:\n  l:"))
+
+
+def test_history_status_and_verify_work_for_a_wheels_stack(made: Project) -> None:
+    (history,) = made.json("history", "--source", "up")
+    (patch,) = history["patches"]
+    assert (history["pin"], history["to"], patch["now"]["verdict"]) == ("v1", "main", "content")
+    (status,) = made.json("status")["stacks"]
+    assert (status["source"], status["trunk"], status["notes"]) == ("up", "main", [])
+    (verified,) = made.json("verify", "--source", "up", "--tags", "v*", code=4)
+    assert [target["name"] for target in verified["targets"]] == ["v1", "v2", "v3"]
+    assert [row[0]["verdict"] for row in verified["rows"]] == ["clean", "offset", "content"]
+    (own,) = made.json("verify")
+    assert [target["name"] for target in own["targets"]] == ["1"]
+
+
+def test_a_pull_request_that_threatens_a_wheels_stack_is_named(made: Project) -> None:
+    made.upstream.git("reset", "-q", "--hard", "v2")
+    made.upstream.pull(9, {"a.txt": put(before(text(), 1, "grown"), 11, "other")})
+    (radar,) = made.json("radar", "--source", "up", "--pr", "9", "--fetch")
+    assert [pull["pull"] for pull in radar["pulls"]] == [9]
+
+
+def test_a_wheel_is_asked_about_revisions_only_where_it_is_named(made: Project) -> None:
+    """`--onto v2` of another source must not ask a wheel's repository for that tag."""
+    done = made.kz("verify", "--onto", "v2")
+    assert done.returncode == 2 and "no stack on a git source" in done.stderr
+    assert made.kz("verify", "--onto", "v2", "--source", "up").returncode == 0
+
+
+def test_a_file_that_is_not_the_repositorys_is_refused(made: Project, index: str) -> None:
+    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}, tag: v3}}}}\n")
+    done = made.kz("history", "--source", "up")
+    assert done.returncode == 2
+    assert "up 1: a.txt of the wheel is not what v3 of its upstream has there" in done.stderr
+    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}, tag: 'w{{version}}'}}}}\n")
+    assert "w1" in made.kz("history", "--source", "up").stderr
+
+
+def test_a_wheels_upstream_out_of_reach_is_a_note_of_the_status(made: Project, index: str) -> None:
+    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: 'http://127.0.0.1:1/none'}}}}\n")
+    (status,) = made.json("status")["stacks"]
+    assert status["notes"][0].startswith("its upstream was not asked: ") and len(status["claims"]) == 1
