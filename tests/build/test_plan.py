@@ -18,7 +18,9 @@ from kz_build.sources.fetched import Fetched, TreeAt
 from kz_build.sources.request import resolve_target
 from tests.conftest import ROOT, Kz
 
-TARGETS = ("android-arm64-qnn", "android-arm64-xnnpack", "android-arm64-vulkan", "linux-x86_64-qnn")
+TARGETS = (
+    "android-arm64-qnn", "android-arm64-xnnpack", "android-x86_64-xnnpack", "android-arm64-vulkan", "linux-x86_64-qnn",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -141,6 +143,24 @@ def test_the_library_has_the_name_that_java_loads_and_what_it_needs(project: Pro
     assert {"libfbjni.so", "libc++_shared.so", "libqnn_executorch_backend.so"} <= set(found)
     assert not found["libqnn_executorch_backend.so"].symbols, "upstream links it with -s"
     assert found["qnn_llama_runner"].folder == "bin"
+
+
+def test_an_emulators_library_is_of_its_machine_throughout(project: Project) -> None:
+    found = made(project, "android-x86_64-xnnpack")
+    words = [word for step in found.steps if isinstance(step, Command) for word in step.argv]
+    assert {w for w in words if w.startswith("-DANDROID_ABI=")} == {"-DANDROID_ABI=x86_64"}
+    assert [w for w in words if w.startswith(("--preset", "android-x86_64"))]
+    libraries = [a for a in found.artifacts if a.folder.startswith("jniLibs")]
+    assert {a.folder for a in libraries} == {"jniLibs/x86_64"} and {a.name for a in libraries} > {"libc++_shared.so"}
+    places = (*words, *(str(step) for step in found.steps if isinstance(step, Copy)))
+    assert not [place for place in places if "aarch64" in place or "arm64" in place]
+
+
+@pytest.mark.parametrize("target", [t for t in TARGETS if t.startswith("android")])
+def test_all_of_an_app_has_one_cxx_runtime(project: Project, target: str) -> None:
+    configured = [s for s in made(project, target).steps if isinstance(s, Command) and s.phase == "library-configure"]
+    assert all("-DANDROID_STL=c++_shared" in step.argv for step in configured) and configured
+    assert {"runtime", "exports"} <= set(project.pins.target(target, "et-1.2")["audit"]["required"])
 
 
 def test_upstreams_hidden_downloads_are_sources(project: Project) -> None:

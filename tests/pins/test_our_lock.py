@@ -17,7 +17,13 @@ from tests.conftest import ROOT
 ANDROID = [
     (line, target)
     for line in ("et-1.2", "et-1.3", "et-1.4")
-    for target in ("android-arm64-qnn", "android-arm64-xnnpack", "android-arm64-vulkan", "linux-x86_64-qnn")
+    for target in (
+        "android-arm64-qnn",
+        "android-arm64-xnnpack",
+        "android-x86_64-xnnpack",
+        "android-arm64-vulkan",
+        "linux-x86_64-qnn",
+    )
 ]
 
 
