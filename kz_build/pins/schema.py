@@ -188,24 +188,14 @@ class Java(Strict):
     )
 
 
+_AuditCheck = Literal[
+    "elf", "pages-16k", "android-note", "soname", "needed", "runtime", "exports", "jni", "natives", "textrel", "build-id",
+    "paths", "size",
+]  # fmt: skip
+
+
 class Audit(Strict):
-    required: list[
-        Literal[
-            "elf",
-            "pages-16k",
-            "android-note",
-            "soname",
-            "needed",
-            "runtime",
-            "exports",
-            "jni",
-            "natives",
-            "textrel",
-            "build-id",
-            "paths",
-            "size",
-        ]
-    ] = []
+    required: list[_AuditCheck] = []
     needed: list[Text] = Field(default=[], description="libraries of the system that may be needed")
     exports: dict[Text, list[Text]] = Field(
         default={}, description="library of dist -> the symbols that it exports, beside JNI's if Java loads it"
