@@ -140,7 +140,7 @@ def _facts(elf: Any, whole: mmap.mmap, with_exports: bool) -> Elf:
             elif tag.entry.d_tag == "DT_TEXTREL" or (tag.entry.d_tag == "DT_FLAGS" and tag.entry.d_val & _DF_TEXTREL):
                 textrel = True
         if with_exports:
-            exports |= {s.name for s in symbols(elf, segment, whole, ANY) if s.public and s.defined}
+            exports |= {s.name for s in symbols(elf, segment, whole, ANY) if s.linked_to and s.defined}
         for symbol in symbols(elf, segment, whole, CXX):
             if symbol.defined:
                 cxx_exports.add(symbol.name)

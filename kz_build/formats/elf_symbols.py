@@ -15,15 +15,14 @@ _MOST = 1 << 20  # symbols: LLVM's library has 30,000
 _MOST_NAMES = 48 << 20  # bytes of names, which a damaged file lets overlap
 _MOST_CHAIN = 1 << 16
 _STB_LOCAL, _STB_WEAK = 0, 2
-_LINKED = (1, 2, 6, 10)
-"""Types of what others use by name: data, functions, thread-local data, functions chosen while loading."""
+_LINKED_TO = (1, 2, 6, 10)  # STT_OBJECT, FUNC, TLS, GNU_IFUNC
 
 
 class Symbol(NamedTuple):
-    """One symbol. `public`: a function or data that is not local. An undefined one that is not weak must come from another library."""
+    """One symbol. An undefined one that is not weak must come from another library. `linked_to`: code or data that others can use."""
 
     name: str
-    public: bool
+    linked_to: bool
     weak: bool
     defined: bool
 
@@ -45,8 +44,8 @@ def symbols(elf: Any, segment: Any, whole: mmap.mmap, wanted: re.Pattern[bytes])
             read += len(match[0])
             if read > _MOST_NAMES:
                 raise ValueError("the names of its dynamic symbols overlap")
-            public = info & 15 in _LINKED and info >> 4 != _STB_LOCAL
-            yield Symbol(match[0].decode("utf-8", "replace"), public, info >> 4 == _STB_WEAK, index != 0)
+            linked_to = info & 15 in _LINKED_TO and info >> 4 != _STB_LOCAL
+            yield Symbol(match[0].decode("utf-8", "replace"), linked_to, info >> 4 == _STB_WEAK, index != 0)
 
 
 def _offset(segment: Any, tag: str) -> int | None:
