@@ -166,7 +166,7 @@ PINS = {
     "git: upstream.bundle": ("git: 'ext::sh -c touch% pwned'", "`NAME::` names a program for git to run"),
     "minirt: v0.1.0": ("minirt: '--upload-pack=x'", "must not begin with `-`"),
     "ninja: 1.13.0": ("ninja: 'a b'", "must not have spaces"),
-    "wheel: cmake,": ("wheel: cmake, index: '--x',", "must not begin with `-`"),
+    "wheel: ninja,": ("wheel: ninja, index: '--x',", "must not begin with `-`"),
 }
 
 
