@@ -47,21 +47,24 @@ def run(
     argv: Argv,
     *,
     env: Mapping[str, str] | None = None,
-    stdin: bytes = b"",
+    stdin: bytes | IO[bytes] = b"",
     cwd: Path | None = None,
     timeout: float | None = HOUR,
     stop: threading.Event | None = None,
 ) -> Output:
     """Run a short command and return its output, whatever its exit code: 124 after `timeout` seconds without an end.
 
-    Raises CommandError if it cannot start, and StoppedError once another thread sets `stop`.
+    A file given as `stdin` is read from its beginning. Raises CommandError if it cannot start, and StoppedError once another thread sets `stop`.
     """
+    if not isinstance(stdin, bytes):
+        stdin.seek(0)
     if stop:
         return _run_until(stop, argv, env=env, stdin=stdin, cwd=cwd)
     try:
         done = subprocess.run(
             argv,
-            input=stdin,
+            input=stdin if isinstance(stdin, bytes) else None,
+            stdin=None if isinstance(stdin, bytes) else stdin,
             env=dict(env if env is not None else plain()),
             cwd=cwd,
             capture_output=True,
@@ -77,9 +80,9 @@ def run(
 
 
 def _run_until(
-    stop: threading.Event, argv: Argv, *, env: Mapping[str, str] | None, stdin: bytes, cwd: Path | None
+    stop: threading.Event, argv: Argv, *, env: Mapping[str, str] | None, stdin: bytes | IO[bytes], cwd: Path | None
 ) -> Output:
-    with _file_of(stdin) as file:
+    with _file_of(stdin) if isinstance(stdin, bytes) else contextlib.nullcontext(stdin) as file:
         pipe = subprocess.PIPE
         process = _start(argv, cwd=cwd, env=plain() if env is None else env, stdin=file, stdout=pipe, stderr=pipe)
         with process:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from kz_build.git.object_types import Blob
+from kz_build.git.object_types import Blob, FileOnDisk
 
 NewCommit = tuple[str, str, Mapping[str, Blob | None]]
 """(`Name <address> date` of author and committer, message, files with None where one is deleted)"""
@@ -35,26 +35,19 @@ def commits_stream(base: str, commits: Sequence[NewCommit], ref: str) -> bytes:
     return b"feature done\n" + b"\n".join(out)
 
 
-def folder_stream(files: Mapping[str, Blob], message: str, ref: str) -> bytes:
-    """Return the fast-import stream of one parentless commit with these files; the same files give the same commit anywhere."""
+def folder_stream(files: Mapping[str, Blob | FileOnDisk], message: str, ref: str) -> Iterator[bytes]:
+    """Yield the fast-import stream of one parentless commit with these files, in pieces with one of them in memory; the same
+    files give the same commit anywhere."""
     who = b"kz_build <kz_build@localhost> Thu, 01 Jan 1970 00:00:00 +0000"
     text = message.encode()
-    out = [
-        b"reset " + ref.encode(),
-        b"commit " + ref.encode(),
-        b"mark :1",
-        b"author " + who,
-        b"committer " + who,
-        b"data %d" % len(text),
-        text,
-    ]
+    yield b"feature done\nreset %b\ncommit %b\nmark :1\n" % (ref.encode(), ref.encode())
+    yield b"author %b\ncommitter %b\ndata %d\n%b\n" % (who, who, len(text), text)
     for path in sorted(files):
-        out += [
-            b"M " + files[path].mode.encode() + b" inline " + _path(path),
-            b"data %d" % len(files[path].data),
-            files[path].data,
-        ]
-    return b"feature done\n" + b"\n".join([*out, b"", b"get-mark :1", b"done\n"])
+        data = files[path].data
+        yield b"M %b inline %b\ndata %d\n" % (files[path].mode.encode(), _path(path), len(data))
+        yield data
+        yield b"\n"
+    yield b"\nget-mark :1\ndone\n"
 
 
 def _path(path: str) -> bytes:

@@ -7,6 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 State = Mapping[str, tuple[str, str] | None]
 """path -> (mode, blob id); None if there is no such file."""
@@ -48,6 +52,19 @@ class Blob:
     def id(self) -> str:
         """Git's id of this content."""
         return blob_id(self.data)
+
+
+@dataclass(frozen=True)
+class FileOnDisk:
+    """A file that is to become a `Blob`, read each time that its content is asked for."""
+
+    mode: str
+    path: Path
+
+    @property
+    def data(self) -> bytes:
+        """Return its content as it is now."""
+        return self.path.read_bytes()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from kz_build.core.env import networked, plain
 from kz_build.core.errors import CommandError, ConfigError, StorageError, UnreachableError
@@ -112,7 +112,7 @@ class Repository(NamedTuple):
         """Return a git command line on this repository."""
         return ["git", f"--git-dir={self.path}", *words]
 
-    def git(self, *words: str, stdin: bytes = b"") -> bytes:
+    def git(self, *words: str, stdin: bytes | IO[bytes] = b"") -> bytes:
         """Run local plumbing; return its output. Raises CommandError."""
         argv = self.argv(*words)
         done = retry_past_stale_locks(self.path, lambda: run(argv, env=local_environment(), stdin=stdin))
@@ -281,7 +281,7 @@ class Repository(NamedTuple):
             stack.enter_context(watched(lambda: objects.waiting, cat_file.SILENT_SECONDS, objects.stop))
             yield objects
 
-    def fast_import(self, stream: bytes) -> bytes:
+    def fast_import(self, stream: bytes | IO[bytes]) -> bytes:
         """Run `git fast-import` on a stream; return its output. In the store one process at a time does so."""
         from kz_build.core import locks  # file locks are needed only where something is written
 

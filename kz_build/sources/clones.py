@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -20,7 +21,7 @@ from kz_build.git import fast_import, refs
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import ObjectsMissing
-from kz_build.git.object_types import Blob
+from kz_build.git.object_types import Blob, FileOnDisk
 from kz_build.pins.pins import Source, digest_of
 from kz_build.sources import store
 from kz_build.sources.fetched import TreeAt
@@ -64,12 +65,16 @@ def import_folder(
     return import_files(root, path, store.folder_files(folder, exclude, only), "a folder", watch)
 
 
-def import_files(root: Path, path: str, files: dict[str, Blob], message: str, watch: Watch | None = None) -> TreeAt:
+def import_files(
+    root: Path, path: str, files: Mapping[str, Blob | FileOnDisk], message: str, watch: Watch | None = None
+) -> TreeAt:
     """Import files as a commit in the store; the same files give the same commit anywhere."""
     repo = git.Repository(git.contents_path(root), watch)
     with locks.lock(root, repo.path.name, repo.watch):
         repo.create()
-    commit = repo.fast_import(fast_import.folder_stream(files, message, "refs/kz/import")).decode().split()[-1]
+    with tempfile.TemporaryFile(dir=repo.path) as stream:
+        stream.writelines(fast_import.folder_stream(files, message, "refs/kz/import"))
+        commit = repo.fast_import(stream).decode().split()[-1]
     repo.git("update-ref", "--end-of-options", f"refs/kz/{commit}", commit)
     return TreeAt(path, repo.path, commit, repo.tree_id(commit))
 

@@ -15,7 +15,7 @@ from kz_build.core.files import disk_errors, new_folder, sha256_file, write_atom
 from kz_build.core.locks import lock
 from kz_build.core.paths import excluded
 from kz_build.core.progress import Watch
-from kz_build.git.object_types import Blob
+from kz_build.git.object_types import Blob, FileOnDisk
 
 
 def stored_file(store: Path, sha256: str) -> Path:
@@ -100,10 +100,10 @@ def linked_layout(store: Path, folder: Path, layout: Mapping[str, str]) -> Path:
     return target
 
 
-def folder_files(folder: Path, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> dict[str, Blob]:
-    """Return the content of a folder, without version control's own folders, as far as it is among `only` (all if empty)
+def folder_files(folder: Path, exclude: Sequence[str] = (), only: Sequence[str] = ()) -> dict[str, Blob | FileOnDisk]:
+    """Return the files of a folder, without version control's own folders, as far as it is among `only` (all if empty)
     and not excluded."""
-    files = {}
+    files: dict[str, Blob | FileOnDisk] = {}
     for base, names, leaves in os.walk(folder):
         at = Path(base).relative_to(folder)
         links = [n for n in names if os.path.islink(os.path.join(base, n))]
@@ -120,7 +120,7 @@ def folder_files(folder: Path, exclude: Sequence[str] = (), only: Sequence[str] 
             if stat.S_ISLNK(mode):
                 files[name] = Blob("120000", os.fsencode(os.readlink(full)))
             elif stat.S_ISREG(mode):
-                files[name] = Blob("100755" if os.access(full, os.X_OK) else "100644", full.read_bytes())
+                files[name] = FileOnDisk("100755" if os.access(full, os.X_OK) else "100644", full)
             else:
                 raise ConfigError(f"{full} is neither a file nor a link", hint="name a folder with sources")
     return files

@@ -95,7 +95,9 @@ def git(repository: Path, *words: str, stdin: bytes = b"") -> bytes:
 def commit(repository: Path, **trees: Files) -> None:
     """Have each tree as the branch of its name."""
     stream = b"".join(
-        folder_stream(files, name, f"refs/heads/{name}").removesuffix(b"done\n").removeprefix(b"feature done\n")
+        b"".join(folder_stream(files, name, f"refs/heads/{name}"))
+        .removesuffix(b"done\n")
+        .removeprefix(b"feature done\n")
         for name, files in trees.items()
     )
     git(repository, "fast-import", "--quiet", "--date-format=rfc2822", "--force", stdin=stream)

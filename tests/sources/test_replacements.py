@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from kz_build.core.errors import ConfigError, KzError, MissingError
 from kz_build.git import repository as git
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
+from kz_build.sources.clones import import_folder
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.overrides import overrides
@@ -421,3 +423,18 @@ def test_a_repository_of_another_user_comes_with_gits_way_to_trust_it(
     with pytest.raises(ConfigError, match="given belongs to another user") as raised:
         fetched(loaded, "main")
     assert raised.value.hint == f"if you trust it: git config --global --add safe.directory '{given}/.git'"
+
+
+def test_a_folder_is_imported_with_one_file_at_a_time_in_memory(tmp_path: Path) -> None:
+    """A checkout of ExecuTorch took three times its size."""
+    (tmp_path / "folder").mkdir()
+    for number in range(8):
+        (tmp_path / f"folder/{number}").write_bytes(b"%d" % number * (2 << 20))
+    tracemalloc.start()
+    try:
+        at = import_folder(tmp_path / "store", "", tmp_path / "folder", ("7",), ())
+        assert tracemalloc.get_traced_memory()[1] < 6 << 20
+    finally:
+        tracemalloc.stop()
+    names = sh("git", "ls-tree", "--name-only", at.tree, cwd=at.repository)
+    assert names.split() == list("0123456")

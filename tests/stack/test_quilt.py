@@ -119,7 +119,7 @@ def test_a_debian_stack(tmp_path: Path) -> None:
 
     repository = Repository(tmp_path / "store" / "git" / "u.git")
     repository.create()
-    base = repository.fast_import(folder_stream(files, "base", "refs/heads/main")).decode().strip()
+    base = repository.fast_import(b"".join(folder_stream(files, "base", "refs/heads/main"))).decode().strip()
     tree, problems = apply_to(repository, base, read, None)
     assert tree is not None, problems
     said = (
