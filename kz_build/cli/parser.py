@@ -150,7 +150,7 @@ GROUPS = {
     "CI": {
         "matrix": "list every target on every line that can build it",
         "nightly": "propose on GitHub what moves by itself, and report the rest",
-        "queue": "judge the open pull requests of your own repository, and every two of them together",
+        "queue": "judge your own open pull requests, and every two together",
         "health": "write patches/HEALTH.md: every patch on every tag and main",
     },
     "files": {
