@@ -143,7 +143,7 @@ def _needed(app: App) -> Answer:
     if not _in_abis(app):
         return skipped("no library in an ABI's folder")
     if rows and app.kind == "aar":
-        return skipped(f"the app must have {' '.join(sorted(elsewhere))}, which this AAR needs: check both together")
+        return skipped(f"the app must have {' '.join(sorted(elsewhere))} too: check both together")
     return rows or passed("each library finds what it needs")
 
 
