@@ -54,7 +54,7 @@ TIERS = {
     "exports": lambda: programs("python3.11"),
     "rehearsal": lambda: programs("python3.11") and licence_accepted(),
     "reproduce": lambda: True,
-    "apps": lambda: programs("aapt2", "javac", "npm"),
+    "apps": lambda: programs("aapt2", "apksigner", "javac", "npm", "zipalign"),
     "deep": lambda: True,
     "faults": lambda: programs("strace"),
     "fuzz": lambda: True,

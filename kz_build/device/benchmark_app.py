@@ -17,6 +17,7 @@ from kz_build.core.errors import CommandError, ConfigError, LockError, Missing, 
 from kz_build.core.process import find, run
 from kz_build.core.progress import Watch
 from kz_build.core.stage_record import Output, StageRecord, changed, load, load_any
+from kz_build.device import probe_app
 from kz_build.device.in_app import App
 from kz_build.device.in_app_types import PROBE
 from kz_build.git.repository import Repository, TreeEntry
@@ -36,8 +37,8 @@ _APK = "app/build/outputs/apk/debug/app-debug.apk"
 def app(project: Project, line: str, target: str, commands: Commands, watch: Watch) -> App:
     """Build out/app/<line>/<target>/minibench.apk of the target's AAR, unless it is there from the same inputs.
 
-    Gradle downloads what the app's own build files name. Raises MissingError without Android's SDK, ConfigError for a target
-    without an app, LockError if its AAR is not packed, CommandError if Gradle fails.
+    Gradle downloads what the app's own build files name. Without Android's SDK it is `probe_app`'s. Raises MissingError without
+    the tools of either, ConfigError for a target without an app, LockError if its AAR is not packed, CommandError if a tool fails.
     """
     settings = project.pins.target(target, line)
     package, java = settings["package"] or {}, settings["audit"]["java"]
@@ -47,9 +48,11 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
         )
     sdk = tools()
     folder, path = project.out("app", line, target), project.record("app", line, target)
-    if sdk.missing and not path.is_file():
-        raise MissingError(sdk.missing)
+    if sdk.missing and probe_app.dexer().missing and not path.is_file():
+        raise MissingError(probe_app.missing(sdk.missing))
     aar, aar_sha256 = _packed(project, line, target)
+    if sdk.missing:
+        return probe_app.app(project, line, target, aar, sdk.missing, commands, watch)
     repository, entries = _project_of(project, line, str(java["source"]), package["app"], watch)
     ours = {name: (OURS / name).read_bytes() for name in _PLACES}
     inputs = [package["app"], [(e.path, e.mode, e.id) for e in entries], aar_sha256]
@@ -58,8 +61,6 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     record = load(path, key)
     if record and not changed(apk, record.outputs):
         return App(apk, record.outputs[""].sha256, PROBE)
-    if sdk.missing:
-        raise MissingError(sdk.missing)
     files.remove(folder)
     repository.checkout(entries, folder / "tree")
     app_folder = folder / "tree" / package["app"]

