@@ -1,4 +1,4 @@
-"""This machine: memory, disks, the C library, Pythons."""
+"""This machine: memory, disks, the C library, Pythons, and a git that is too old."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kz_build.core.errors import Missing, MissingError
 from kz_build.core.process import find, run
 
 
@@ -106,3 +107,27 @@ def pythons() -> Iterator[tuple[str, str]]:
             version = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
             if version:
                 yield version[1].decode(), program
+
+
+OLDEST_GIT = (2, 35)
+"""`zdiff3` needs it. 2.31 is the first that keeps the user's hooks out, and knows `--diff-merges=first-parent`."""
+_UNKNOWN_TO_GIT = re.compile(r"unknown (option|style|value for|switch)|^usage: git ", re.MULTILINE)
+"""How a git says that it does not know what it was asked."""
+
+
+def old_git() -> Missing | None:
+    """Return what is missing if git is older than kz needs."""
+    text = run(["git", "--version"]).stdout.decode("utf-8", "replace").strip()
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if not match or (int(match[1]), int(match[2])) >= OLDEST_GIT:
+        return None
+    why = f"this one is {match.string.removeprefix('git version ')}"
+    return Missing(
+        f"git {OLDEST_GIT[0]}.{OLDEST_GIT[1]} or newer", why, "install a newer git, and put it first on PATH"
+    )
+
+
+def refuse_old_git(errors: str) -> None:
+    """Raise MissingError if git did not know what it was asked, because it is too old."""
+    if _UNKNOWN_TO_GIT.search(errors) and (missing := old_git()):
+        raise MissingError((missing,))

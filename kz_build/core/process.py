@@ -122,11 +122,18 @@ def checked(
 
 
 def require_success(argv: Argv, output: Output, failure: type[CommandError] = CommandError) -> None:
-    """Raise `failure` with a command's errors if it failed; CommandError if it was killed, which says nothing of its work."""
+    """Raise `failure` with a command's errors if it failed; CommandError if it was killed, which says nothing of its work.
+
+    Raises MissingError where git failed because it is too old.
+    """
     errors = output.stderr.decode("utf-8", "replace").strip()
     if output.code < 0:
         raise CommandError(f"`{joined(argv)}` was killed by signal {-output.code}\n{errors}".rstrip(), code=output.code)
     if output.code:
+        if argv[0] == "git":
+            from kz_build.core.host import refuse_old_git  # it starts git
+
+            refuse_old_git(errors)
         raise failure(f"`{joined(argv)}` ended with {output.code}\n{errors}", code=output.code)
 
 

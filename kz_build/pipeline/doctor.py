@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import KzError, Missing, MissingError
+from kz_build.core.host import old_git
 from kz_build.core.locks import scratch_folder
 from kz_build.pins.project import Project
 from kz_build.pipeline.capability import Capability
@@ -65,6 +66,8 @@ def _late(of: Question) -> Capability:
 def _questions(project: Project, answers: Answers) -> Iterator[Question]:
     """Yield the questions, those about recipes last: servers are asked while their schema is imported, which takes a second."""
     pins = project.pins
+    if gap := old_git():
+        yield Question("git", "every verb", "", "git --version", partial(_refuse, gap))
     for path in sorted(project.root.glob("examples/*/pins.yaml")):
         verb = f"kz -C {path.parent.relative_to(project.root)} build"
         yield Question("example", verb, "", verb, partial(_example, path.parent, answers))
@@ -92,6 +95,10 @@ def _questions(project: Project, answers: Answers) -> Iterator[Question]:
     for path in sorted((project.root / FOLDER).glob("*.yaml")):
         verb = f"kz export preflight {path.stem}"
         yield Question("export", path.stem, "", verb, partial(_export, project, path.stem))
+
+
+def _refuse(gap: Missing) -> str:
+    raise MissingError((gap,))
 
 
 def _example(root: Path, answers: Answers) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import time
@@ -140,3 +141,27 @@ def test_the_gaps_of_exports_make_room() -> None:
     assert " 1 -> plug it in  # m" in lines and " 2 -> apt install x  # apt install x" in lines
     assert lines[-1] == "18-20 -> kz export preflight RECIPE lists them" and "or so" not in text
     assert lines[2] == "no   export    r0: gaps 2-3" and lines[4] == "no   export    r2: gaps 2 5"
+
+
+OLD = """#!/bin/sh
+case "$*" in
+--version) echo "git version 2.30.2" ;;
+*cherry-pick*) echo "fatal: unknown style 'zdiff3' given for 'merge.conflictstyle'" >&2; exit 128 ;;
+*) exec GIT "$@" ;;
+esac
+"""
+
+
+def test_a_git_that_is_too_old_is_said_so_where_it_fails_and_by_doctor(sample: Path, tmp_path: Path, kz: Kz) -> None:
+    program = tmp_path / "old/git"
+    program.parent.mkdir()
+    program.write_text(OLD.replace("GIT", shutil.which("git") or "git"))
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    done = kz("-C", sample, "rebase", "--onto", "v0.2.0", PATH=path)
+    assert done.returncode == 6 and "git 2.35 or newer" in done.stderr and "this one is 2.30.2" in done.stderr, (
+        done.stderr
+    )
+    rows = json.loads(kz("-C", sample, "doctor", "--json", PATH=path).stdout)
+    assert [m["what"] for row in rows if row["name"] == "git" for m in row["missing"]] == ["git 2.35 or newer"]
+    assert "git" not in {row["name"] for row in json.loads(kz("-C", sample, "doctor", "--json").stdout)}
