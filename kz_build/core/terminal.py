@@ -55,7 +55,11 @@ def report(found: dict[str, Any]) -> str:
             artifacts(record["files"], f"dist/{found['line']}/{target}"),
         ]
     for target, record in found.get("audit", {}).items():
-        rows.append(f"audit {target}: {_counts(record['checks'])}")
+        gone = found.get("build", {}).get(target, {}).get("changed")
+        rows.append(
+            f"audit {target}: "
+            + (f"{gone} was changed or removed since: kz build" if gone else _counts(record["checks"]))
+        )
     for target, record in found.get("reproduce", {}).items():
         varied = ", ".join(v["name"] for v in record["variations"] if not v["absent"])
         rows.append(f"reproduce {target}: {'the same bytes' if record['same'] else 'DIFFERS'}, varied: {varied}")

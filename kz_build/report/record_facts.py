@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kz_build.core.check import Check
+from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.hash_cache import cached_sha256
-from kz_build.core.stage_record import Output, StageRecord, load_any
+from kz_build.core.stage_record import Output, StageRecord, changed, load_any
 from kz_build.device.baseline import Baseline, baseline
 from kz_build.device.metrics import METRICS
 from kz_build.device.properties import known_soc
@@ -54,10 +55,18 @@ def _build(project: Project, line: str, record: StageRecord) -> BuildFacts:
         cache=(int(counted["hits"]), int(counted["misses"])) if counted else None,
         files=tuple(_file(project, dist, name, output, parts.get(name, {})) for name, output in record.outputs.items()),
         stages=tuple((row["stage"], row["status"], row["seconds"]) for row in stages),
-        checks=tuple(Check.from_json(row) for row in audit.get("checks", list)) if audit else (),
+        checks=_checks(project, dist, record, audit) if audit else (),
         signed=(dist / SIGNATURE).is_file() if (dist / SUMS).is_file() else None,
         licences=_licences(dist / SBOM),
     )  # fmt: skip
+
+
+def _checks(project: Project, dist: Path, record: StageRecord, audit: StageRecord) -> tuple[Check, ...]:
+    """Return the audit's checks, if they are about the files that are there."""
+    if gone := changed(dist, record.outputs, partial(cached_sha256, project.store)):
+        what = "is not the file that was built and audited" if gone.is_file() else "was removed since it was built"
+        return (Check(gone.name, "dist", Status.FAIL, f"it {what}"),)
+    return tuple(Check.from_json(row) for row in audit.get("checks", list))
 
 
 def _file(project: Project, dist: Path, name: str, output: Output, parts: Mapping[str, int]) -> File:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import kz_build
 from kz_build.core import files
 from kz_build.core.errors import LockError
-from kz_build.core.stage_record import load_any
+from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.stage_record import changed, load_any
 from kz_build.pins.project import RECORD, Project
 from kz_build.sources.overrides import overrides
 
 
 def report(project: Project, line: str) -> dict[str, object]:
     """Return all records of a line. `canonical` is false if anything on this machine differs from the pins;
-    `single_source` names the sources whose digest in the lock is published in one place alone."""
+    `single_source` names the sources whose digest in the lock is published in one place alone. A build's `changed` is the first
+    file of dist that is not the one that was built."""
     records: dict[str, dict[str, dict[str, object]]] = {}
     own = {json.dumps(o._asdict(), sort_keys=True) for o in overrides(project, line)}
     for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
@@ -26,6 +29,9 @@ def report(project: Project, line: str) -> dict[str, object]:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
             records.setdefault(stage, {})[path.parent.name] = record.plain()
             if stage == "build":
+                dist = project.dist_folder(line, path.parent.name)
+                if gone := changed(dist, record.outputs, partial(cached_sha256, project.store)):
+                    records[stage][path.parent.name]["changed"] = gone.relative_to(dist).as_posix()
                 own |= {json.dumps(o, sort_keys=True) for o in record.get("overrides", list)}
     if exports := _exports(project, line):
         records["export"] = exports

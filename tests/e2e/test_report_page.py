@@ -67,3 +67,15 @@ def test_a_record_of_another_kz_is_named(project: Path, kz: Kz) -> None:
     record.write_text('{"key": "k", "checks": [7]}')
     done = kz("-C", project, "report", "--html")
     assert done.returncode == 3 and "was not written by this kz" in done.stderr
+
+
+def test_a_library_that_is_gone_or_changed_did_not_pass_its_audit(project: Path, kz: Kz) -> None:
+    library = next((project / "dist").rglob("libminirt.so"))
+    for change in (lambda: library.write_bytes(library.read_bytes() + b"x"), library.unlink):
+        change()
+        done = kz("-C", project, "report", "--html")
+        assert "PASS" not in done.stdout and done.returncode == 0, done.stdout
+        page = html.unescape((project / "out/report/report.html").read_text())
+        assert "it was removed since it was built" in page or "it is not the file that was built and audited" in page
+        shown = kz("-C", project, "report").stdout
+        assert "audit linux-arm64: lib/libminirt.so was changed or removed since: kz build" in shown
