@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 
-from kz_build.resolve.confidence import confidence
+from kz_build.resolve.confidence import OFFERED, confidence, features
 from kz_build.resolve.file_plan import FilePlan, Files, plans
 from kz_build.resolve.option import Option, Rule
 
@@ -29,29 +29,41 @@ class Candidate:
     reason: str
 
 
+@dataclass(frozen=True)
+class Made:
+    """A candidate with the steps that made it."""
+
+    candidate: Candidate
+    steps: tuple[Option, ...]
+
+
 def candidates(base: Files, ours: Files, theirs: Files) -> tuple[Candidate, ...]:
-    """Return up to three candidates, the best first; none where there is nothing to offer.
+    """Return up to three candidates, the best first; none where even the best is not likely to be right.
 
     `base` and `theirs` are the files of the patch before and after it, on the version it was made for. `ours` are upstream's
     files now: those of the patch and, where upstream moved code, the files that may have it. Nothing outside of these paths
     changes.
     """
+    made = [one.candidate for one in made_candidates(base, ours, theirs)]
+    return tuple(made) if made and made[0].confidence >= OFFERED else ()
+
+
+def made_candidates(base: Files, ours: Files, theirs: Files) -> tuple[Made, ...]:
+    """Return up to three candidates with their steps, the best first, likely or not."""
     todo = plans(base, ours, theirs)
-    if not todo:
-        return ()
-    made: list[Candidate] = []
-    for chosen in _choices([slot for plan in todo for slot in plan.slots]):
+    made: list[Made] = []
+    for chosen in _choices([slot for plan in todo for slot in plan.slots]) if todo else ():
         result = _result(todo, chosen, ours)
-        if result is None or any(result == one.files for one in made):
+        if result is None or any(result == one.candidate.files for one in made):
             continue
-        steps = [*(fact for plan in todo for fact in plan.facts), *chosen]
+        steps = (*(fact for plan in todo for fact in plan.facts), *chosen)
         worst = min(steps, key=lambda step: step.score, default=None)
-        rule = worst.rule if worst else Rule.MERGED
-        name = rule.name.lower().replace("_", " ")
-        made.append(Candidate(result, name, confidence(steps, len(made)), _reason(todo, chosen)))
+        rule = (worst.rule if worst else Rule.MERGED).name.lower().replace("_", " ")
+        sure = confidence(features(steps, len(made)))
+        made.append(Made(Candidate(result, rule, sure, _reason(todo, chosen)), steps))
         if len(made) == SHOWN:
             break
-    return tuple(sorted(made, key=lambda one: -one.confidence))
+    return tuple(made)
 
 
 def _choices(slots: Sequence[Sequence[Option]]) -> list[tuple[Option, ...]]:

@@ -36,8 +36,8 @@ class FilePlan:
     """The path that is gone afterwards, '' for none."""
 
 
-def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan] | None:
-    """Return what to do to each file; None where that is hopeless."""
+def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan]:
+    """Return what to do to each file; nothing where that is hopeless."""
     renames = _renames(base, theirs)
     made = []
     conflicts = 0
@@ -48,10 +48,10 @@ def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan] | None:
             continue
         plan = _plan(path, after_path, before, after, ours, base)
         if plan is None:
-            return None
+            return []
         conflicts += sum(1 for slot in plan.slots if slot[0].rule is not Rule.MERGED)
         if conflicts > CONFLICTS:
-            return None
+            return []
         made.append(plan)
     return made
 

@@ -142,7 +142,7 @@ def _spot(versions: ThreeVersions, edit: Edit, gap: Gap, start: int) -> Spot | N
     grown = (edit.start, edit.start) == (gap.start, gap.end) and start in (gap.our_start, gap.our_end)
     if max(next_before, next_after) < 0.3 and own < 1 and not grown:
         return None
-    return Spot(before + after + 1.5 * min(own, 2) + 1.5 * inside, start)
+    return Spot(before + after + 1.5 * min(own, 2) + 1.5 * inside / (1 + (gap.end - gap.start - len(old)) / 4), start)
 
 
 def _context(keys: list[bytes], ours: list[bytes], at: int, place: int, step: int) -> tuple[float, float]:

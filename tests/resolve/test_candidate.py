@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kz_build.resolve.candidate import Candidate, candidates
+from kz_build.resolve.candidate import Candidate, candidates, made_candidates
 
 FUNCTION = """int load_model(const char *path, int flags)
 {
@@ -42,7 +42,7 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 
 def best(base: str, ours: str, theirs: str) -> Candidate:
     """The first candidate for one file."""
-    return candidates(*({"model.c": text.encode()} for text in (base, ours, theirs)))[0]
+    return made_candidates(*({"model.c": text.encode()} for text in (base, ours, theirs)))[0].candidate
 
 
 def text(candidate: Candidate, path: str = "model.c") -> str:
@@ -137,14 +137,14 @@ def test_new_and_removed_files() -> None:
 
 def test_a_hunk_for_which_there_is_no_place_is_left_out_with_little_confidence() -> None:
     one = best(OTHER + FUNCTION, OTHER, OTHER + LIMITED)
-    assert not one.files and one.confidence < 0.5 and one.rule == "left out"
+    assert not one.files and one.rule == "left out"
+    assert candidates(*({"model.c": side.encode()} for side in (OTHER + FUNCTION, OTHER, OTHER + LIMITED))) == ()
 
 
 def test_two_ways_to_order_what_both_sides_insert_are_both_there() -> None:
     ours = changed(FUNCTION, (MAPPED, f"  trace(path, size);\n{MAPPED}"))
-    found = [
-        text(one) for one in candidates(*({"model.c": one.encode()} for one in (FUNCTION, ours, LIMITED))) if one.files
-    ]
+    sides = ({"model.c": one.encode()} for one in (FUNCTION, ours, LIMITED))
+    found = [text(one.candidate) for one in made_candidates(*sides) if one.candidate.files]
     assert changed(ours, (MAPPED, LIMIT + MAPPED)) in found
     assert changed(ours, ("  trace(", f"{LIMIT}  trace(")) in found
 
