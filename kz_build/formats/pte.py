@@ -75,7 +75,7 @@ def _refuse_others(head: bytes, name: str) -> None:
             raise DeviceError(f"{name} is not a .pte file but {what}")
     if re.fullmatch(rb"ET\d\d", head[4:8]):
         raise DeviceError(f"{name} is of format {head[4:8].decode()}; ExecuTorch up to 1.5 and kz read ET12")
-    raise DeviceError(f"{name} is not a .pte file: it has {head[4:8]!r} where a program has b'ET12'")
+    raise DeviceError(f"{name} is not a .pte file: bytes 4 to 7 are {head[4:8].hex(' ')}, not 45 54 31 32 (ET12)")
 
 
 class _Reader:

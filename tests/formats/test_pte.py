@@ -112,7 +112,7 @@ def test_a_qnn_version_is_read_to_the_day_that_pins_name(data: bytes, versions: 
         (b"\x7fELF" + b"x" * 100, "an ELF file"),
         (b"\0" * 4096, "zeros"),
         (b"\x20\0\0\0ET13" + b"x" * 100, "format ET13"),
-        (b"\x20\0\0\0HELO" + b"x" * 100, "b'HELO'"),
+        (b"\x20\0\0\0HELO" + b"x" * 100, "48 45 4c 4f"),
         (b"\xff\xff\xff\xffET12" + b"x" * 100, "points to byte"),
         (decoder()[:-300], "the last segment ends at byte"),
         (decoder()[:1000], "the program takes"),
