@@ -116,7 +116,7 @@ def fit(done: list[Try]) -> None:
     ]
     weights = [0.0] * len(FEATURES)
     for _ in range(1_500):
-        slopes = [0.1 * weight for weight in weights]
+        slopes = [0.5 * weight for weight in weights]
         for x, right, share in rows:
             off = 1 / (1 + math.exp(-sum(a * b for a, b in zip(weights, x, strict=True)))) - right
             slopes = [slope + share * off * value for slope, value in zip(slopes, x, strict=True)]

@@ -117,7 +117,7 @@ def test_new_lines_are_indented_as_upstreams_are_today() -> None:
 
 def test_a_file_that_upstream_moved_is_patched_where_it_is() -> None:
     ours = {"core/model.c": FUNCTION.replace("int size", "long size").encode()}
-    (one, *_) = candidates({"model.c": FUNCTION.encode()}, ours, {"model.c": LIMITED.encode()})
+    one = made_candidates({"model.c": FUNCTION.encode()}, ours, {"model.c": LIMITED.encode()})[0].candidate
     assert one.files == {"core/model.c": LIMITED.replace("int size", "long size").encode()}
     assert one.reason.startswith("upstream moved the file (core/model.c); ")
 

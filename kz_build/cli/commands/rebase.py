@@ -50,7 +50,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         type=float,
         default=0,
-        help="with --onto: take a candidate unasked if its confidence is P or more, such as 0.95",
+        help="with --onto: take a candidate unasked if its confidence is P or more, such as 0.9",
     )
     engine_option(parser)
 
