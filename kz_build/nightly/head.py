@@ -86,8 +86,8 @@ def commit_on(head: Head, tree: str, message: str) -> str:
     return commit_of_tree(head, tree, message, head.commit)
 
 
-def commit_of_tree(head: Head, tree: str, message: str, *parents: str) -> str:
-    """Commit a tree on these parents, with the date of HEAD, and return the commit; no ref changes."""
+def commit_of_tree(head: Head, tree: str, message: str, parent: str, merged: str = "") -> str:
+    """Commit a tree on a parent, or two, with the date of HEAD, and return the commit; no ref changes."""
     words = ("log", "-1", "--format=%cI", "--end-of-options", head.commit)
     date = head.repository.git(*words).decode().strip()
     who = {
@@ -95,8 +95,8 @@ def commit_of_tree(head: Head, tree: str, message: str, *parents: str) -> str:
         for role in ("AUTHOR", "COMMITTER")
         for what, value in zip(("NAME", "EMAIL", "DATE"), (*WHO, date), strict=True)
     }
-    above = [word for parent in parents for word in ("-p", commit_id(parent))]
-    argv = head.repository.argv("commit-tree", *above, "-F", "-", "--end-of-options", tree)
+    second = ("-p", commit_id(merged)) if merged else ()
+    argv = head.repository.argv("commit-tree", "-p", commit_id(parent), *second, "-F", "-", "--end-of-options", tree)
     return checked(argv, env={**local_environment(), **who}, stdin=message.encode()).decode().strip()
 
 

@@ -106,7 +106,11 @@ class _Trial:
         if others:
             return (f"conflict in {', '.join(others)}",)
         # All who change a stack change its line in the lock: after a merge it is written again, so that its conflict says nothing.
-        own = self.head.repository.git("cat-file", "blob", f"{self.one.head}:{lock}") if conflicts else b""
+        own = (
+            self.head.repository.git("cat-file", "blob", "--end-of-options", f"{self.one.head}:{lock}")
+            if conflicts
+            else b""
+        )
         problems = _problems(self.head, tree, self.project, self.watch, own)
         return tuple(problem for problem in problems if problem not in self.own)
 

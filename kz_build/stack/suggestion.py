@@ -152,9 +152,9 @@ def suggestion(stopped: Stopped) -> Suggestion:
 def _offer(stopped: Stopped, candidate: Candidate) -> Offer:
     commit = write(stopped, candidate.files)
     paths = [f":(literal){path}" for path in sorted({*candidate.files, *stopped.patch.reads})]
-    words = ("--no-color", "--no-ext-diff", "--no-renames", "--end-of-options")
 
     def diff(before: str) -> str:
+        words = ("--no-color", "--no-ext-diff", "--no-renames", "--end-of-options")
         return stopped.pinned.repository.git("diff", *words, before, commit, "--", *paths).decode("utf-8", "replace")
 
     return Offer(candidate, commit, diff(stopped.tip), diff(stopped.picking))
