@@ -76,7 +76,7 @@ def _file(project: Project, dist: Path, name: str, output: Output, parts: Mappin
     try:
         if path.is_file() and cached_sha256(project.store, path) == output.sha256:
             sections = tuple(section_sizes(path).items())
-    except AuditError:
+    except (AuditError, FileNotFoundError):  # a build may be replacing it
         pass
     largest = sorted(parts.items(), key=lambda part: (-part[1], part[0]))
     return File(name, output.profile, output.size or 0, sections, tuple(largest))

@@ -202,3 +202,13 @@ def test_a_record_that_the_disk_does_not_give_is_no_absent_one(tmp_path: Path, m
     monkeypatch.setattr(Path, "open", broken)
     with pytest.raises(OSError, match="Input/output"):
         load(tmp_path / "r", "k")
+
+
+def test_a_file_that_another_process_replaces_meanwhile_is_changed(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+
+    def gone(path: Path) -> str:
+        path.unlink()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    assert changed(tmp_path, {"a": Output(hashlib.sha256(b"x").hexdigest(), 1)}, gone) == tmp_path / "a"

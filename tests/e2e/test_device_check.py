@@ -657,7 +657,7 @@ def test_the_probe_says_what_a_program_took(probe: adapter.Device) -> None:
 
 
 def test_the_probe_says_how_much_memory_a_program_had(probe: adapter.Device) -> None:
-    grows = "sleep 0.3; x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 0.5"
+    grows = "sleep 0.3; x=$(head -c 30000000 /dev/zero | tr '\\0' x); sleep 1.5"
     done = probe.shell(f"cd /data/local/tmp && ./kz_probe memory 20 /bin/sh -c {quote(grows)}")
     (ran,) = lines_of(done.stdout.decode(), PROBE)
     before = [kilobytes for at, kilobytes in ran["pss"] if at < ran["start_ms"] + 250]
