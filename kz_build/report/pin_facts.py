@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from kz_build.git import refs
 from kz_build.git import repository as git
 from kz_build.pins.project import Project
 from kz_build.report.facts import BuildFacts, PinFacts
+from kz_build.sources.store import stored_file
 
+_AGREED = (2016, 1, 1, 0, 0, 0)
 _ORIGINS = {
     "published": "published in {} places",
     "index": "from its package index",
@@ -28,9 +32,10 @@ def pin_facts(project: Project, line: str, builds: Sequence[BuildFacts]) -> list
 def _pin(project: Project, line: str, source: str, licences: tuple[str, ...]) -> PinFacts:
     kind = project.pins.source(source).kind
     entry = project.lock.entry(line, source) or {}
-    date, newest, newest_date = (
-        _in_git(project, source, str(entry.get("commit") or "")) if kind == "git" else ("", "", "")
-    )
+    if kind == "git":
+        date, newest, newest_date = _in_git(project, source, str(entry.get("commit") or ""))
+    else:
+        date, newest, newest_date = _made(stored_file(project.store, str(entry.get("sha256") or "none"))), "", ""
     return PinFacts(
         lines=(line,),
         source=source,
@@ -76,6 +81,17 @@ def _in_git(project: Project, source: str, commit: str) -> tuple[str, str, str]:
     with repository.objects() as objects:
         pinned, *tagged = objects.commits([commit, *newest])
     return (pinned or ("", ""))[1], newest[0] if newest else "", (tagged[0] or ("", ""))[1] if tagged else ""
+
+
+def _made(path: Path) -> str:
+    """Return the date of the newest member of a wheel or zip in the store: the day it was built. '' if it is not there, is no zip,
+    or was built with an agreed date, as reproducible builds are (1980, and 2016 by flit and poetry)."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            newest = max((member.date_time for member in archive.infolist()), default=_AGREED)
+    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+        return ""
+    return "" if newest[:3] <= _AGREED[:3] else "{:04}-{:02}-{:02}".format(*newest)
 
 
 def _by_version(names: Iterable[str]) -> list[str]:
