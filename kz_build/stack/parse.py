@@ -49,7 +49,7 @@ def parse_stack(files: StackFiles) -> Stack:
         )
     checks: tuple[IntentCheck, ...] = ()
     if "checks.yaml" in files.files:
-        checks = _checks(files.files["checks.yaml"], f"{files.folder}/checks.yaml", {p.slug for p in patches})
+        checks = parse_checks(files.files["checks.yaml"], f"{files.folder}/checks.yaml", {p.slug for p in patches})
     return Stack(files.line, files.source, files.folder, tuple(patches), checks, files.digest)
 
 
@@ -63,7 +63,7 @@ def _parsers(files: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Pa
         yield entry.name, partial(parse_foreign, entry)
 
 
-def _checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]:
+def parse_checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]:
     key = hashlib.sha256(f"{CACHE_EPOCH} {shown}\0".encode() + text).hexdigest()
     cached = cache_root() / "validated" / f"{key}.json"
     try:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError, ConflictError
+from kz_build.patch.intent_checks import IntentCheck
+from kz_build.stack.parse import parse_checks
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Session
 from kz_build.stack.session_folder import SessionFolder, save
@@ -75,12 +77,13 @@ def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     )
 
 
-def take_best(pinned: PinnedStack, session: Session) -> Session | None:
+def take_best(pinned: PinnedStack, opened: SessionFolder) -> Session | None:
     """Take the best candidate for the next patch if its confidence is high enough for the session; the patch's trailer and a note say so.
 
     None if a person must look.
     """
-    stopped = stopped_patch(pinned, session.todo[0], session.tip, session.old_base, session.base)
+    session = opened.session
+    stopped = stopped_patch(pinned, session.todo[0], session.tip, session, _checks(pinned, opened))
     offers = suggestion(stopped).offers
     if not offers or offers[0].candidate.confidence < session.take_above:
         return None
@@ -90,12 +93,20 @@ def take_best(pinned: PinnedStack, session: Session) -> Session | None:
     return replace(session, tip=commit, todo=session.todo[1:], notes=(*session.notes, note))
 
 
+def _checks(pinned: PinnedStack, opened: SessionFolder) -> tuple[IntentCheck, ...]:
+    """Return the stack's checks as its user left them beside the worktree."""
+    if not opened.checks.is_file():
+        return pinned.stack.checks
+    slugs = {patch.slug for patch in pinned.stack.patches}
+    return parse_checks(opened.checks.read_bytes(), str(opened.checks), slugs)
+
+
 def suggested(pinned: PinnedStack, opened: SessionFolder) -> Suggestion:
     """Return candidates for the patch that a session stopped at. Raises ConfigError if there is none."""
     session = opened.session
     if not session.picking:
         raise ConfigError("no patch is in the worktree: there is nothing to suggest", hint=f"kz {session.verb} status")
-    return suggestion(stopped_patch(pinned, session.picking, session.before, session.old_base, session.base))
+    return suggestion(stopped_patch(pinned, session.picking, session.before, session, _checks(pinned, opened)))
 
 
 def take(pinned: PinnedStack, opened: SessionFolder, choice: str) -> SessionFolder:
@@ -111,7 +122,8 @@ def take(pinned: PinnedStack, opened: SessionFolder, choice: str) -> SessionFold
         commit, note = offer.commit, f"candidate {choice} was taken: {offer.candidate.reason}"
     else:
         files = answer(Path(choice))
-        require_taken(found.stopped, files, choice)
+        hint = f"nothing was changed; if a check asks for what upstream no longer has: {opened.checks}"
+        require_taken(found.stopped, files, choice, hint)
         commit, note = write(found.stopped, files), f"the answer in {Path(choice).name} was taken"
     opened.worktree(pinned).reset_to(commit)
     notes = (*session.notes, f"{session.stopped}: {note}")

@@ -79,7 +79,7 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
             return opened
         stop = picked.stopped
         unasked = session.take_above and not stop.missed and not stop.kept
-        taken = take_best(pinned, opened.session) if unasked else None
+        taken = take_best(pinned, opened) if unasked else None
         if taken is None:
             raise _stop(pinned, opened, stop)
         opened = save(opened, pinned, taken)

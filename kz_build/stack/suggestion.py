@@ -25,7 +25,9 @@ from kz_build.stack.verdict_cache import files_at
 if TYPE_CHECKING:
     from kz_build.git.object_types import Commit
     from kz_build.patch.change import Patch
+    from kz_build.patch.intent_checks import IntentCheck
     from kz_build.stack.pinned import PinnedStack
+    from kz_build.stack.session import Session
 
 ANSWER_BYTES = 64 << 20
 MOST_FILES = 40
@@ -50,6 +52,12 @@ class Stopped:
     base: Blobs
     ours: Blobs
     theirs: Blobs
+    checks: tuple[IntentCheck, ...]
+
+    @property
+    def own_checks(self) -> tuple[IntentCheck, ...]:
+        """The checks of this patch, of those of the stack."""
+        return tuple(check for check in self.checks if check.slug == self.patch.slug)
 
 
 @dataclass(frozen=True)
@@ -92,21 +100,19 @@ class Suggestion:
                 for offer in self.offers
             ],
             "commits": [commit.shown for commit in upstream_commits(stopped)],
-            "checks": [
-                {"file": c.file, "kind": c.kind, "where": c.where}
-                for c in stopped.pinned.stack.checks
-                if c.slug == stopped.patch.slug
-            ],
+            "checks": [{"file": c.file, "kind": c.kind, "where": c.where} for c in stopped.own_checks],
         }
 
 
-def stopped_patch(pinned: PinnedStack, picking: str, tip: str, old_base: str, base: str) -> Stopped:
-    """Read the three sides of a patch that stopped."""
+def stopped_patch(
+    pinned: PinnedStack, picking: str, tip: str, session: Session, checks: tuple[IntentCheck, ...]
+) -> Stopped:
+    """Read the three sides of a patch that stopped; `checks` are those of its stack."""
     slug, mail = format_patch.format_mails(pinned.repository, f"{picking}^", picking)[0]
     patch = next((p for p in pinned.stack.patches if p.slug == slug), None) or parse_patch(f"{slug}.patch", mail)
     paths = patch.reads
     ours = files_at(pinned, tip, paths)
-    others = _moved_to(pinned, old_base, base, paths, {path for path in paths if path not in ours})
+    others = _moved_to(pinned, session.old_base, session.base, paths, {path for path in paths if path not in ours})
     return Stopped(
         pinned,
         patch,
@@ -115,6 +121,7 @@ def stopped_patch(pinned: PinnedStack, picking: str, tip: str, old_base: str, ba
         files_at(pinned, f"{picking}^", paths),
         {**files_at(pinned, tip, others), **ours},
         files_at(pinned, picking, paths),
+        checks,
     )
 
 
@@ -180,11 +187,8 @@ def refusals(stopped: Stopped, files: Mapping[str, bytes | None]) -> list[str]:
         if data and len(_MARKER.findall(data)) > len(_MARKER.findall(there.data if there else b"")):
             problems.append(f"{path} has conflict markers")
     result = {**{path: blob.data for path, blob in stopped.ours.items()}, **files}
-    for check in stopped.pinned.stack.checks:
-        problem = (
-            evaluate(check, result.get(check.file)) if check.slug == stopped.patch.slug and check.file in known else ""
-        )
-        if problem:
+    for check in stopped.own_checks:
+        if check.file in known and (problem := evaluate(check, result.get(check.file))):
             problems.append(f"{check.kind} ({check.where}): {problem}")
     return problems
 
@@ -244,10 +248,10 @@ def decoded(content: str | dict[str, str]) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def require_taken(stopped: Stopped, files: Mapping[str, bytes | None], name: str) -> None:
+def require_taken(stopped: Stopped, files: Mapping[str, bytes | None], name: str, hint: str) -> None:
     """Raise ConflictError with all reasons why a result must not be taken."""
     if problems := refusals(stopped, files):
         raise ConflictError(
             "\n".join([f"{name} cannot be taken:", *(f"  {problem}" for problem in problems)]),
-            hint="nothing was changed",
+            hint=hint,
         )

@@ -57,12 +57,14 @@ def test_what_another_tool_needs_is_in_the_json_and_its_answer_goes_through_the_
     assert best["files"] == {"a.txt": RESOLVED} and 0 < best["confidence"] <= 1 and best["reason"] and best["rule"]
     assert "-line 10\n+ours\n" in best["diff"] and "-line 8\n+theirs\n" in best["from_patched"]
     assert found["commits"][0].endswith("Near it (#2)")
-    assert found["checks"] == [{"file": "a.txt", "kind": "contains", "where": "patches/l/up/checks.yaml:2"}]
+    assert found["checks"] == [
+        {"file": "a.txt", "kind": "contains", "where": f"{stopped.root}/out/rebase/l/up/checks.yaml:2"}
+    ]
 
     answer = stopped.root / "answer.json"
     project_before, wrong = snapshot(stopped.root / "patches"), 0
     for content, reason in {
-        '{"files": {"a.txt": "x\\n"}}': "contains (patches/l/up/checks.yaml:2): ",
+        '{"files": {"a.txt": "x\\n"}}': "out/rebase/l/up/checks.yaml:2): ",
         '{"files": {"b.txt": "ours\\n"}}': "b.txt is no file of the patch",
         json.dumps({"files": {"a.txt": found["ours"]["a.txt"]}}): "it changes nothing",
         json.dumps({"files": {"a.txt": RESOLVED + "<<<<<<< ours\n"}}): "a.txt has conflict markers",
@@ -79,6 +81,14 @@ def test_what_another_tool_needs_is_in_the_json_and_its_answer_goes_through_the_
         assert done.returncode == 2 and str(answer) in done.stderr, (content, done.stderr)
     assert stopped.kz("rebase", "--take", "nowhere.json").returncode == 2
     assert wrong == 5 and snapshot(stopped.root / "patches") == project_before
+
+    # A check that no longer fits upstream is edited beside the worktree, as for `continue`.
+    checks = stopped.root / "out/rebase/l/up/checks.yaml"
+    checks.write_text(checks.read_text().replace("ours", "mine"))
+    answer.write_text(json.dumps({"files": {"a.txt": RESOLVED}}))
+    refused = stopped.kz("rebase", "--take", str(answer))
+    assert refused.returncode == 4 and "mine" in refused.stderr and str(checks) in refused.stderr
+    checks.write_text(checks.read_text().replace("mine", "ours"))
 
     answer.write_text(json.dumps({"files": {"a.txt": {"base64": base64.b64encode(RESOLVED.encode()).decode()}}}))
     done = stopped.kz("rebase", "--take", str(answer))
