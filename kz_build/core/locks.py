@@ -125,10 +125,14 @@ def remove_dead_scratch() -> None:
 
 
 def _locked_folder(root: Path) -> tuple[Path, int]:
+    """Make a folder and lock it; again if another process takes it for a dead one's before it is locked."""
     while True:
         folder = Path(tempfile.mkdtemp(dir=root, prefix=_SCRATCH))
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        with contextlib.suppress(BlockingIOError):  # between these lines another process took it for a dead one's
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if folder.exists():
                 return folder, handle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -47,3 +48,21 @@ def test_a_folder_that_cannot_be_made_is_said(root: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("tempfile.mkdtemp", full)
     with pytest.raises(StorageError, match=f"the disk of {root} is full"), scratch_folder():
         pass
+
+
+def test_a_folder_that_another_process_removes_before_it_is_locked_is_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = tempfile.mkdtemp, 0
+
+    def taken(dir: Path, prefix: str) -> str:
+        nonlocal made
+        made += 1
+        folder = make(dir=dir, prefix=prefix)
+        if made == 1:
+            os.rmdir(folder)
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", taken)
+    with scratch_folder() as folder:
+        assert list(root.iterdir()) == [folder] and made == 2
