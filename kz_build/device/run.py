@@ -73,8 +73,11 @@ def run(
             fixed = fix_performance(device, at_end or own)
             timings = trial.timed[:1] if policy.sustain else trial.timed
             series = [_timed(project, dut, timing, policy, ready(dut, note, fixed=fixed), note) for timing in timings]
-            memory = _memory(dut.run(trial.timed[0], probe="memory"))
-        report = replace(report, run=replace(series[0], memory=memory), lengths=tuple(series[1:]))
+            watched = dut.run(trial.timed[0], probe="memory")
+        memory, notes = _memory(watched), series[0].notes
+        if memory is None:
+            notes += (f"memory was not measured: {watched.problem or 'the runner ended before the first sample'}",)
+        report = replace(report, run=replace(series[0], memory=memory, notes=notes), lengths=tuple(series[1:]))
     elif not trial.argv:
         rest = tuple(one for one in report.checks if one.name != "runner")
         report = replace(report, checks=(*rest, Check(device.serial, "runner", Status.SKIP, trial.no_run)))
