@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
+from kz_build.core.paths import excluded
+
 USER = 10001
 """Uid and gid of builds in a container, and of all files sent there."""
 _PIECE = 1 << 20
+_WILDCARD = re.compile(r"[*?[]")
 
 
 def archive(source: Path, to: PurePosixPath, only: Sequence[str] = ()) -> Iterator[bytes]:
@@ -75,7 +79,7 @@ def listing(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, bytes
         folders[:] = sorted(name for name in folders if name not in links and _may_contain(f"{below}{name}/", only))
         yield from ((f"{below}{name}", tarfile.DIRTYPE) for name in folders)
         for name in sorted([*files, *links]):
-            if not only or f"{below}{name}".startswith(tuple(only)):
+            if not only or excluded(f"{below}{name}", only):
                 linked = os.path.islink(os.path.join(base, name))
                 yield f"{below}{name}", tarfile.SYMTYPE if linked else tarfile.REGTYPE
 
@@ -93,7 +97,9 @@ def outside_links(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str,
 
 
 def _may_contain(folder: str, only: Sequence[str]) -> bool:
-    return not only or any(folder.startswith(path) or path.startswith(folder) for path in only)
+    """Return whether a folder (`a/b/`) can have files that match, by what is before the first wildcard of each pattern."""
+    fixed = (_WILDCARD.split(pattern, maxsplit=1)[0] if "/" in pattern else "" for pattern in only)
+    return not only or any(folder.startswith(path) or path.startswith(folder) for path in fixed)
 
 
 def state_digest(folder: Path, only: Sequence[str] = ()) -> str:

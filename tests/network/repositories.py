@@ -27,7 +27,7 @@ NESTED = {
 SOURCE = "extension/android/jni/jni_layer.c"
 BEFORE = """#include <stddef.h>
 
-const char* const registered[] = {"Lorg/pytorch/executorch/extension/llm/LlmModule;", "generate"};
+__attribute__((used, retain)) static const char* const registered[] = {"Lorg/pytorch/executorch/extension/llm/LlmModule;", "generate"};
 
 int JNI_OnLoad(void* machine, void* reserved) {
   (void)machine;
