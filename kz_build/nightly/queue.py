@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.env import networked, variable
-from kz_build.core.errors import ConfigError, KzError
+from kz_build.core.errors import CommandError, ConfigError, KzError
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
@@ -89,10 +89,13 @@ class _Trial:
         self.merged = ""
 
     def alone(self) -> Queued:
-        """Merge it into the branch and judge the result."""
-        if not self._relevant():
-            return self.one
-        tree, conflicts = _merge(self.head, self.head.commit, self.one.head)
+        """Merge it into the branch and judge the result; one that git cannot merge does not stop the others."""
+        try:
+            if not self._relevant():
+                return self.one
+            tree, conflicts = _merge(self.head, self.head.commit, self.one.head)
+        except CommandError as error:
+            return self.one._replace(relevant=True, problems=(_sentence(error),))
         self.merged = commit_of_tree(self.head, tree, "merged", self.head.commit, self.one.head)
         return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
 

@@ -180,6 +180,6 @@ def _failure(phase: str, log: Path, tree: Path) -> tuple[str, str, tuple[str, ..
     errors = tuple(match[0].strip() for match in _ERROR.finditer(text))[:_LINES]
     failed = _FAILED.findall(text)
     if not failed:
-        return "configure" if phase.endswith("-configure") else phase, "", errors
+        return "configure" if phase.endswith("-configure") else "build", "", errors
     compiling = [output for output in failed if output.split()[0].endswith(_OBJECT)]
     return ("compile", compiling[0], errors) if compiling else ("link", failed[0], errors)

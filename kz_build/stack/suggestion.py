@@ -79,7 +79,7 @@ class Suggestion:
     offers: tuple[Offer, ...]
 
     def plain(self) -> dict[str, object]:
-        """Return it as JSON, with the contents of files as `_encoded` writes them."""
+        """Return it as JSON, with the contents of files as `encoded` writes them."""
         stopped = self.stopped
         sides = {"base": stopped.base, "ours": stopped.ours, "theirs": stopped.theirs}
         return {

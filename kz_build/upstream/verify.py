@@ -28,7 +28,7 @@ class Target(NamedTuple):
 
 
 class TrialBuild(NamedTuple):
-    """Whether a target builds from the patched version: `outcome` is `builds`, or what failed: `configure`, `compile` or `link`.
+    """Whether a target builds from the patched version: `outcome` is `builds`, or what failed: `configure`, `compile`, `link`, or `build` for anything else.
 
     `units` counts the objects that the stack touches, `failed` is the first file that could not be made, `errors` are the
     first lines that say why, `log` is the path of all.

@@ -131,6 +131,17 @@ def test_the_open_pull_requests_are_githubs(made: Project, make_github: Callable
     assert "refs/pull" not in own.git("for-each-ref") and "promisor" not in own.git("config", "--list")
 
 
+def test_one_that_has_no_history_with_the_branch_does_not_stop_the_others(own: Own) -> None:
+    """As in a clone with one commit, or by a mistake."""
+    own.change("topic", "+ours\n", "+topic\n")
+    own.git("checkout", "-q", "--orphan", "alone")
+    commit(own.root, "Alone")
+    own.git("checkout", "-q", "main")
+    found = own.project.json("queue", "alone", "topic", code=4)
+    alone, topic = found["queued"]
+    assert "no merge base" in alone["problems"][0] and topic["problems"] == []
+
+
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
