@@ -6,16 +6,13 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections import Counter
 from pathlib import Path
 
@@ -320,9 +317,10 @@ def audit_requirements(session: nox.Session) -> None:
 
 @nox.session
 def release(session: nox.Session) -> None:
-    """Build kz's wheel and sdist from a clean tag into out/release, twice to the same bytes, and start kz from the wheel. Uploads nothing."""
+    """Build kz's wheel and sdist from a clean tag into out/release, twice to the same bytes, and begin a project with the wheel. Uploads nothing."""
     try:
         tag, stamp = release_tag(Path())
+        changes = changes_of(tag.removeprefix("v"), Path("CHANGELOG.md").read_text())
     except ValueError as refused:
         session.error(str(refused))
     session.install("--require-hashes", "-r", "requirements/release.txt", silent=True)
@@ -337,8 +335,6 @@ def release(session: nox.Session) -> None:
         session.run(
             "python", "-m", "build", "--no-isolation", "--outdir", str(files), str(source), env=environment, silent=True
         )
-        for sdist in files.glob("*.tar.gz"):
-            sdist.write_bytes(without_times(sdist.read_bytes(), stamp))
         builds.append({path.name: path.read_bytes() for path in files.iterdir()})
     if builds[0] != builds[1]:
         session.error(f"two builds of {tag} differ; see {work / 'twice'}")
@@ -351,9 +347,15 @@ def release(session: nox.Session) -> None:
     version = session.run(str(started / "bin" / "kz"), "--version", external=True, silent=True)
     if tag.removeprefix("v") not in str(version).split():
         session.error(f"kz of the wheel says {str(version).strip()!r}, the tag is {tag}")
+    project = work / "project"
+    shutil.rmtree(project, ignore_errors=True)
+    project.mkdir()
+    session.run(str(started / "bin" / "kz-build"), "-C", str(project), "init", "--executorch", external=True)
+    session.run(str(started / "bin" / "kz"), "-C", str(project), "matrix", external=True)
     out = Path("out/release")
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(files, out)
+    (out / "CHANGES.md").write_text(changes)
     for name, data in sorted(builds[0].items()):
         session.log(f"{hashlib.sha256(data).hexdigest()}  {out / name}")
 
@@ -378,26 +380,12 @@ def release_tag(folder: Path) -> tuple[str, int]:
     return tag, int(git("log", "-1", "--format=%ct"))
 
 
-def without_times(sdist: bytes, stamp: int) -> bytes:
-    """Return an sdist with one time and no users: setuptools writes those of the machine."""
-    out = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(sdist)) as old,
-        gzip.GzipFile("", "wb", fileobj=out, mtime=stamp) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
-    ):
-        for member in sorted(old, key=lambda one: one.name):
-            member.mtime, member.uid, member.gid, member.uname, member.gname, member.pax_headers = (
-                stamp,
-                0,
-                0,
-                "",
-                "",
-                {},
-            )
-            member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
-            new.addfile(member, old.extractfile(member) if member.isfile() else None)
-    return out.getvalue()
+def changes_of(version: str, changelog: str) -> str:
+    """Return what CHANGELOG.md says of a version. Raises ValueError if there is no section with a date for it."""
+    head = re.search(rf"^## {re.escape(version)} \((.+)\)\n", changelog, re.M)
+    if not head or not re.fullmatch(r"\d{4}-\d\d-\d\d", head[1]):
+        raise ValueError(f"CHANGELOG.md has no section of its release: write `## {version} (YYYY-MM-DD)`")
+    return changelog[head.start() :].split("\n## ")[0].strip() + "\n"
 
 
 @nox.session

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import gzip
+import ast
 import importlib.util
-import io
+import re
 import subprocess
-import tarfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from kz_build.pins import template
 from tests.conftest import ROOT
 
 
@@ -61,18 +61,14 @@ def test_a_release_is_of_a_clean_tag(noxfile: ModuleType, checkout: Path) -> Non
         noxfile.release_tag(checkout)
 
 
-def test_an_sdist_does_not_say_when_and_by_whom_it_was_made(noxfile: ModuleType) -> None:
-    def sdist(names: str, mtime: int, user: str) -> bytes:
-        out = io.BytesIO()
-        with tarfile.open(fileobj=out, mode="w:gz") as tar:
-            for name in names:
-                info = tarfile.TarInfo(name)
-                info.size, info.mtime, info.uname, info.uid, info.mode = 1, mtime, user, mtime, 0o664
-                tar.addfile(info, io.BytesIO(name.encode()))
-        return out.getvalue()
+def test_a_release_has_a_dated_section_in_the_changelog(noxfile: ModuleType) -> None:
+    text = "# Changes\n\n## 1.2.3 (2026-01-02)\n\n- one\n- two\n\n## 1.2.2 (2025-01-01)\n\n- old\n"
+    assert noxfile.changes_of("1.2.3", text) == "## 1.2.3 (2026-01-02)\n\n- one\n- two\n"
+    for version, changelog in (("1.2.4", text), ("1.2.3", text.replace("2026-01-02", "unreleased"))):
+        with pytest.raises(ValueError, match=rf"write `## {version} \(YYYY-MM-DD\)`"):
+            noxfile.changes_of(version, changelog)
 
-    first, second = (noxfile.without_times(data, 5) for data in (sdist("ab", 1, "me"), sdist("ba", 9, "you")))
-    assert first == second
-    with tarfile.open(fileobj=io.BytesIO(gzip.decompress(first))) as tar:
-        assert [(m.name, m.mtime, m.uname, m.uid, m.mode) for m in tar] == [(n, 5, "", 0, 0o644) for n in "ab"]
-        assert tar.extractfile("a").read() == b"a"  # type: ignore[union-attr]
+
+def test_the_wheel_has_the_project_that_init_copies() -> None:
+    packed = re.search(r"^NAMES = (.+?^\))", (ROOT / "hatch_build.py").read_text(), re.M | re.S)
+    assert packed and ast.literal_eval(packed[1]) == template.NAMES

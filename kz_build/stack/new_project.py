@@ -13,7 +13,8 @@ from kz_build.core.escape import without_secrets
 from kz_build.core.files import write_atomic
 from kz_build.core.rules import bad_address
 from kz_build.git import remote
-from kz_build.pins.load import PINS
+from kz_build.pins import template
+from kz_build.pins.load import PINS, load_project
 
 DEBIAN = "debian/patches"
 IGNORED = ("out/", "dist/", "pins.local.yaml")
@@ -30,6 +31,18 @@ class NewProject:
     stack: str
     written: tuple[str, ...]
     ignore: tuple[str, ...]
+
+
+def begin_executorch(root: Path) -> NewProject:
+    """Write the pins, stacks and recipes for ExecuTorch that kz is released with. Raises ConfigError if one of the files is there and differs."""
+    root = root.resolve()
+    files = template.copy_to(root)
+    if not (root / ".gitignore").exists():
+        write_atomic(root / ".gitignore", _rows(IGNORED))
+        files += (".gitignore",)
+    pins = load_project(root, local=False).pins
+    line, source = pins.default, "executorch"
+    return NewProject(line, source, pins.line(line)[source], f"patches/{line}/{source}", files, _not_ignored(root))
 
 
 def begin(root: Path, address: str, version: str) -> NewProject:
@@ -65,14 +78,21 @@ def begin(root: Path, address: str, version: str) -> NewProject:
     rows = [f"    git: {_scalar(pinned)}", *([f"    patches: {DEBIAN}"] if debian else [])]
     pins = ["version: 1", f"default: {_scalar(line)}", "sources:", f"  {_scalar(source)}:", *rows]
     pins += ["lines:", f"  {_scalar(line)}:", f"    {_scalar(source)}: {_scalar(version)}"]
-    files = {f"{stack}/series": "", ".gitignore": "".join(f"{row}\n" for row in IGNORED), PINS: "\n".join(pins) + "\n"}
+    files = {f"{stack}/series": b"", ".gitignore": _rows(IGNORED), PINS: _rows(tuple(pins))}
     written = [name for name in files if not (root / name).exists()]
     for name in written:
-        write_atomic(root / name, files[name].encode())
+        write_atomic(root / name, files[name])
+    return NewProject(line, source, version, stack, tuple(written), _not_ignored(root))
+
+
+def _not_ignored(root: Path) -> tuple[str, ...]:
+    """Return what a project's .gitignore lacks."""
     ignored = (root / ".gitignore").read_text(errors="replace").split()
-    return NewProject(
-        line, source, version, stack, tuple(written), tuple(row for row in IGNORED[:2] if row not in ignored)
-    )
+    return tuple(row for row in IGNORED[:2] if row not in ignored)
+
+
+def _rows(names: tuple[str, ...]) -> bytes:
+    return "".join(f"{name}\n" for name in names).encode()
 
 
 def _debian_upstream(root: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.stack.new_project import _scalar
-from tests.conftest import Kz
+from tests.conftest import ROOT, Kz
 from tests.stack.test_edit import git
 from tests.stack.test_quilt import diff
 from tests.stack.upstreams import URL, Project, before, put, started, text
@@ -155,3 +155,23 @@ def test_a_password_does_not_get_into_pins_yaml(empty: Project) -> None:
     done = empty.kz("init", "https://me:s3cret@127.0.0.1:1/up.git", "v1")
     assert done.returncode == 2 and "the address has a password" in done.stderr, done.stderr
     assert "s3cret" not in done.stderr and not (empty.root / "pins.yaml").exists()
+
+
+def test_executorch_is_a_project_of_ones_own_at_once(kz: Kz, tmp_path: Path) -> None:
+    (tmp_path / "containers").mkdir()
+    (tmp_path / "containers" / "snapshot.sh").write_text("mine\n")
+    refused = kz("-C", str(tmp_path), "init", "--executorch")
+    assert refused.returncode == 2 and "containers/snapshot.sh: differs" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["containers"]
+
+    (tmp_path / "containers" / "snapshot.sh").unlink()
+    (tmp_path / "pins.lock").write_bytes((ROOT / "pins.lock").read_bytes())  # as a killed command leaves it
+    for _ in range(2):
+        done = kz("-C", str(tmp_path), "init", "--executorch")
+        assert done.returncode == 0 and "  patches/ (" in done.stdout, done.stderr
+    assert (tmp_path / ".gitignore").read_text() == "out/\ndist/\npins.local.yaml\n"
+    for name in ("pins.yaml", "patches/et-1.2/executorch/series", "recipes/requirements/et-1.2-llm.txt"):
+        assert (tmp_path / name).read_bytes() == (ROOT / name).read_bytes()
+    assert (tmp_path / "containers" / "snapshot.sh").stat().st_mode & 0o100
+    ours, theirs = (kz("-C", str(root), "matrix", "--json") for root in (ROOT, tmp_path))
+    assert theirs.returncode == 0 and theirs.stdout == ours.stdout
