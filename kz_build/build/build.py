@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.build.code_parts import code_parts
+from kz_build.build.distrust import Distrust, distrust
 from kz_build.build.steps import CCACHE_LOG, Command, Plan
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
@@ -72,26 +73,49 @@ def with_stacks(sources: tuple[Fetched, ...], trees: tuple[Tree, ...]) -> tuple[
     )
 
 
-def existing_build(plan: Plan) -> Built | None:
-    """Return the build of this plan, if there is one and its files have not changed."""
+def existing_build(plan: Plan, compared: int = 0) -> Built | None:
+    """Return the build of this plan, if there is one, with as many objects compared, and its files have not changed."""
     record = load(plan.build / RECORD, plan.key)
-    return Built(plan, record, False) if record and not changed(plan.dist, record.outputs) else None
+    if record is None or not _has_compared(record, compared) or changed(plan.dist, record.outputs):
+        return None
+    return Built(plan, record, False)
 
 
-def build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, object], watch: Watch) -> Built:
-    """Run a plan. `inputs` (sources, overrides) go into the record. After a failure dist is unchanged."""
+def _has_compared(record: StageRecord, wanted: int) -> bool:
+    """Whether a build compared as many objects, or all that it has."""
+    known = record.facts.get("distrust")
+    if not isinstance(known, dict):
+        return not wanted
+    return bool(known.get("compared", 0) >= min(wanted, known.get("of", wanted)))
+
+
+def build(
+    plan: Plan,
+    engine: Engine,
+    commands: Commands,
+    inputs: Mapping[str, object],
+    watch: Watch,
+    *,
+    compare: int = 0,
+) -> Built:
+    """Run a plan. `inputs` (sources, overrides) go into the record. After a failure dist is unchanged.
+
+    `compare` objects are compiled again and compared (distrust.py).
+    """
     with locks.lock(plan.build.parent, plan.target, watch):
-        return existing_build(plan) or _build(plan, engine, commands, inputs, watch)
+        return existing_build(plan, compare) or _build(plan, engine, commands, inputs, watch, compare)
 
 
-def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, object], watch: Watch) -> Built:
+def _build(
+    plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, object], watch: Watch, compare: int
+) -> Built:
     started = time.monotonic()
     files.recover(plan.dist, plan.build)
     # The record stays as long as dist has its files: this build may fail, or be stopped.
     old = [path for path in plan.build.glob("*") if path.name != RECORD]
     aside = plan.build.parents[2] / "old" / plan.line / plan.target
     with files.delete_in_background((plan.tree, *old), aside, lambda: watch(Event("waiting: old files are deleted"))):
-        phases = _steps(plan, engine, commands, watch)
+        phases, compared = _steps(plan, engine, commands, watch, compare)
         _file_symbols(plan)
         outputs = _outputs(plan)
         parts = code_parts(plan.stage, outputs)
@@ -100,6 +124,8 @@ def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, 
         facts = {"line": plan.line, "target": plan.target, **engine.facts(), "seconds": seconds, "phases": phases}
         if counted := _cached(plan.build / CCACHE_LOG):
             facts["ccache"] = counted
+        if compared:
+            facts["distrust"] = compared._asdict()
         if parts:
             facts["code"] = parts
         record = StageRecord(plan.build / RECORD, plan.key, inputs, outputs, facts)
@@ -107,8 +133,10 @@ def _build(plan: Plan, engine: Engine, commands: Commands, inputs: Mapping[str, 
     return Built(plan, record, True)
 
 
-def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> dict[str, float]:
-    """Run all steps; return phase -> seconds."""
+def _steps(
+    plan: Plan, engine: Engine, commands: Commands, watch: Watch, compare: int
+) -> tuple[dict[str, float], Distrust | None]:
+    """Run all steps, and compare objects; return phase -> seconds, and how many were compared."""
     phases: dict[str, float] = {}
     with files.disk_errors(plan.build):
         for folder in {plan.stage / a.folder for a in plan.artifacts} | {plan.stage / "symbols"}:
@@ -120,7 +148,11 @@ def _steps(plan: Plan, engine: Engine, commands: Commands, watch: Watch) -> dict
             started = time.monotonic()
             engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
             phases[phase] = round(phases.get(phase, 0.0) + time.monotonic() - started, 3)
-    return {phase: round(seconds, 1) for phase, seconds in phases.items()}
+        started = time.monotonic()
+        compared = distrust(plan, engine, commands, compare, watch) if compare else None
+        if compared:
+            phases["distrust"] = time.monotonic() - started
+    return {phase: round(seconds, 1) for phase, seconds in phases.items()}, compared
 
 
 def _cached(log: Path) -> dict[str, int] | None:

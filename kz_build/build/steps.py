@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,13 @@ class Command:
 
 
 Step = Checkout | Copy | Command
+
+
+def ninja(build: Command, title: str, *words: str, folder: str = "") -> Command:
+    """Return the step `cmake --build FOLDER` with other words for ninja, perhaps in another folder."""
+    to = build.argv.index("--build") + 1
+    phase = f"{build.phase.removesuffix('-build')}-{title}"
+    return replace(build, phase=phase, argv=(*build.argv[:to], folder or build.argv[to], "--", *words))
 
 
 CACHING = (

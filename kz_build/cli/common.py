@@ -193,6 +193,13 @@ def build_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> No
         "--timeout", type=minutes, default=0, metavar="MIN", help="stop a command that takes longer (default: never)"
     )
     parser.add_argument(
+        "--distrust",
+        type=jobs,
+        default=0,
+        metavar="N",
+        help="compile N objects of the build again, without caches, and compare (default: none)",
+    )
+    parser.add_argument(
         "--engine",
         choices=("auto", "host", "docker"),
         default="auto",
@@ -220,6 +227,7 @@ def target_request(arguments: argparse.Namespace) -> TargetRequest:
         timeout=arguments.timeout * 60,
         allow_unpinned=tuple(arguments.allow_unpinned),
         sign=signing_key(arguments.sign),
+        distrust=arguments.distrust,
     )
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TargetRequest:
     """What to build, and how. If `line` or `target` is '', pins.yaml says which. `jobs` of 0 is one per core, `timeout`
-    the seconds that a command may take (0: no limit), `sign` a minisign key."""
+    the seconds that a command may take (0: no limit), `sign` a minisign key, `distrust` how many objects are compared with
+    what the compiler makes of them without caches."""
 
     line: str = ""
     target: str = ""
@@ -43,6 +44,7 @@ class TargetRequest:
     timeout: float = 0
     allow_unpinned: Collection[str] = ()
     sign: Path | None = None
+    distrust: int = 0
 
 
 class TargetBuild:
@@ -99,7 +101,7 @@ class TargetBuild:
 
     def build(self) -> None:
         """Build the files of dist, unless they are up to date."""
-        if existing := stage.existing_build(self.planned):
+        if existing := stage.existing_build(self.planned, self.request.distrust):
             self.built = existing
             return
         from kz_build.sources.prove import prove
@@ -108,7 +110,8 @@ class TargetBuild:
         own = (*overrides(self.project, self.line, self.target), *self.chosen.overrides)
         facts = stage.sources_facts(self.sources, self.trees, own)
         facts["engine_why"] = self.chosen.why
-        self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch)
+        compare = self.request.distrust
+        self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch, compare=compare)
 
     def audit(self) -> None:
         """Check what was built; write release files beside it only if every check passes."""

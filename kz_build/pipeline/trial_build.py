@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kz_build.build.build import with_stacks
 from kz_build.build.plan import plan
-from kz_build.build.steps import Checkout, Command, Layout, Plan, Step
+from kz_build.build.steps import Checkout, Command, Layout, Plan, Step, ninja
 from kz_build.build.touched_units import HEADERS, has_code, outputs, touched
 from kz_build.core import files, locks
 from kz_build.core.errors import CommandError, ConflictError, StoppedError
@@ -142,11 +142,11 @@ def _build(
                 target.watch(Event(phase))
                 if isinstance(step, Command) and phase.endswith("-build"):
                     lines: list[str] = []
-                    engine.run(_ninja(step, "units", "-t", "compdb"), target.commands, lines.append)
+                    engine.run(ninja(step, "units", "-t", "compdb"), target.commands, lines.append)
                     objects = outputs("\n".join(lines), (f"{folder}/{unit}" for unit in sorted(units)))
                     compiled += objects
                     if objects:
-                        engine.run(_ninja(step, "touched", "-k", "0", *objects), target.commands, lambda text: None)
+                        engine.run(ninja(step, "touched", "-k", "0", *objects), target.commands, lambda text: None)
                 engine.run(step, target.commands, lambda text: None)
         return TrialBuild(target.target, "builds", len(compiled), "", (), "", round(time.monotonic() - started, 1))
     except StoppedError:
@@ -164,13 +164,6 @@ def _until_linked(planned: Plan, projects: list[str]) -> tuple[Step, ...]:
     wanted = {f"{name}-{verb}" for name in projects for verb in ("configure", "build", "install")}
     last = max(i for i, step in enumerate(planned.steps) if isinstance(step, Command) and step.phase in wanted)
     return tuple(s for s in planned.steps[: last + 1] if not isinstance(s, Command) or s.phase in wanted)
-
-
-def _ninja(build: Command, title: str, *words: str) -> Command:
-    """Return the step `cmake --build FOLDER` with other words for ninja."""
-    upto = build.argv.index("--build") + 2
-    phase = f"{build.phase.removesuffix('-build')}-{title}"
-    return replace(build, phase=phase, argv=(*build.argv[:upto], "--", *words))
 
 
 def _failure(phase: str, log: Path, tree: Path) -> tuple[str, str, tuple[str, ...]]:
