@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypedDict
 
@@ -118,6 +118,12 @@ class Pins(NamedTuple):
     def can_build(self, line: str, target: str) -> bool:
         """Return whether a line has all sources of a target."""
         return set(self.target(target, line)["sources"]) <= set(self.line(line))
+
+    def matrix(self, lines: Sequence[str] = ()) -> tuple[tuple[str, str], ...]:
+        """Return each (line, target) that can be built, in the order of the file; on all lines if none is named."""
+        return tuple(
+            (line, target) for line in lines or self.lines for target in self.targets if self.can_build(line, target)
+        )
 
     @property
     def replacements(self) -> Mapping[str, Mapping[str, str]]:

@@ -14,6 +14,9 @@ from kz_build.core.stage_record import changed, load_any
 from kz_build.pins.project import RECORD, Project
 from kz_build.sources.overrides import overrides
 
+STAGES = ("build", "audit", "papers", "reproduce", "package", "device", "all")
+"""The stages that leave a record for each target, of which a report is made."""
+
 
 def report(project: Project, line: str) -> dict[str, object]:
     """Return all records of a line. `canonical` is false if anything on this machine differs from the pins;
@@ -21,7 +24,7 @@ def report(project: Project, line: str) -> dict[str, object]:
     file of dist that is not the one that was built."""
     records: dict[str, dict[str, dict[str, object]]] = {}
     own = {json.dumps(o._asdict(), sort_keys=True) for o in overrides(project, line)}
-    for stage in ("build", "audit", "papers", "reproduce", "package", "device", "all"):
+    for stage in STAGES:
         folder = project.out(stage, line)
         for path in sorted(folder.glob(f"*/{RECORD}")) if folder.is_dir() else ():
             record = load_any(path)

@@ -16,6 +16,13 @@ EXAMPLE = "--html"
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
+    parser.add_argument(
+        "--join",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="copy the cells of `kz matrix` that other machines built first; all lines",
+    )
     view = parser.add_mutually_exclusive_group()
     view.add_argument(
         "--html",
@@ -33,6 +40,9 @@ def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.terminal import report as table
     from kz_build.report.report import report
 
+    if arguments.join:
+        _join(arguments)
+        return
     project = open_project(arguments)
     if arguments.html is not None:
         _write_page(arguments, project)
@@ -42,6 +52,30 @@ def run(arguments: argparse.Namespace) -> None:
         _show_diff(arguments, result)
     else:
         show(arguments, result, table(result))
+
+
+def _join(arguments: argparse.Namespace) -> None:
+    from kz_build.cli.common import locked_project
+    from kz_build.core.errors import AuditError, ConfigError
+    from kz_build.core.terminal import report as table
+    from kz_build.report.join import join
+    from kz_build.report.report import report
+
+    if arguments.line or arguments.diff:
+        raise ConfigError("--join shows all lines: leave --line and --diff out")
+    with locked_project(arguments) as project:
+        joined = join(project, arguments.join)
+    if arguments.html is not None:
+        _write_page(arguments, project)
+    else:
+        lines = {line: report(project, line) for line in dict.fromkeys(cell.partition("/")[0] for cell in joined.cells)}
+        result = {"cells": joined.cells, "missing": joined.missing, "lines": lines}
+        show(arguments, result, "\n\n".join(table(one) for one in lines.values()))
+    if joined.missing:
+        raise AuditError(
+            "no folder has these cells of the matrix:\n" + "\n".join(f"  {cell}" for cell in joined.missing),
+            hint="their jobs did not end with a build: their logs say why",
+        )
 
 
 def _show_diff(arguments: argparse.Namespace, new: dict[str, object]) -> None:
