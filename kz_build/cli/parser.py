@@ -134,7 +134,7 @@ GROUPS = {
         "fetch": "download the sources of a target, verified against the lock",
         "build": "build a target into dist/<line>/<target>, and audit it",
         "audit": "check again what was built",
-        "package": "put a target's libraries into an AAR for an app",
+        "package": "put the libraries of targets into an AAR for an app",
         "verify-release": "check artifacts against the release files beside them",
         "check-apk": "check that the libraries and models of an app fit together",
         "reproduce": "build twice in varied surroundings, and explain what differs",

@@ -229,7 +229,7 @@ class _Stages:
         from kz_build.release.aar import package
 
         build = self.build
-        aar = package(self.project, build.line, build.target, build.watch, build.request.sign)
+        aar = package(self.project, build.line, [build.target], build.watch, build.request.sign)
         if failed := [c for c in aar.checks if c.failed]:
             raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package shows them")
         return self._manifest("package")

@@ -1,90 +1,99 @@
-"""package: upstream's published AAR with a target's libraries instead of its own (docs/reference/verbs/package.md)."""
+"""package: upstream's published AAR with the libraries of targets instead of its own (docs/reference/verbs/package.md)."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kz_build.build.build import java_paths, java_sources, with_stacks
+from kz_build.build.build import java_paths, with_stacks
 from kz_build.build.wheel_types import local_version, zip_bytes
-from kz_build.checks.audit import Audited, Rules, audit_files, recorded
+from kz_build.checks.audit import recorded
 from kz_build.core import files
-from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError, LockError
 from kz_build.core.progress import Watch
 from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.formats import zip as zips
-from kz_build.formats.android_manifest import DamagedError
-from kz_build.formats.classfile import java_side
-from kz_build.formats.elf_types import JavaSide
-from kz_build.formats.java_source import java_side as java_of_sources
 from kz_build.git.object_types import Blob
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import JavaSources, digest_of
 from kz_build.pins.project import Project
-from kz_build.release.aar_folder import Package, publish
+from kz_build.release.aar_checks import aar_checks
+from kz_build.release.aar_folder import Package, Part, publish
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.request import Request
 from kz_build.stack.apply import apply
 
 _LIBRARY = re.compile(r"jni/([^/]+)/([^/]+)")
-_JAR = re.compile(r"classes\.jar|libs/[^/]+\.jar")
-_CHECKED = ("needed", "jni", "natives")
 
 
-@dataclass(frozen=True)
-class _Built:
-    """The libraries of a build by file name: their paths and audit profiles. `overrides` make it specific to this machine."""
+def package(project: Project, line: str, targets: Sequence[str], watch: Watch, sign: Path | None = None) -> Package:
+    """Write dist/<line>/aar/<targets>/: <name>-<version>+kz.g<tree>-<targets>.aar, its Gradle snippet and release files.
 
-    paths: Mapping[str, Path]
-    profiles: Mapping[str, str]
-    overrides: tuple[Mapping[str, str], ...]
-
-
-def package(project: Project, line: str, target: str, watch: Watch, sign: Path | None = None) -> Package:
-    """Write dist/<line>/aar/<target>/: <name>-<version>+kz.g<tree>-<target>.aar, its Gradle snippet and release files.
-
-    Raises ConfigError for a target that cannot be packed, LockError for one that was not built, or an AAR of unknown
-    digest, AuditError for one whose audit failed.
+    Raises ConfigError for targets that cannot be packed, or not together, LockError for one that was not built, or an AAR
+    of unknown digest, AuditError for one whose audit failed.
     """
-    wanted = project.pins.target(target, line)
-    how, java = wanted["package"], wanted["audit"]["java"]
-    if not how or not java:
-        raise ConfigError(
-            f"{target} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/reference/verbs/package.md"
-        )
-    if failed := [c for c in recorded(project, line, target) if c.failed]:
-        raise AuditError(f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}")
+    wanted = _wanted(project, line, targets)
+    how, java = next((one["package"], one["audit"]["java"]) for one in wanted.values())
+    for target in wanted:
+        if failed := [c for c in recorded(project, line, target) if c.failed]:
+            raise AuditError(
+                f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}"
+            )
     sources = _fetched(project, line, java, how["aar"], watch)
     source, aar = with_stacks(sources, apply(project, line, watch, (java["source"],)))
-    built = _built(project, line, target, source)
+    parts = tuple(_part(project, line, target, one, source) for target, one in wanted.items())
     content = _content(aar)
-    dependencies = {lib: _with_versions(project, line, at) for at, libs in how["dependencies"].items() for lib in libs}
-    members, placed, left_out = _combine(content, built, wanted["abi"], dependencies)
-    included = {p.rsplit("/", 1)[-1] for p, _ in placed}
-    checks = tuple(_checks(content, built, included, wanted, dependencies, source, sources[0]))
+    dependencies = _dependencies(project, line, parts)
+    members, placed, left_out = combine(content, parts, dependencies)
+    checks = tuple(aar_checks(content, parts, dict(placed), dependencies, source, sources[0]))
     tree = source.trees[0].tree
     version = local_version(aar.version, tree)
-    path = project.dist_folder(line, "aar", target) / f"{_name(project, line, aar)}-{version}-{target}.aar"
+    name = "+".join(wanted)
+    path = project.dist_folder(line, "aar", name) / f"{_name(project, line, aar)}-{version}-{name}.aar"
     passed = not any(c.failed for c in checks)
     data = zip_bytes(tuple(sorted(members.items()))) if passed else b""
     sha256 = hashlib.sha256(data).hexdigest() if passed else ""
+    overrides = [o for part in parts for o in part.overrides]
+    overrides += [{"where": s.name, "value": s.note} for s in (source, aar) if s.note]
     result = Package(
-        line, target, wanted["abi"], version, str(path) if sha256 else "", sha256, tree, placed, left_out,
-        tuple(_with_versions(project, line, at) for at in how["dependencies"]),
-        any(built.profiles[name] == "hexagon" for name in included),
-        (*built.overrides, *({"where": s.name, "value": s.note} for s in (source, aar) if s.note)), checks,
+        line, tuple(wanted), tuple(part.abi for part in parts), version, str(path) if sha256 else "", sha256, tree,
+        placed, left_out, tuple(dependencies), _hexagon(parts, dict(placed)),
+        tuple(o for at, o in enumerate(overrides) if o not in overrides[:at]), checks,
     )  # fmt: skip
     if sha256:
-        publish(project, result, data, source, aar, built.paths, sign)
+        publish(project, result, data, source, aar, parts, sign)
     _record(project, result, aar)
     return result
+
+
+def _wanted(project: Project, line: str, targets: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """Return the plain forms of targets, in the order of pins.yaml. Raises ConfigError unless one AAR can have all of them."""
+    forms = {name: project.pins.target(name, line) for name in targets}
+    wanted: dict[str, Mapping[str, Any]] = {name: forms[name] for name in project.pins.targets if name in forms}
+    for name, one in wanted.items():
+        if not one["package"] or not one["audit"]["java"]:
+            raise ConfigError(
+                f"{name} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/reference/verbs/package.md"
+            )
+    (first, form), *rest = wanted.items()
+    for name, one in rest:
+        for key, (ours, theirs) in {
+            "package.aar": (form["package"]["aar"], one["package"]["aar"]),
+            "audit.java": (form["audit"]["java"], one["audit"]["java"]),
+        }.items():
+            if ours != theirs:
+                raise ConfigError(
+                    f"{first} and {name} have no AAR in common: their {key} differs", hint="pack each alone"
+                )
+    by_abi: dict[str, str] = {}
+    for name, one in wanted.items():
+        if (other := by_abi.setdefault(one["abi"], name)) != name:
+            raise ConfigError(f"{other} and {name} are both for {one['abi']}", hint="name one target for each ABI")
+    return wanted
 
 
 def _fetched(project: Project, line: str, java: JavaSources, aar: str, watch: Watch) -> tuple[Fetched, ...]:
@@ -103,7 +112,8 @@ def _content(aar: Fetched) -> dict[str, bytes]:
         return {entry.name: archive.read(entry, zips.MOST) for entry in archive.entries}
 
 
-def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
+def _part(project: Project, line: str, target: str, wanted: Mapping[str, Any], source: Fetched) -> Part:
+    """Return what a target gives. Raises LockError unless it was built of this tree."""
     record = load_any(project.record("build", line, target))
     sources = record.get("sources", list) if record else ()
     tree = next((s["trees"].get(".") for s in sources if s["name"] == source.name), None)
@@ -112,13 +122,25 @@ def _built(project: Project, line: str, target: str, source: Fetched) -> _Built:
             f"{target} of {line} was built of {source.name} with tree {tree}, its stack now gives {source.trees[0].tree}",
             hint=f"kz build --line {line} --target {target}",
         )
-    folder = project.dist_folder(line, target)
     kept = {n: f.profile for n, f in record.outputs.items() if f.profile in ("ours", "vendor", "hexagon")}
-    return _Built(
-        {Path(n).name: folder / n for n in kept},
+    return Part(
+        target,
+        wanted,
+        project.dist_folder(line, target),
+        {Path(n).name: n for n in kept},
         {Path(n).name: profile for n, profile in kept.items()},
         tuple(record.get("overrides", list)),
     )
+
+
+def _dependencies(project: Project, line: str, parts: Sequence[Part]) -> dict[str, tuple[str, ...]]:
+    """Return Gradle coordinates with versions -> the libraries that come with them, of all targets."""
+    result: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for at, libraries in part.wanted["package"]["dependencies"].items():
+            coordinates = _with_versions(project, line, at)
+            result[coordinates] = tuple(dict.fromkeys((*result.get(coordinates, ()), *libraries)))
+    return result
 
 
 def _with_versions(project: Project, line: str, coordinates: str) -> str:
@@ -132,92 +154,38 @@ def _with_versions(project: Project, line: str, coordinates: str) -> str:
 _Placed = tuple[tuple[str, str], ...]
 
 
-def _combine(
-    content: Mapping[str, bytes], built: _Built, abi: str, dependencies: Mapping[str, str]
+def combine(
+    content: Mapping[str, bytes], parts: Sequence[Part], dependencies: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Blob], _Placed, _Placed]:
     """Return (files of the new AAR, libraries put in, files left out)."""
     members: dict[str, Blob] = {}
     left_out: list[tuple[str, str]] = []
-    upstreams: set[str] = set()
+    by_abi = {part.abi: part for part in parts}
     for place, data in content.items():
         match = _LIBRARY.fullmatch(place)
         if not match:
             members[place] = Blob("100644", data)
-        elif match[1] != abi:
+        elif match[1] not in by_abi:
             left_out.append((place, f"{match[1]} is not built here"))
-        else:
-            upstreams.add(match[2])
-            if match[2] not in built.paths:
-                left_out.append((place, "this target does not build it"))
+        elif match[2] not in by_abi[match[1]].libraries:
+            left_out.append((place, f"{by_abi[match[1]].target} does not build it"))
+    provided = {library: at for at, libraries in dependencies.items() for library in libraries}
     placed = []
-    for name, path in sorted(built.paths.items()):
-        if name in dependencies:
-            left_out.append((f"jni/{abi}/{name}", f"comes with {dependencies[name]}"))
+    for place, path in sorted((f"jni/{part.abi}/{name}", part.path(name)) for part in parts for name in part.libraries):
+        if path.name in provided:
+            left_out.append((place, f"comes with {provided[path.name]}"))
             continue
-        members[f"jni/{abi}/{name}"] = Blob("100644", path.read_bytes())
-        placed.append((f"jni/{abi}/{name}", "replaced" if name in upstreams else "added"))
+        members[place] = Blob("100644", path.read_bytes())
+        placed.append((place, "replaced" if place in content else "added"))
     return members, tuple(placed), tuple(sorted(left_out))
 
 
-def _checks(
-    content: Mapping[str, bytes],
-    built: _Built,
-    included: set[str],
-    wanted: Mapping[str, Any],
-    dependencies: Mapping[str, str],
-    source: Fetched,
-    plain: Fetched,
-) -> Iterator[Check]:
-    """Yield checks that the classes and the libraries of the new AAR belong together."""
-    java = wanted["audit"]["java"]
-    try:
-        classes = java_side(_classes(content))
-    except (DamagedError, AuditError) as error:
-        yield Check("classes.jar", "classes", Status.ERROR, str(error), True)
-        return
-    yield _same_java(classes, java_of_sources(java_sources((source,), java)))
-    yield _unpatched(source, plain, java)
-    rules = Rules(
-        wanted["platform"], wanted["abi"], frozenset(_CHECKED), frozenset({*wanted["audit"]["needed"], *dependencies}),
-        wanted["audit"]["max_api"], (), classes, frozenset(java["classes"]),
-    )  # fmt: skip
-    subjects = tuple(
-        Audited(path, built.profiles[name]) for name, path in sorted(built.paths.items()) if name in included
+def _hexagon(parts: Sequence[Part], placed: Mapping[str, str]) -> bool:
+    return any(
+        profile == "hexagon" and f"jni/{part.abi}/{name}" in placed
+        for part in parts
+        for name, profile in part.profiles.items()
     )
-    yield from (c for c in audit_files(subjects, rules) if c.name in _CHECKED)
-
-
-def _classes(content: Mapping[str, bytes]) -> Iterator[bytes]:
-    for path, data in sorted(content.items()):
-        if _JAR.fullmatch(path):
-            with zips.opened(path, io.BytesIO(data)) as jar:
-                for entry in jar.entries:
-                    if entry.name.endswith(".class") and not entry.name.startswith("META-INF/"):
-                        yield jar.read(entry, zips.MOST)
-
-
-def _same_java(classes: JavaSide, sources: JavaSide) -> Check:
-    """Check that the published classes declare the native methods of the pinned sources."""
-    ours, theirs = set(sources.methods), set(classes.methods)
-    rows = [
-        f"{what} {' '.join(sorted(m.java_class.rsplit('/', 1)[-1] + '.' + m.name for m in methods))}"
-        for what, methods in (("they lack", ours - theirs), ("the pinned sources lack", theirs - ours))
-        if methods
-    ]
-    evidence = "; ".join(rows) or f"{len(theirs)} native methods, those of the pinned sources"
-    return Check("classes.jar", "classes", Status.FAIL if rows else Status.PASS, evidence, True)
-
-
-def _unpatched(source: Fetched, plain: Fetched, java: JavaSources) -> Check:
-    """Check that no patch of the stack changes a Java file: the published classes would not have it."""
-    before, after = (java_sources((s,), java) for s in (plain, source))
-    changed = sorted(p for p in {*before, *after} if before.get(p) != after.get(p))
-    evidence = (
-        f"the stack changes {' '.join(changed)}, upstream's classes do not have it"
-        if changed
-        else "no patch changes it"
-    )
-    return Check("classes.jar", "java", Status.FAIL if changed else Status.PASS, evidence, True)
 
 
 def _name(project: Project, line: str, aar: Fetched) -> str:
@@ -228,7 +196,7 @@ def _name(project: Project, line: str, aar: Fetched) -> str:
 
 
 def _record(project: Project, result: Package, aar: Fetched) -> None:
-    record = project.record("package", result.line, result.target)
+    record = project.record("package", result.line, result.name)
     if not result.path:
         files.remove(record)
         return

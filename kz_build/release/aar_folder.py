@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kz_build import __version__
 from kz_build.core import files, locks
@@ -20,14 +22,35 @@ from kz_build.sources.fetched import Fetched
 
 
 @dataclass(frozen=True)
+class Part:
+    """What a target gives to an AAR: its libraries in `folder`, and their audit profiles, by file name. `wanted` is its plain form.
+    `overrides` make it specific to this machine."""
+
+    target: str
+    wanted: Mapping[str, Any]
+    folder: Path
+    libraries: Mapping[str, str]
+    profiles: Mapping[str, str]
+    overrides: tuple[Mapping[str, str], ...]
+
+    @property
+    def abi(self) -> str:
+        return str(self.wanted["abi"])
+
+    def path(self, name: str) -> Path:
+        """Return the path of a library."""
+        return self.folder / self.libraries[name]
+
+
+@dataclass(frozen=True)
 class Package:
-    """An AAR that kz made. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
+    """An AAR that kz made, with the libraries of one target for each of `abis`. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
     are empty if a check failed: then nothing is written.
     `overrides` make it specific to this machine, like those of a build."""
 
     line: str
-    target: str
-    abi: str
+    targets: tuple[str, ...]
+    abis: tuple[str, ...]
     version: str
     path: str
     sha256: str
@@ -39,6 +62,11 @@ class Package:
     overrides: tuple[Mapping[str, str], ...]
     checks: tuple[Check, ...]
 
+    @property
+    def name(self) -> str:
+        """The name of its folder and its record."""
+        return "+".join(self.targets)
+
 
 def publish(
     project: Project,
@@ -46,29 +74,26 @@ def publish(
     data: bytes,
     source: Fetched,
     aar: Fetched,
-    libraries: Mapping[str, Path],
+    parts: Sequence[Part],
     sign: Path | None,
 ) -> None:
-    """Write the folder of a package. Raises LockError if the target has no release files."""
-    path, own = Path(package.path), project.dist_folder(package.line, package.target)
-    if not (own / statement.SUMS).is_file():
-        hint = f"kz build --line {package.line} --target {package.target}"
-        raise LockError(f"{package.target} of {package.line} has no release files in {own}", hint=hint)
-    with (
-        locks.lock(project.out("build", package.line), package.target),
-        files.new_folder(path.parent, project.out("package", package.line)) as folder,
-    ):
+    """Write the folder of a package. Raises LockError if a target has no release files."""
+    path = Path(package.path)
+    for part in parts:
+        if not (part.folder / statement.SUMS).is_file():
+            hint = f"kz build --line {package.line} --target {part.target}"
+            raise LockError(f"{part.target} of {package.line} has no release files in {part.folder}", hint=hint)
+    with contextlib.ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(locks.lock(project.out("build", package.line), part.target))
+        folder = stack.enter_context(files.new_folder(path.parent, project.out("package", package.line)))
         files.write_new(folder / path.name, data)
         files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet(package, path.name).encode())
         subjects = {p.name: files.sha256_file(p) for p in folder.iterdir()}
-        provenance = _provenance(project, package, source, aar, libraries, subjects)
+        provenance = _provenance(project, package, source, aar, parts, subjects)
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
-        for name in statement.parse_sums((own / statement.SUMS).read_text()):
-            if name in (statement.PROVENANCE, statement.SBOM) or name.startswith(f"{statement.NOTICES}/"):
-                files.hardlink_or_copy(own / name, folder / statement.LIBRARIES / name)
-        for name in statement.UNLISTED:
-            if (own / name).is_file():
-                files.hardlink_or_copy(own / name, folder / statement.LIBRARIES / name)
+        for part in parts:
+            _add_release_files(part.folder, folder / statement.LIBRARIES / part.target)
         there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
         sums = {name: files.sha256_file(folder / name) for name in there}
         text = statement.sums_text(sums).encode()
@@ -79,7 +104,15 @@ def publish(
                 if (path.parent / name).is_file():
                     files.hardlink_or_copy(path.parent / name, folder / name)
     if sign:
-        signed(path.parent, sign, f"kz {package.line}/{package.target} aar")
+        signed(path.parent, sign, f"kz {package.line}/{package.name} aar")
+
+
+def _add_release_files(own: Path, to: Path) -> None:
+    """Add what describes a target's libraries: its release files without the artifacts."""
+    listed = statement.parse_sums((own / statement.SUMS).read_text())
+    about = [n for n in listed if n in (statement.PROVENANCE, statement.SBOM) or n.startswith(f"{statement.NOTICES}/")]
+    for name in (*about, *(name for name in statement.UNLISTED if (own / name).is_file())):
+        files.hardlink_or_copy(own / name, to / name)
 
 
 def _provenance(
@@ -87,7 +120,7 @@ def _provenance(
     package: Package,
     source: Fetched,
     aar: Fetched,
-    libraries: Mapping[str, Path],
+    parts: Sequence[Part],
     subjects: Mapping[str, str],
 ) -> dict[str, object]:
     """Return the provenance of an AAR: upstream's AAR, the libraries, and the tree that its Java side was compared with."""
@@ -98,14 +131,24 @@ def _provenance(
         Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
         Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
     ]
-    for path, _ in package.libraries:
-        library = libraries[path.rsplit("/", 1)[-1]]
-        name = library.relative_to(project.dist_folder(package.line, package.target)).as_posix()
-        digests = {"sha256": files.sha256_file(library)}
-        components.append(Component(name, name, package.version, "artifact", "", "", digests, {}, ()))
+    by_abi = {part.abi: part for part in parts}
+    libraries = {}
+    for place, _ in package.libraries:
+        _, abi, name = place.split("/")
+        part = by_abi[abi]
+        libraries[place] = f"{part.target}/{part.libraries[name]}"
+        digests = {"sha256": files.sha256_file(part.path(name))}
+        components.append(
+            Component(libraries[place], libraries[place], package.version, "artifact", "", "", digests, {}, ())
+        )
     overrides = [{**o, "value": statement.public_url(o["value"]) or o["value"]} for o in package.overrides]
-    external = {"line": package.line, "target": package.target, "canonical": not overrides, "overrides": overrides}
-    internal = {"libraries": dict(package.libraries), "leftOut": dict(package.left_out)}
+    external = {
+        "line": package.line,
+        "targets": list(package.targets),
+        "canonical": not overrides,
+        "overrides": overrides,
+    }
+    internal = {"libraries": libraries, "leftOut": dict(package.left_out)}
     return statement.provenance_statement(
         subjects, components, external, internal, None, __version__, statement.PACKAGE_TYPE
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ def snippet(package: Package, file: str) -> str:
     """Return Kotlin DSL for the app's module: the AAR with its digest, its dependencies and other settings an AAR cannot contain."""
     rows = [
         f"// {file}",
-        f"// line {package.line}, target {package.target}, tree {package.tree}",
+        f"// line {package.line}, {'targets' if len(package.targets) > 1 else 'target'} {', '.join(package.targets)}, tree {package.tree}",
         f'val executorchAar = file("libs/{file}")',
         f'val executorchSha256 = "{package.sha256}"',
         "check(",
@@ -21,7 +22,7 @@ def snippet(package: Package, file: str) -> str:
         ') { "$executorchAar is not the file that was built and checked" }',
         "",
         "android {",
-        f'    defaultConfig {{ ndk {{ abiFilters += "{package.abi}" }} }}',
+        f"    defaultConfig {{ ndk {{ abiFilters += listOf({', '.join(json.dumps(abi) for abi in package.abis)}) }} }}",
     ]
     if package.hexagon:
         rows.append("    // The DSP opens its library as a file: the app's must be unpacked when it is installed.")

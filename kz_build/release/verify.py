@@ -44,6 +44,12 @@ class _Folder:
     def excluded(self) -> tuple[str, ...]:
         return (f"{statement.LIBRARIES}/",) if self.package else (f"{statement.NOTICES}/",)
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets whose release files lie in the folder of an AAR."""
+        paths = [name.split("/") for name in self.there if name.startswith(f"{statement.LIBRARIES}/")]
+        return tuple(sorted({path[1] for path in paths if len(path) > 2}))
+
 
 _ABOUT = {"provenance": statement.PROVENANCE, "sbom": statement.SBOM, "fits": statement.SBOM, "notices": statement.SBOM}
 
@@ -56,12 +62,14 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
     results = [Check(statement.SUMS, "files", Status.FAIL, folder.problem)] if folder.problem else []
     results += _run_checks(folder, {"files": _files, "provenance": _provenance})
     if folder.package:
-        inner = _read(path / statement.LIBRARIES)
+        inner = {target: _read(path / statement.LIBRARIES / target) for target in folder.targets}
         results += _run_checks(folder, {"libraries": lambda outer: _libraries(outer, inner)})
-        results += [
-            replace(c, subject=c.subject if c.subject == "-" else f"{statement.LIBRARIES}/{c.subject}")
-            for c in _run_checks(inner, _SBOM_CHECKS)
-        ]
+        for target, own in inner.items():
+            place = f"{statement.LIBRARIES}/{target}"
+            results += [
+                replace(c, subject=place if c.subject == "-" else f"{place}/{c.subject}")
+                for c in _run_checks(own, _SBOM_CHECKS)
+            ]
     else:
         results += _run_checks(folder, _SBOM_CHECKS)
     return (*results, *_signature(path, key))
@@ -126,8 +134,8 @@ def _files(folder: _Folder) -> _Rows:
             yield name, "is not listed in SHA256SUMS"
         elif name in statement.UNLISTED and not folder.there[name]:
             yield name, "is not a plain file"
-    bill = f"{statement.LIBRARIES}/{statement.SBOM}" if folder.package else statement.SBOM
-    for name in (statement.PROVENANCE, bill):
+    bills = [f"{statement.LIBRARIES}/{target}/{statement.SBOM}" for target in folder.targets or ("*",)]
+    for name in (statement.PROVENANCE, *(bills if folder.package else [statement.SBOM])):
         if name not in folder.listed:
             yield statement.SUMS, f"does not list {name}"
 
@@ -152,24 +160,26 @@ def _provenance(folder: _Folder) -> _Rows:
         yield statement.PROVENANCE, f"has a subject {name}, which SHA256SUMS does not list"
 
 
-def _libraries(folder: _Folder, inner: _Folder) -> _Rows:
-    """Compare the libraries in the AAR with its provenance, and that with the target's own release files."""
+def _libraries(folder: _Folder, inner: Mapping[str, _Folder]) -> _Rows:
+    """Compare the libraries in the AAR with its provenance, and that with the release files of the targets."""
     definition = folder.provenance["predicate"]["buildDefinition"]
-    built = {s["name"]: s["digest"]["sha256"] for s in inner.provenance["subject"]}
+    built = {f"{t}/{s['name']}": s["digest"]["sha256"] for t, own in inner.items() for s in own.provenance["subject"]}
     proved = {}
     for one in definition["resolvedDependencies"]:
         if one["annotations"]["kind"] == "artifact":
-            proved[one["name"].rpartition("/")[2]] = one["digest"]["sha256"]
+            proved[one["name"]] = one["digest"]["sha256"]
             if built.get(one["name"]) != one["digest"]["sha256"]:
-                yield one["name"], f"went in and is not a subject of {statement.LIBRARIES}/{statement.PROVENANCE}"
+                about = f"{statement.LIBRARIES}/{one['name'].split('/')[0]}/{statement.PROVENANCE}"
+                yield one["name"], f"went in and is not a subject of {about}"
+    libraries = definition["internalParameters"]["libraries"]
     for name in (name for name in folder.artifacts if name.endswith(".aar")):
         try:
             packed = digests_of(folder.path / name, "jni/")
         except AuditError as error:
             yield name, str(error)
             continue
-        for path in sorted({*packed, *definition["internalParameters"]["libraries"]}):
-            if path not in packed or packed[path] != proved.get(path.rpartition("/")[2]):
+        for path in sorted({*packed, *libraries}):
+            if path not in packed or packed[path] != proved.get(libraries.get(path)):
                 yield name, f"{path} in it is not what {statement.PROVENANCE} says"
 
 

@@ -24,6 +24,30 @@ from tests.formats.apps import good, written
 
 JAVA = SAMPLE / "upstream/extension/android/src/main/java"
 LIBRARY = "jni/arm64/libminirt.so"
+X86_64 = """
+  linux-x86_64: # the same library by the compiler of this machine
+    platform: linux
+    abi: x86_64
+    sources: [minirt, cmake, ninja]
+    tools:
+      cmake: ["{cmake}/cmake/data/bin/cmake"]
+      ninja: ["{ninja}/ninja-1.13.0.data/scripts/ninja"]
+      objcopy: [objcopy]
+    cmake:
+      library:
+        source: minirt
+        preset: host
+        build: [minirt_jni]
+        defines: {CMAKE_SHARED_LINKER_FLAGS: "-Wl,-z,max-page-size=16384 -Wl,--build-id=sha1"}
+    outputs:
+      libminirt_jni.so: {path: "{build.library}/libminirt_jni.so", install_as: libminirt.so}
+    audit:
+      required: [elf, pages-16k, soname, needed, runtime, exports, jni, natives, textrel, build-id, paths, size]
+      needed: [libc.so.6, libm.so.6, libgcc_s.so.1, libstdc++.so.6, ld-linux-x86-64.so.2]
+      exports: {libminirt.so: [minirt_run, minirt_version]}
+      java: {source: minirt, paths: [extension/android/src/main/java/]}
+    package: *package
+"""
 pytestmark = [
     pytest.mark.apps,
     pytest.mark.xdist_group("package"),
@@ -76,8 +100,8 @@ def with_package(project: Path, url: str, version: str = "0.1.0") -> None:
         "sources:\n", "sources:\n  minirt-aar: {archive: '" + url + "/minirt-android-{version}.aar'}\n", 1
     )
     pins = pins.replace("ninja: 1.13.0}", f"ninja: 1.13.0, minirt-aar: {version}}}")
-    pins += '    package: {aar: minirt-aar, dependencies: {"org.example:base:{ninja}": [libbase.so]}}\n'
-    (project / "pins.yaml").write_text(pins)
+    pins += '    package: &package {aar: minirt-aar, dependencies: {"org.example:base:{ninja}": [libbase.so]}}\n'
+    (project / "pins.yaml").write_text(pins + X86_64)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +183,7 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
         and parts["minirt"]["digest"]["gitTree"] == tree
     )
     library = (project / "dist/sample-0.1/linux-arm64/lib/libminirt.so").read_bytes()
-    assert parts["lib/libminirt.so"]["digest"]["sha256"] == hashlib.sha256(library).hexdigest()
+    assert parts["linux-arm64/lib/libminirt.so"]["digest"]["sha256"] == hashlib.sha256(library).hexdigest()
     assert f"package linux-arm64: {path.relative_to(project)}" in kz("-C", project, "report").stdout
     record = json.loads((project / "out/package/sample-0.1/linux-arm64/manifest.json").read_text())
     assert record["canonical"] is True and record["overrides"] == []
@@ -222,7 +246,7 @@ def other_library(folder: Path) -> None:
 
 
 def other_build(folder: Path) -> None:
-    path = folder / "libraries/provenance.json"
+    path = folder / "libraries/linux-arm64/provenance.json"
     said = json.loads(path.read_text())
     subject = next(s for s in said["subject"] if s["name"] == "lib/libminirt.so")
     subject["digest"]["sha256"] = "0" * 64
@@ -231,7 +255,7 @@ def other_build(folder: Path) -> None:
 
 
 def no_notice(folder: Path) -> None:
-    next((folder / "libraries/THIRD-PARTY-NOTICES").rglob("LICENSE*")).unlink()
+    next((folder / "libraries/linux-arm64/THIRD-PARTY-NOTICES").rglob("LICENSE*")).unlink()
     with_new_sums(folder)
 
 
@@ -239,10 +263,14 @@ def no_notice(folder: Path) -> None:
     ("change", "said"),
     [
         (lambda folder: next(folder.glob("*.gradle.kts")).write_text("evil"), "is not what SHA256SUMS lists"),
-        (lambda folder: (folder / "libraries/sbom.cdx.json").unlink(), "libraries/sbom.cdx.json"),
+        (
+            lambda folder: (folder / "libraries/linux-arm64/sbom.cdx.json").unlink(),
+            "libraries/linux-arm64/sbom.cdx.json",
+        ),
         (other_library, f"{LIBRARY} in it is not what provenance.json says"),
-        (other_build, "went in and is not a subject of libraries/provenance.json"),
-        (no_notice, "libraries/THIRD-PARTY-NOTICES"),
+        (other_build, "went in and is not a subject of libraries/linux-arm64/provenance.json"),
+        (no_notice, "libraries/linux-arm64/THIRD-PARTY-NOTICES"),
+        (lambda folder: shutil.rmtree(folder / "libraries"), "does not list libraries/*/sbom.cdx.json"),
         (lambda folder: next(folder.glob("*.aar")).write_bytes(b"PK"), "is not a complete zip"),
     ],
 )
@@ -253,6 +281,69 @@ def test_an_aar_that_was_tampered_with(
     change(folder)
     done = kz("verify-release", folder)
     assert done.returncode == 7 and said in done.stdout, done.stdout + done.stderr
+
+
+def test_one_aar_for_two_abis(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    both = ("--target", "linux-x86_64", "--target", "linux-arm64")
+    done = kz("-C", project, "package", *both)
+    assert done.returncode == 3 and "linux-x86_64 of sample-0.1 was not built" in done.stderr
+    assert kz("-C", project, "build", "--target", "linux-x86_64").returncode == 0
+    done = kz("-C", project, "package", *both, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = json.loads(done.stdout)
+    folder, path = project / "dist/sample-0.1/aar/linux-arm64+linux-x86_64", Path(made["path"])
+    assert path.parent == folder and path.name.endswith("-linux-arm64+linux-x86_64.aar")
+    assert made["targets"] == ["linux-arm64", "linux-x86_64"] and made["abis"] == ["arm64", "x86_64"]
+    with zipfile.ZipFile(path) as zipped:
+        held = {name: zipped.read(name) for name in zipped.namelist()}
+    for abi in ("arm64", "x86_64"):
+        ours = (project / f"dist/sample-0.1/linux-{abi}/lib/libminirt.so").read_bytes()
+        assert held[f"jni/{abi}/libminirt.so"] == ours
+    assert sum(name.endswith("classes.jar") for name in held) == 1 and made["left_out"] == []
+    checks = {(c["file"], c["check"]): c["status"] for c in made["checks"]}
+    assert set(checks.values()) == {"PASS"}
+    assert {(f"jni/{abi}/libminirt.so", name) for abi in made["abis"] for name in ("needed", "jni", "natives")} <= set(checks)  # fmt: skip
+    assert 'abiFilters += listOf("arm64", "x86_64")' in path.with_suffix(".gradle.kts").read_text()
+    assert f"package linux-arm64+linux-x86_64: {path.relative_to(project)}" in kz("-C", project, "report").stdout
+    first, sums = path.read_bytes(), (folder / "SHA256SUMS").read_bytes()
+    assert kz("-C", project, "package", *both[2:], *both[:2]).returncode == 0
+    assert (path.read_bytes(), (folder / "SHA256SUMS").read_bytes()) == (first, sums)
+
+    done = kz("verify-release", folder, "--json")
+    said = [(c["file"], c["check"], c["status"]) for c in json.loads(done.stdout)]
+    assert done.returncode == 0, done.stdout
+    assert {(f"libraries/linux-{abi}", name, "PASS") for abi in made["abis"] for name in ("sbom", "fits", "notices")} <= {*said}  # fmt: skip
+    parts = json.loads((folder / "provenance.json").read_text())["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert {"linux-arm64/lib/libminirt.so", "linux-x86_64/lib/libminirt.so"} <= {d["name"] for d in parts}
+
+    # One ABI's library in the place of another's, all digests made to fit: the provenance says which is which.
+    held["jni/x86_64/libminirt.so"] = held[LIBRARY]
+    with zipfile.ZipFile(path, "w") as zipped:
+        for name, data in held.items():
+            zipped.writestr(name, data)
+    for name in ("provenance.json",):
+        text = (folder / name).read_text()
+        (folder / name).write_text(text.replace(made["sha256"], hashlib.sha256(path.read_bytes()).hexdigest()))
+    with_new_sums(folder)
+    done = kz("verify-release", folder)
+    assert done.returncode == 7 and "jni/x86_64/libminirt.so in it is not what provenance.json says" in done.stdout
+
+
+def test_targets_that_one_aar_cannot_have(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    pins = project / "pins.yaml"
+    text = pins.read_text()
+    both = ("package", "--target", "linux-arm64", "--target", "linux-x86_64")
+    for old, new, said in (
+        ("abi: x86_64", "abi: arm64", "linux-arm64 and linux-x86_64 are both for arm64"),
+        ("package: *package", "package: {aar: ninja}", "linux-arm64 and linux-x86_64 have no AAR in common: their package.aar differs"),
+        ("package: *package", "", "linux-x86_64 says no `package`"),
+    ):  # fmt: skip
+        pins.write_text(text.replace(old, new))
+        done = kz("-C", project, *both)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_the_same_bytes_in_another_folder(built: Path, kz: Kz, tmp_path: Path) -> None:
@@ -274,7 +365,7 @@ def test_the_snippet_names_file_digest_and_what_comes_with_it(built: Path, kz: K
     text = path.with_suffix(".gradle.kts").read_text()
     assert text in said + "\n"
     assert f'file("libs/{path.name}")' in text and hashlib.sha256(path.read_bytes()).hexdigest() in text
-    assert 'implementation("org.example:base:1.13.0")' in text and 'abiFilters += "arm64"' in text
+    assert 'implementation("org.example:base:1.13.0")' in text and 'abiFilters += listOf("arm64")' in text
     assert text.count("{") == text.count("}") and text.count("(") == text.count(")")
 
 
@@ -320,7 +411,7 @@ def test_a_library_of_upstream_that_nobody_builds_stays_out(
     project = copied(built, tmp_path / "p", kz)
     published(project, web, aar(tmp_path / "x.aar", jar, "jni/arm64/libmore.so"), "0.1.7", kz)
     made = json.loads(kz("-C", project, "package", "--json").stdout)
-    assert ["jni/arm64/libmore.so", "this target does not build it"] in made["left_out"]
+    assert ["jni/arm64/libmore.so", "linux-arm64 does not build it"] in made["left_out"]
 
 
 def test_what_a_dependency_brings_stays_out(built: Path, kz: Kz, tmp_path: Path) -> None:

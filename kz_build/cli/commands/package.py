@@ -1,4 +1,4 @@
-"""kz package: put a target's libraries into an AAR for an app."""
+"""kz package: put the libraries of targets into an AAR for an app."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ EXAMPLE = "--line et-1.2"
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     sign_option(parser)
-    parser.add_argument("--target", metavar="T", help="whose libraries (default: the first of pins.yaml)")
+    parser.add_argument(
+        "--target",
+        metavar="T",
+        action="append",
+        default=[],
+        help="whose libraries (default: the first of pins.yaml); repeatable, one for each ABI",
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -24,9 +30,9 @@ def run(arguments: argparse.Namespace) -> None:
     from kz_build.release.write import signing_key
 
     project = open_project(arguments)
-    line, target = arguments.line or project.pins.default, arguments.target or project.pins.first_target
+    line, targets = arguments.line or project.pins.default, arguments.target or [project.pins.first_target]
     with terminal.Live() as live:
-        artifact = package(project, line, target, live.event, signing_key(arguments.sign))
+        artifact = package(project, line, targets, live.event, signing_key(arguments.sign))
     rows = [
         *(f"  {path}: {what}" for path, what in (*artifact.libraries, *artifact.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in artifact.overrides),
