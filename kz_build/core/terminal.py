@@ -64,7 +64,9 @@ def report(found: dict[str, Any]) -> str:
         varied = ", ".join(v["name"] for v in record["variations"] if not v["absent"])
         rows.append(f"reproduce {target}: {'the same bytes' if record['same'] else 'DIFFERS'}, varied: {varied}")
     for target, record in found.get("package", {}).items():
-        rows.append(f"package {target}: {record['path']} {record['sha256'][:12]}")
+        rows.append(f"package {target}: {record['path']} {record['sha256'][:12]}, {record['coordinates']}")
+        if record["qnn"]:
+            rows.append(f"  QNN {record['qnn']}, on Maven: {record['qnn_runtime'] or 'unknown'}")
     for model, record in found.get("export", {}).items():
         rows.append(f"export {model}: {record['sha256'][:12]}, {_counts(record['checks'])}")
     for record in found.get("device", {}).values():

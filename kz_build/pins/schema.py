@@ -218,6 +218,9 @@ class Package(Strict):
     """How a target becomes an AAR: upstream's of that version, with the target's libraries in place of its own."""
 
     aar: Name = Field(description="archive source: upstream's published AAR")
+    module: Annotated[str, StringConstraints(pattern=r"^[\w.-]+:[\w.-]+$")] = Field(
+        description="its group and name in Maven, `org.pytorch:executorch-android`: those of the new AAR too"
+    )
     dependencies: dict[str, list[Text]] = Field(
         default={},
         description="Gradle coordinates that an app requires beside an AAR file, {source} for a pin's version: libraries of the"

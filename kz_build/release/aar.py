@@ -10,18 +10,22 @@ from typing import Any
 
 from kz_build.build.build import java_paths, with_stacks
 from kz_build.build.wheel_types import local_version, zip_bytes
+from kz_build.checks.apk_qnn import QNN
 from kz_build.checks.audit import recorded
 from kz_build.core import files
 from kz_build.core.errors import AuditError, ConfigError, LockError
 from kz_build.core.progress import Watch
 from kz_build.core.stage_record import Output, StageRecord, load_any
 from kz_build.formats import zip as zips
+from kz_build.formats.library import qnn_version
+from kz_build.formats.qnn_maven import ARTIFACT, maven_version
 from kz_build.git.object_types import Blob
 from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import JavaSources, digest_of
 from kz_build.pins.project import Project
 from kz_build.release.aar_checks import aar_checks
 from kz_build.release.aar_folder import Package, Part, publish
+from kz_build.release.maven import coordinates
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.request import Request
@@ -51,17 +55,20 @@ def package(project: Project, line: str, targets: Sequence[str], watch: Watch, s
     members, placed, left_out = combine(content, parts, dependencies)
     checks = tuple(aar_checks(content, parts, dict(placed), dependencies, source, sources[0]))
     tree = source.trees[0].tree
-    version = local_version(aar.version, tree)
     name = "+".join(wanted)
-    path = project.dist_folder(line, "aar", name) / f"{_name(project, line, aar)}-{version}-{name}.aar"
+    own = coordinates(f"{how['module']}:{local_version(aar.version, tree)}-{name}")
+    path = project.dist_folder(line, "aar", name) / own.file("aar")
     passed = not any(c.failed for c in checks)
     data = zip_bytes(tuple(sorted(members.items()))) if passed else b""
     sha256 = hashlib.sha256(data).hexdigest() if passed else ""
     overrides = [o for part in parts for o in part.overrides]
     overrides += [{"where": s.name, "value": s.note} for s in (source, aar) if s.note]
+    qnn, runtime = qnn_of(parts, project.pins.line(line))
+    if runtime and not any(place.endswith("/libQnnHtp.so") for place, _ in placed):
+        dependencies.setdefault(runtime, ())
     result = Package(
-        line, tuple(wanted), tuple(part.abi for part in parts), version, str(path) if sha256 else "", sha256, tree,
-        placed, left_out, tuple(dependencies), _hexagon(parts, dict(placed)),
+        line, tuple(wanted), tuple(part.abi for part in parts), str(own), str(path) if sha256 else "", sha256, tree,
+        placed, left_out, tuple(dependencies), _hexagon(parts, dict(placed)), qnn, runtime,
         tuple(o for at, o in enumerate(overrides) if o not in overrides[:at]), checks,
     )  # fmt: skip
     if sha256:
@@ -81,11 +88,9 @@ def _wanted(project: Project, line: str, targets: Sequence[str]) -> dict[str, Ma
             )
     (first, form), *rest = wanted.items()
     for name, one in rest:
-        for key, (ours, theirs) in {
-            "package.aar": (form["package"]["aar"], one["package"]["aar"]),
-            "audit.java": (form["audit"]["java"], one["audit"]["java"]),
-        }.items():
-            if ours != theirs:
+        same = {f"package.{key}": form["package"][key] == one["package"][key] for key in ("aar", "module")}
+        for key, equal in {**same, "audit.java": form["audit"]["java"] == one["audit"]["java"]}.items():
+            if not equal:
                 raise ConfigError(
                     f"{first} and {name} have no AAR in common: their {key} differs", hint="pack each alone"
                 )
@@ -138,17 +143,20 @@ def _dependencies(project: Project, line: str, parts: Sequence[Part]) -> dict[st
     result: dict[str, tuple[str, ...]] = {}
     for part in parts:
         for at, libraries in part.wanted["package"]["dependencies"].items():
-            coordinates = _with_versions(project, line, at)
-            result[coordinates] = tuple(dict.fromkeys((*result.get(coordinates, ()), *libraries)))
+            filled = _with_versions(project, line, at)
+            result[filled] = tuple(dict.fromkeys((*result.get(filled, ()), *libraries)))
     return result
 
 
-def _with_versions(project: Project, line: str, coordinates: str) -> str:
+def _with_versions(project: Project, line: str, at: str) -> str:
     """Return coordinates with pinned versions instead of names."""
     pins = project.pins.line(line)
-    if unknown := [name for name in PLACEHOLDER.findall(coordinates) if name not in pins]:
-        raise ConfigError(f"package.dependencies: {coordinates}: line {line} has no {unknown[0]}", hint="fix pins.yaml")
-    return PLACEHOLDER.sub(lambda m: pins[m[1]], coordinates)
+    if unknown := [name for name in PLACEHOLDER.findall(at) if name not in pins]:
+        raise ConfigError(f"package.dependencies: {at}: line {line} has no {unknown[0]}", hint="fix pins.yaml")
+    filled = PLACEHOLDER.sub(lambda m: pins[m[1]], at)
+    if filled.count(":") != 2:
+        raise ConfigError(f"package.dependencies: {filled} is not GROUP:NAME:VERSION", hint="fix pins.yaml")
+    return filled
 
 
 _Placed = tuple[tuple[str, str], ...]
@@ -188,11 +196,15 @@ def _hexagon(parts: Sequence[Part], placed: Mapping[str, str]) -> bool:
     )
 
 
-def _name(project: Project, line: str, aar: Fetched) -> str:
-    """Return the artifact's name as upstream publishes it, without version."""
-    entry = project.lock.entry(line, aar.name) or {}
-    last = str(entry.get("url") or "").rsplit("/", 1)[-1]
-    return last.removesuffix(f"-{aar.version}.aar") if last.endswith(f"-{aar.version}.aar") else aar.name
+def qnn_of(parts: Sequence[Part], pins: Mapping[str, str]) -> tuple[str, str]:
+    """Return the version of QNN that the libraries need, and its coordinates in Maven; '' for what there is not."""
+    for part in parts:
+        if any(QNN.fullmatch(name) for name in part.libraries):
+            own = qnn_version(part.path("libQnnHtp.so")) if "libQnnHtp.so" in part.libraries else ""
+            version = own or pins.get("qnn-sdk", "")
+            maven = maven_version(version)
+            return version, f"{ARTIFACT}:{maven}" if maven else ""
+    return "", ""
 
 
 def _record(project: Project, result: Package, aar: Fetched) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ from kz_build.core.check import Check
 from kz_build.core.errors import LockError
 from kz_build.pins.lock_file import as_text
 from kz_build.pins.project import Project
-from kz_build.release import statement
+from kz_build.release import maven, statement
 from kz_build.release.gradle import snippet
+from kz_build.release.maven import Coordinates, coordinates
 from kz_build.release.statement import Component
 from kz_build.release.write import sign as signed
 from kz_build.sources.fetched import Fetched
@@ -45,13 +47,14 @@ class Part:
 @dataclass(frozen=True)
 class Package:
     """An AAR that kz made, with the libraries of one target for each of `abis`. `libraries` are (path in it, `replaced` or `added`), `left_out` (path, why). `path` and `sha256`
-    are empty if a check failed: then nothing is written.
+    are empty if a check failed: then nothing is written. `qnn` is the version of QNN that they need, `qnn_runtime` its coordinates
+    in Maven; both '' if there is none.
     `overrides` make it specific to this machine, like those of a build."""
 
     line: str
     targets: tuple[str, ...]
     abis: tuple[str, ...]
-    version: str
+    coordinates: str
     path: str
     sha256: str
     tree: str
@@ -59,6 +62,8 @@ class Package:
     left_out: tuple[tuple[str, str], ...]
     dependencies: tuple[str, ...]
     hexagon: bool
+    qnn: str
+    qnn_runtime: str
     overrides: tuple[Mapping[str, str], ...]
     checks: tuple[Check, ...]
 
@@ -66,6 +71,16 @@ class Package:
     def name(self) -> str:
         """The name of its folder and its record."""
         return "+".join(self.targets)
+
+    @property
+    def maven(self) -> Coordinates:
+        """What names it in Maven."""
+        return coordinates(self.coordinates)
+
+    @property
+    def has_qnn(self) -> bool:
+        """Whether QNN itself is among its libraries."""
+        return any(place.endswith("/libQnnHtp.so") for place, _ in self.libraries)
 
 
 def publish(
@@ -88,8 +103,9 @@ def publish(
             stack.enter_context(locks.lock(project.out("build", package.line), part.target))
         folder = stack.enter_context(files.new_folder(path.parent, project.out("package", package.line)))
         files.write_new(folder / path.name, data)
-        files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet(package, path.name).encode())
-        subjects = {p.name: files.sha256_file(p) for p in folder.iterdir()}
+        files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet(package).encode())
+        _add_repository(folder, package, data)
+        subjects = {p.relative_to(folder).as_posix(): files.sha256_file(p) for p in folder.rglob("*") if p.is_file()}
         provenance = _provenance(project, package, source, aar, parts, subjects)
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
         for part in parts:
@@ -105,6 +121,20 @@ def publish(
                     files.hardlink_or_copy(path.parent / name, folder / name)
     if sign:
         signed(path.parent, sign, f"kz {package.line}/{package.name} aar")
+
+
+def _add_repository(folder: Path, package: Package, aar: bytes) -> None:
+    """Add a Maven repository with the AAR alone, and its digests for Gradle."""
+    own = package.maven
+    what = f"line {package.line}, {'targets' if len(package.targets) > 1 else 'target'} {', '.join(package.targets)}, tree {package.tree}"
+    pom = maven.pom(own, [coordinates(at) for at in package.dependencies], what)
+    repository = folder / maven.FOLDER
+    files.hardlink_or_copy(folder / own.file("aar"), repository / own.place("aar"))
+    files.write_new(repository / own.place("pom"), pom)
+    for place, digest in maven.checksums({own.place("aar"): aar, own.place("pom"): pom}).items():
+        files.write_new(repository / place, digest)
+    digests = {own.file("aar"): package.sha256, own.file("pom"): hashlib.sha256(pom).hexdigest()}
+    files.write_new(folder / maven.VERIFICATION, maven.verification(own, digests))
 
 
 def _add_release_files(own: Path, to: Path) -> None:
@@ -139,7 +169,7 @@ def _provenance(
         libraries[place] = f"{part.target}/{part.libraries[name]}"
         digests = {"sha256": files.sha256_file(part.path(name))}
         components.append(
-            Component(libraries[place], libraries[place], package.version, "artifact", "", "", digests, {}, ())
+            Component(libraries[place], libraries[place], package.maven.version, "artifact", "", "", digests, {}, ())
         )
     overrides = [{**o, "value": statement.public_url(o["value"]) or o["value"]} for o in package.overrides]
     external = {

@@ -77,7 +77,7 @@ def packed(
     pins = (sample / "pins.yaml").read_text()
     pins = pins.replace("sources:\n", "sources:\n  aar: {archive: 'http://127.0.0.1:9/{version}.aar'}\n", 1)
     pins = pins.replace("ninja: 1.13.0}", "ninja: 1.13.0, aar: '1'}")
-    (sample / "pins.yaml").write_text(f"{pins}    package: {{aar: aar, app: {FOLDER}}}\n")
+    (sample / "pins.yaml").write_text(f"{pins}    package: {{aar: aar, module: 'a:aar', app: {FOLDER}}}\n")
     done = kz("-C", sample, "lock", "--write")
     assert done.returncode == 0, done.stderr
     pack(sample, b"our AAR")

@@ -13,6 +13,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -48,6 +49,7 @@ X86_64 = """
       java: {source: minirt, paths: [extension/android/src/main/java/]}
     package: *package
 """
+MAVEN = Path("/usr/share/maven/lib")
 pytestmark = [
     pytest.mark.apps,
     pytest.mark.xdist_group("package"),
@@ -100,7 +102,11 @@ def with_package(project: Path, url: str, version: str = "0.1.0") -> None:
         "sources:\n", "sources:\n  minirt-aar: {archive: '" + url + "/minirt-android-{version}.aar'}\n", 1
     )
     pins = pins.replace("ninja: 1.13.0}", f"ninja: 1.13.0, minirt-aar: {version}}}")
-    pins += '    package: &package {aar: minirt-aar, dependencies: {"org.example:base:{ninja}": [libbase.so]}}\n'
+    pins += """    package: &package
+      aar: minirt-aar
+      module: org.minirt:minirt-android
+      dependencies: {"org.example:base:{ninja}": [libbase.so]}
+"""
     (project / "pins.yaml").write_text(pins + X86_64)
 
 
@@ -172,7 +178,16 @@ def test_an_aar_is_packed_once_its_digest_is_trusted(
     }
     assert checks["natives"]["evidence"] == "4 methods of 2 classes"
     said = json.loads((path.parent / "provenance.json").read_text())
-    assert {"name": path.name, "digest": {"sha256": made["sha256"]}} in said["subject"] and len(said["subject"]) == 2
+    assert {"name": path.name, "digest": {"sha256": made["sha256"]}} in said["subject"]
+    assert {s["name"].rsplit(".", 1)[-1] for s in said["subject"]} == {
+        "aar",
+        "pom",
+        "kts",
+        "xml",
+        "sha1",
+        "sha256",
+        "sha512",
+    }
     parts = {d["name"]: d for d in said["predicate"]["buildDefinition"]["resolvedDependencies"]}
     assert (
         parts["minirt-aar"]["digest"]["sha256"]
@@ -200,6 +215,85 @@ def shipped(built: Path, tmp_path_factory: pytest.TempPathFactory, clean_env: di
         done = subprocess.run(command, cwd=ROOT, env=clean_env, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
     return project / "dist/sample-0.1/aar/linux-arm64"
+
+
+def resolved(repository: Path, version: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    """What Maven's own resolver gets from a repository, with another one for the dependency, and every checksum checked."""
+    base = cache / "base"
+    (base / "org/example/base/1.13.0").mkdir(parents=True)
+    (base / "org/example/base/1.13.0/base-1.13.0.jar").write_bytes(b"PK")
+    head = "<modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
+    pom = f"<project>{head}<artifactId>base</artifactId><version>1.13.0</version></project>"
+    (base / "org/example/base/1.13.0/base-1.13.0.pom").write_text(pom)
+    for path in list((base / "org/example/base/1.13.0").iterdir()):
+        Path(f"{path}.sha1").write_text(hashlib.sha1(path.read_bytes()).hexdigest())
+    argv: list[str | Path] = ["java", "-cp", f"{MAVEN}/*", ROOT / "tests/data/maven/Resolve.java", cache / "local"]
+    argv += ["org.minirt", "minirt-android", version, repository, base]
+    return subprocess.run(argv, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(not MAVEN.is_dir(), reason="needs maven")
+def test_maven_resolves_the_aar_and_its_dependencies_from_the_folder(shipped: Path, tmp_path: Path) -> None:
+    path = next(shipped.glob("*.aar"))
+    version = path.stem.removeprefix("minirt-android-")
+    done = resolved(shipped / "maven", version, tmp_path / "a")
+    assert done.returncode == 0, done.stderr
+    found = dict(row.split(" ") for row in done.stdout.splitlines())
+    assert set(found) == {f"org.minirt:minirt-android:aar:{version}", "org.example:base:jar:1.13.0"}
+    assert Path(found[f"org.minirt:minirt-android:aar:{version}"]).read_bytes() == path.read_bytes()
+    repository = shutil.copytree(shipped / "maven", tmp_path / "maven")
+    flipped(next(repository.rglob("*.aar")), 100)
+    done = resolved(repository, version, tmp_path / "b")
+    assert done.returncode and "ChecksumFailureException" in done.stderr, done.stdout
+
+
+def flipped(path: Path, at: int) -> None:
+    """Change one byte."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.unlink()
+    path.write_bytes(data)
+
+
+def gradle_refuses(metadata: Path, repository: Path) -> list[str]:
+    """The files of a repository that Gradle's dependency verification would not take by a verification-metadata.xml."""
+    space = "{https://schema.gradle.org/dependency-verification}"
+    top = ElementTree.parse(metadata).getroot()
+    assert top.tag == f"{space}verification-metadata" and [e.tag for e in top] == [f"{space}configuration", f"{space}components"]  # fmt: skip
+    assert {e.tag.removeprefix(space): e.text for e in top[0]} == {"verify-metadata": "true", "verify-signatures": "false"}  # fmt: skip
+    known = {}
+    for component in top[1]:
+        assert component.tag == f"{space}component" and set(component.attrib) == {"group", "name", "version"}
+        folder = "/".join(
+            (*component.attrib["group"].split("."), component.attrib["name"], component.attrib["version"])
+        )
+        for artifact in component:
+            assert artifact.tag == f"{space}artifact" and [e.tag for e in artifact] == [f"{space}sha256"]
+            known[f"{folder}/{artifact.attrib['name']}"] = artifact[0].attrib["value"]
+    there = {p.relative_to(repository).as_posix(): p for p in repository.rglob("*") if p.suffix in (".aar", ".pom")}
+    return [n for n, p in sorted(there.items()) if known.get(n) != hashlib.sha256(p.read_bytes()).hexdigest()]
+
+
+def test_what_is_pasted_finds_any_changed_byte(shipped: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(shipped, tmp_path / "aar")
+    metadata, repository = folder / "verification-metadata.xml", folder / "maven"
+    assert gradle_refuses(metadata, repository) == []
+    aar, pom = next(repository.rglob("*.aar")), next(repository.rglob("*.pom"))
+    for path in (aar, pom):
+        for kind in ("sha1", "sha256", "sha512"):
+            beside = path.with_name(f"{path.name}.{kind}")
+            assert beside.read_text() == hashlib.new(kind, path.read_bytes()).hexdigest()
+        good, size = path.read_bytes(), path.stat().st_size
+        for at in (0, size // 3, size - 1):
+            flipped(path, at)
+            assert gradle_refuses(metadata, repository) == [path.relative_to(repository).as_posix()]
+            path.write_bytes(good)
+    text = next(folder.glob("*.gradle.kts")).read_text()
+    assert f'"{hashlib.sha256(aar.read_bytes()).hexdigest()}"' in text
+    assert f'rootProject.file("libs/maven/{aar.relative_to(repository)}")' in text
+    group, name, version = "org.minirt", "minirt-android", aar.parent.name
+    assert f'includeModule("{group}", "{name}")' in text
+    assert f'implementation("{group}:{name}") {{ version {{ strictly("{version}") }} }}' in text
 
 
 def with_new_sums(folder: Path) -> None:
@@ -338,7 +432,7 @@ def test_targets_that_one_aar_cannot_have(built: Path, kz: Kz, tmp_path: Path) -
     both = ("package", "--target", "linux-arm64", "--target", "linux-x86_64")
     for old, new, said in (
         ("abi: x86_64", "abi: arm64", "linux-arm64 and linux-x86_64 are both for arm64"),
-        ("package: *package", "package: {aar: ninja}", "linux-arm64 and linux-x86_64 have no AAR in common: their package.aar differs"),
+        ("package: *package", "package: {aar: ninja, module: 'a:b'}", "linux-arm64 and linux-x86_64 have no AAR in common: their package.aar differs"),
         ("package: *package", "", "linux-x86_64 says no `package`"),
     ):  # fmt: skip
         pins.write_text(text.replace(old, new))
@@ -364,8 +458,8 @@ def test_the_snippet_names_file_digest_and_what_comes_with_it(built: Path, kz: K
     path = next((project / "dist/sample-0.1/aar/linux-arm64").glob("*.aar"))
     text = path.with_suffix(".gradle.kts").read_text()
     assert text in said + "\n"
-    assert f'file("libs/{path.name}")' in text and hashlib.sha256(path.read_bytes()).hexdigest() in text
-    assert 'implementation("org.example:base:1.13.0")' in text and 'abiFilters += listOf("arm64")' in text
+    assert "// needs org.example:base:1.13.0" in text and hashlib.sha256(path.read_bytes()).hexdigest() in text
+    assert 'abiFilters += listOf("arm64")' in text
     assert text.count("{") == text.count("}") and text.count("(") == text.count(")")
 
 

@@ -151,7 +151,10 @@ def package(root: Path) -> Iterator[Prepared]:
         pins = pins.replace(
             "sources:\n", "sources:\n  minirt-aar: {archive: '" + address + "/minirt-android-{version}.aar'}\n", 1
         )
-        pins = pins.replace("tools: v1}", "tools: v1, minirt-aar: 0.1.0}") + "    package: {aar: minirt-aar}\n"
+        pins = (
+            pins.replace("tools: v1}", "tools: v1, minirt-aar: 0.1.0}")
+            + "    package: {aar: minirt-aar, module: 'org.minirt:minirt-android'}\n"
+        )
         (world.project / "pins.yaml").write_text(pins)
         run("lock", "--write", "--trust", "minirt-aar")
         run("build")

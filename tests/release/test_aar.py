@@ -8,9 +8,11 @@ from pathlib import Path
 from kz_build.build.wheel_types import zip_bytes
 from kz_build.checks.apk import check_apk
 from kz_build.core.check import Status
-from kz_build.release.aar import combine
+from kz_build.core.terminal import report
+from kz_build.release.aar import combine, qnn_of
 from kz_build.release.aar_checks import lacking_in_abis
-from kz_build.release.aar_folder import Part
+from kz_build.release.aar_folder import Package, Part
+from kz_build.release.gradle import snippet
 from tests.formats.apps import Lib, Linker, good, written
 
 UPSTREAM = {
@@ -52,3 +54,46 @@ def test_a_phone_with_qnn_and_an_emulator_without(linker: Linker, tmp_path: Path
     checks = {c.name: c for c in check_apk((path,), None)}
     assert not [c for c in checks.values() if c.failed], checks
     assert checks["abi"].evidence == "arm64-v8a: 8 libraries, x86_64: 2 libraries"
+
+
+PLACE = "jni/arm64-v8a"
+RUNTIME = "com.qualcomm.qti:qnn-runtime:2.42.0"
+LINE = {"qnn-sdk": "2.42.0.251225"}
+
+
+def test_the_qnn_of_an_aar_by_its_version_in_maven(linker: Linker, tmp_path: Path) -> None:
+    whole = part(linker, tmp_path / "whole", "arm64-v8a", *good().libs.values())
+    backend = part(linker, tmp_path / "backend", "arm64-v8a", Lib("libqnn_executorch_backend.so"))
+    plain = part(linker, tmp_path / "plain", "x86_64", Lib("libexecutorch.so", "x86_64"))
+    assert qnn_of((plain, whole), {"qnn-sdk": "2.37.0"}) == (
+        "2.42.0.251225",
+        RUNTIME,
+    )  # what is in it, not what is pinned
+    assert qnn_of((backend,), LINE) == ("2.42.0.251225", RUNTIME)
+    assert qnn_of((backend,), {"qnn-sdk": "2.36.1"}) == ("2.36.1", "")  # Maven Central has no such version
+    assert qnn_of((plain,), LINE) == ("", "")
+
+    def text(library: str, runtime: str, *dependencies: str) -> str:
+        package = Package(
+            "et-1.2", ("android-arm64-qnn",), ("arm64-v8a",), "org.pytorch:executorch-android:1", "", "", "",
+            ((f"{PLACE}/{library}", "added"),), (), dependencies, False, "2.42.0.251225", runtime, (), (),
+        )  # fmt: skip
+        return snippet(package)
+
+    said = text("libQnnHtp.so", RUNTIME)
+    assert f"// QNN 2.42.0.251225, on Maven: {RUNTIME}\n// Its libraries are in the AAR" in said
+    assert f"// QNN 2.42.0.251225 is not in the AAR: it comes with {RUNTIME}" in text("libx.so", RUNTIME, RUNTIME)
+    assert "not on Maven, as far as kz knows\n// Its libraries are not in the AAR: kz build --soc" in text(
+        "libx.so", ""
+    )
+    record = {
+        "path": "x.aar",
+        "sha256": "0" * 64,
+        "coordinates": "a:b:1",
+        "qnn": "2.42.0.251225",
+        "qnn_runtime": RUNTIME,
+    }
+    rows = report(
+        {"line": "l", "pins": {}, "canonical": True, "overrides": [], "single_source": [], "package": {"t": record}}
+    )
+    assert rows.endswith(f"package t: x.aar {'0' * 12}, a:b:1\n  QNN 2.42.0.251225, on Maven: {RUNTIME}")

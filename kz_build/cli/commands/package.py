@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     ]
     if artifact.path:
         path = Path(artifact.path)
-        piece = snippet(artifact, path.name).rstrip()
+        piece = snippet(artifact).rstrip()
         rows = [f"{relative(path)}\n  sha256 {artifact.sha256}\n  tree   {artifact.tree}", *rows, "", piece]
     show(arguments, artifact, "\n".join(rows))
     if failed := [c for c in artifact.checks if c.failed]:
