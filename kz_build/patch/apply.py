@@ -28,6 +28,17 @@ class Stack:
         """Paths that the patches change or the checks read."""
         return frozenset(c.file for c in self.checks).union(*(p.reads for p in self.patches))
 
+    @property
+    def mails(self) -> Stack:
+        """The stack as its mails alone have it: what a build applies."""
+        return replace(self, patches=tuple(replace(patch, rewrite=None) for patch in self.patches))
+
+    @property
+    def on_own_base(self) -> Stack:
+        """The stack for the base it is pinned to, where mails and rules must agree."""
+        patches = (replace(p, rewrite=p.rewrite._replace(own=True)) if p.rewrite else p for p in self.patches)
+        return replace(self, patches=tuple(patches))
+
 
 def content(blob: Blob | None) -> bytes | None:
     """Return the content of a file, or None if there is no file."""
@@ -39,11 +50,12 @@ Read = Callable[[str], Blob | None]
 
 @dataclass(frozen=True)
 class Applied:
-    """A patch that applied: the files it leaves (None: deleted), and how far the hunks of each change moved."""
+    """A patch that applied: the files it leaves (None: deleted), how far the hunks of each change moved, and a remark."""
 
     patch: Patch
     files: Mapping[str, Blob | None]
     moved: tuple[tuple[FileChange, tuple[int, ...]], ...]
+    remark: str = ""
 
     @property
     def offsets(self) -> tuple[tuple[str, int, int], ...]:
@@ -62,7 +74,7 @@ class Refused:
     """A patch that did not apply, or must not.
 
     `upstreamed`: its change is there already, in its place. `there`: the lines that have it, or part of it.
-    `applies`: it would apply all the same.
+    `applies`: it would apply all the same. `by_rules`: its rules do not match.
     """
 
     patch: Patch
@@ -72,6 +84,7 @@ class Refused:
     upstreamed: bool = False
     there: tuple[Place, ...] = ()
     applies: bool = False
+    by_rules: bool = False
 
 
 def overlaid(read: Read, changed: Mapping[str, Blob | None]) -> Read:

@@ -10,6 +10,7 @@ from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Applied, Read, Refused, apply_patch, content, overlaid
 from kz_build.patch.change import FileChange, Patch, fits, placed, split_lines
 from kz_build.patch.place import Place, Presence, mapped_back, nearest, presence, unique_places
+from kz_build.patch.rewrite import rewritten
 
 ALREADY_THERE = "what it changes is there already"
 PARTLY_THERE = "upstream has this part of the patch already"
@@ -49,12 +50,14 @@ def _kept(patch: Patch, read: Read) -> Applied | Refused:
 
 
 def attempt(patch: Patch, read: Read) -> Applied | Refused:
-    """Apply one patch unless its change, or part of it, is there already."""
+    """Apply one patch, by its rules if it has any, unless its change, or part of it, is there already."""
     outcome = apply_patch(patch, read)
     patch = outcome.patch
     if isinstance(outcome, Applied):
-        return _unless_there(outcome, read, whole=_reverses(patch, read))
-    return located(outcome, read)
+        outcome = _unless_there(outcome, read, whole=_reverses(patch, read))
+    else:
+        outcome = located(outcome, read)
+    return rewritten(outcome, read) if patch.rewrite else outcome
 
 
 def _reverses(patch: Patch, read: Read) -> bool:

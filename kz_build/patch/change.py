@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # few patches have binaries
     from kz_build.patch.binary import Binary
+    from kz_build.patch.rewrite import Rewrite
 
 NOT_THERE = "its lines are not there"
 
@@ -112,7 +113,7 @@ class Patch:
     """One patch file: `author` is `Name <address>`, `date` is RFC 2822, `message` without the [PATCH] tag.
 
     `gnu`: the series is not ours, and its hunks go where GNU patch would put them. `left_out` are lines that say what the
-    patch would change and does not contain.
+    patch would change and does not contain. `rewrite` are the rules that make it again on another version, if it has any.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Patch:
     files: tuple[FileChange, ...]
     gnu: bool = False
     left_out: tuple[str, ...] = ()
+    rewrite: Rewrite | None = None
 
     @property
     def slug(self) -> str:

@@ -140,7 +140,7 @@ def _with_intents(stack: Stack, judgements: Sequence[Judgement], current: Read, 
 
 
 def _judge_applied(outcome: Applied) -> Judgement:
-    name, reason = outcome.patch.name, outcome.patch.left_out_text
+    name, reason = outcome.patch.name, outcome.remark or outcome.patch.left_out_text
     if not outcome.offsets:
         return Judgement(name, Verdict.CLEAN, reason=reason)
     path, line, offset = max(outcome.offsets, key=lambda o: abs(o[2]))
@@ -155,6 +155,9 @@ def _judge_refused(
     if refused.upstreamed:
         facts = (refused.path, refused.patch_line, 0, refused.reason)
         return Judgement(patch.name, Verdict.UPSTREAMED, *facts), (), refused.there
+    if refused.by_rules:
+        verdict = Verdict.MISSING if content(current(refused.path)) is None else Verdict.CONTENT
+        return Judgement(patch.name, verdict, refused.path, reason=refused.reason), (), ()
     # Each file is judged alone: a patch is as bad as the worst of its files.
     failed = []
     for change in patch.files:

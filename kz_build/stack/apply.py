@@ -49,7 +49,7 @@ def _apply_all(project: Project, line: str, names: Sequence[str], watch: Watch |
     for name in names:
         pinned = pinned_stack(project, line, name, watch=watch)
         tree, failures = with_files_fetched(
-            project, pinned, lambda c: apply_to(c.repository, c.base, c.stack, c.locked)
+            project, pinned, lambda c: apply_to(c.repository, c.base, c.stack.mails, c.locked)
         )
         problems += failures
         if tree:

@@ -12,13 +12,14 @@ from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.rules import unsafe_path
 from kz_build.pins.project import Project
 
+RULES = ".rewrite.yaml"
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".lzma": "lzma"}
 _NOT_READ = {".lz": "lzip", ".zst": "zstd"}
 _MOST_UNPACKED = 64 << 20
 
 
 class StackFiles(NamedTuple):
-    """A stack as bytes: its patches in the order of the series, `checks.yaml` if it has one, and `series`.
+    """A stack as bytes: its patches in the order of the series, the rules beside them, `checks.yaml` if it has one, and `series`.
 
     `folder` is its path in the project; `digest` covers all files. A verdict cached under a digest requires no more.
     `foreign`: somebody else's quilt stack, with any names, -pN and -R; its patches are read and applied as GNU patch does.
@@ -60,7 +61,8 @@ def read_files(root: Path, line: str, source: str, folder: str, *, foreign: bool
         return None
     names = _foreign(path, folder) if foreign else _series(path, folder)
     checks = ["checks.yaml"] if (path / "checks.yaml").is_file() else []
-    files = {name: _unpacked(path / name) for name in ("series", *names, *checks)}
+    rules = [] if foreign else [one for name in names if (path / (one := rules_name(name))).is_file()]
+    files = {name: _unpacked(path / name) for name in ("series", *names, *rules, *checks)}
     return StackFiles(line, source, folder, tuple(names), files, stack_digest(files), foreign)
 
 
@@ -145,6 +147,11 @@ def _series(folder: Path, shown: str) -> list[str]:
         names.append(name)
     left = sorted(p.name for p in folder.glob("*.patch") if p.name not in names)
     problems += [Problem(f"{shown}/series", 0, f"{name} is in the folder but not in the series") for name in left]
+    idle = sorted({p.name for p in folder.glob(f"*{RULES}")} - {rules_name(name) for name in names})
+    problems += [
+        Problem(f"{shown}/{name}", 0, f"the series has no {name.removesuffix(RULES)}.patch, which it would be for")
+        for name in idle
+    ]
     if names != sorted(names):
         problems.append(
             Problem(
@@ -154,6 +161,34 @@ def _series(folder: Path, shown: str) -> list[str]:
     if problems:
         raise ConfigError(f"the series of {shown} is wrong:", tuple(problems), hint=foreign_hint(folder.name))
     return names
+
+
+def rules_name(mail: str) -> str:
+    """Return the name of the file that has the rules of a mail."""
+    return mail.removesuffix(".patch") + RULES
+
+
+def series_text(text: str, files: Mapping[str, bytes], kept: Mapping[str, tuple[str, bytes]]) -> bytes:
+    """Return the series of these files, with the comments above each patch that stays, and the options of those that kept their bytes.
+
+    `text` was the series before; `kept` are the old name and bytes of each file that was there.
+    """
+    above: dict[str, list[str]] = {}
+    rows: dict[str, str] = {}
+    comments: list[str] = []
+    for row in text.splitlines():
+        words = row.split("#", 1)[0].split()
+        if words:
+            above[words[0]], comments = comments, []
+            rows[words[0]] = row
+        else:
+            comments.append(row)
+    lines = []
+    for name, data in files.items():
+        was, old = kept.get(name, ("", b""))
+        lines += above.get(was, [])
+        lines.append(rows[name] if (was, old) == (name, data) else name)
+    return "".join(f"{row}\n" for row in (*lines, *comments)).encode()
 
 
 def foreign_hint(source: str) -> str:

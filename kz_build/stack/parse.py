@@ -19,7 +19,7 @@ from kz_build.patch.change import Patch
 from kz_build.patch.diff import DiffReader
 from kz_build.patch.intent_checks import KINDS, IntentCheck
 from kz_build.patch.mail import parse_patch
-from kz_build.stack.files import StackFiles, foreign_hint, read_files
+from kz_build.stack.files import StackFiles, foreign_hint, read_files, rules_name
 
 CACHE_EPOCH = 1
 """Raise it if a checks.yaml is read in another way."""
@@ -38,7 +38,8 @@ def parse_stack(files: StackFiles) -> Stack:
     patches = []
     for name, parse in _parsers(files):
         try:
-            patches.append(replace(parse(f"{files.folder}/{name}", files.files[name]), name=name))
+            patch = replace(parse(f"{files.folder}/{name}", files.files[name]), name=name)
+            patches.append(_with_rules(patch, files) if rules_name(name) in files.files else patch)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -51,6 +52,16 @@ def parse_stack(files: StackFiles) -> Stack:
     if "checks.yaml" in files.files:
         checks = parse_checks(files.files["checks.yaml"], f"{files.folder}/checks.yaml", {p.slug for p in patches})
     return Stack(files.line, files.source, files.folder, tuple(patches), checks, files.digest)
+
+
+def _with_rules(patch: Patch, files: StackFiles) -> Patch:
+    from kz_build.rewrite.ast_grep import search
+    from kz_build.rewrite.rules_file import read_rewrite
+
+    name = rules_name(patch.name)
+    in_place = {c.path for c in patch.files if c.hunks and not (c.creates or c.deletes or c.source)}
+    rewrite = read_rewrite(files.files[name], f"{files.folder}/{name}", in_place, search)
+    return replace(patch, rewrite=rewrite)
 
 
 def _parsers(files: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Patch]]]:

@@ -269,7 +269,7 @@ def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
         return {**entry, **_kept_facts(pin, entry, stack, error)}
     if pin.source.kind == "wheel":
         entry |= {"commit": base.commit, "tree": base.tree}
-    tree, problems = apply_to(git.Repository(base.repository), base.commit, stack, "")
+    tree, problems = apply_to(git.Repository(base.repository), base.commit, stack.mails, "")
     if tree is None:
         raise ConflictError(
             "\n".join([f"the stack of {pin.name} does not hold:", *(f"  {p}" for p in problems)]),

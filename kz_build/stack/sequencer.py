@@ -135,6 +135,7 @@ def _own_patches(pinned: PinnedStack, session: Session) -> dict[str, Patch]:
 def _notes(outcome: Applied, *, kept: bool) -> list[str]:
     moved = max((offset for _, _, offset in outcome.offsets), key=abs, default=0)
     remarks = [*(["kept"] if kept else []), *([f"moved by {moved:+d} lines"] if moved else [])]
+    remarks += [outcome.remark] if outcome.remark else []
     return [f"{outcome.patch.subject}: {', '.join(remarks)}"] if remarks else []
 
 
@@ -195,6 +196,10 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
         replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
     )
     rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
+    if patch.rewrite:
+        rows.append(
+            f"  your result must be what its rules give: fix them in {opened.rules(patch.slug)}, or empty that file"
+        )
     if stop.missed:
         rows.append(f"  it is not dropped, because without it a check fails: {stop.missed}")
     if stop.kept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from kz_build.core.files import remove, write_atomic
 from kz_build.git.worktree import Worktree, worktree_at
 from kz_build.pins.project import Project
 from kz_build.sources import clones
+from kz_build.stack.files import RULES
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Session, parse_session
 
@@ -43,6 +45,10 @@ class SessionFolder:
     def checks(self) -> Path:
         """The stack's checks as they will be at the end; the user may edit them."""
         return self.folder / "checks.yaml"
+
+    def rules(self, slug: str) -> Path:
+        """The rules of a patch as they will be at the end; the user may edit them, and leaves an empty file to remove them."""
+        return self.folder / f"{slug}{RULES}"
 
 
 def folder_of(project: Project, verb: str, line: str, source: str) -> Path:
@@ -169,10 +175,15 @@ def unfinished(project: Project, verb: str, line: str, source: str) -> bool:
 
 
 def keep_checks(project: Project, folder: str, opened: SessionFolder) -> None:
-    """Copy the stack's checks beside the worktree, unless a copy is there."""
-    checks = project.root / folder / "checks.yaml"
-    if checks.is_file() and not opened.checks.exists():
-        write_atomic(opened.checks, checks.read_bytes())
+    """Copy the stack's checks, and the rules of its patches, beside the worktree, unless a copy is there."""
+    place = project.root / folder
+    copies = {place / "checks.yaml": opened.checks}
+    copies |= {
+        path: opened.rules(re.sub(r"^\d+-", "", path.name.removesuffix(RULES))) for path in place.glob(f"*{RULES}")
+    }
+    for path, copy in copies.items():
+        if path.is_file() and not copy.exists():
+            write_atomic(copy, path.read_bytes())
 
 
 def remove_ended(project: Project, verb: str, line: str, source: str) -> Session | None:

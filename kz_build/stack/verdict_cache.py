@@ -97,11 +97,15 @@ def _learn(
         blobs.update({at: Blob(at[0], blob_data[at[1]]) for at in state.values() if at and at not in blobs})
         return {path: blobs[at] if at else None for path, at in state.items()}
 
-    pinned_images = images(pinned.stack.patches, reader(origin).get)
+    stack, own = pinned.stack, _key(origin)
+    pinned_images = images(stack.mails.patches, reader(origin).get)
     rows = {
-        key: judge_without_merges(pinned.stack, reader(state).get, pinned_images, memo)
+        key: judge_without_merges(stack, reader(state).get, pinned_images, memo)
         for key, state in unknown.items()
+        if key != own
     }
+    if own in unknown:
+        rows[own] = judge_without_merges(stack.on_own_base, reader(origin).get, pinned_images, {})
     parts = list({three for row in rows.values() for _, merges in row for _, three in merges})
     results = dict(zip(parts, merge_files(parts), strict=True))
     cache.rows.update({key: with_merges(row, lambda *three: results[three]) for key, row in rows.items()})

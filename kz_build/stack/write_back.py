@@ -24,7 +24,7 @@ from kz_build.pins.load import LOCK, PINS
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.project import Project
 from kz_build.stack.apply import apply_to
-from kz_build.stack.files import StackFiles, read_files
+from kz_build.stack.files import StackFiles, read_files, rules_name, series_text
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Dropped, Session
 from kz_build.stack.session_folder import FILE, SessionFolder, end, keep_commits, save
@@ -64,14 +64,17 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
         locked=None,
     )
     stack = fresh.stack
-    tree, problems = apply_to(pinned.repository, session.base, stack, None)
+    tree, failures = apply_to(pinned.repository, session.base, stack.mails, None)
     if tree is None:
-        raise _stop(pinned, opened, [str(p) for p in problems])
+        raise _stop(pinned, opened, [str(problem) for problem in failures])
     if tree.tree != pinned.repository.tree_id(session.tip):
         raise KzError("the patch files give another tree than the commits they were made from; nothing was written")
     with pinned.repository.objects() as objects:
         states = trees.read_ids(objects, [session.base], stack.touched)
         rows = judge_states(fresh, project.store, objects, states)[0]
+    if wrong := [(p, j) for p, j in zip(stack.patches, rows, strict=True) if p.rewrite and not j.holds]:
+        problems = [f"{folder}/{patch.name}: {judgement.path}: {judgement.reason}" for patch, judgement in wrong]
+        raise _stop(pinned, opened, problems, [opened.rules(patch.slug) for patch, _ in wrong])
     compared = worktree.range_diff(pinned.repository, (pinned.base, session.stack_tip), (session.base, session.tip))
     changes = _changes(
         project, pinned, session, folder, files, _lock_entry(project, pinned, session, tree.commit, tree.tree)
@@ -123,6 +126,7 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
     mails = format_patch.format_mails(pinned.repository, session.base, session.tip)
     old = _old_patches(project, pinned, session)
     files: dict[str, bytes] = {}
+    rules: dict[str, bytes] = {}
     kept_from: dict[str, OldPatch] = {}
     for number, (commit, (slug, mail)) in enumerate(zip(commits, mails, strict=True), 1):
         patch = parse_patch(f"{slug}.patch", mail)
@@ -136,16 +140,31 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
         files[name] = same.data if same else mail
         if alike:
             kept_from[name] = alike
+            rules.update(_rules(pinned, opened, alike.patch, name))
     series = project.root / pinned.stack.folder / "series"
     slugs = {_slug(name) for name in files}
     if files:
-        files["series"] = _series_text(series.read_text() if series.is_file() else "", files, kept_from)
+        files["series"] = series_text(
+            series.read_text() if series.is_file() else "",
+            files,
+            {name: (old.patch.name, old.data) for name, old in kept_from.items()},
+        )
+    files |= rules
     dropped: list[str] = []
     if checks := _checks(project, pinned, opened):
         text, dropped = without_keys(checks, slugs)
         if any(row.strip() and not row.startswith("#") for row in text.splitlines()):
             files["checks.yaml"] = text.encode()
     return files, dropped
+
+
+def _rules(pinned: PinnedStack, opened: SessionFolder, patch: Patch, name: str) -> dict[str, bytes]:
+    """Return the file of a patch's rules as the user left it, beside the patch's new name; none if it is empty by now."""
+    if not patch.rewrite:
+        return {}
+    own = opened.rules(patch.slug)
+    data = own.read_bytes() if own.is_file() else pinned.files.files[rules_name(patch.name)]
+    return {rules_name(name): data} if data.strip() else {}
 
 
 def _checks(project: Project, pinned: PinnedStack, opened: SessionFolder) -> str:
@@ -217,26 +236,6 @@ def _series(repository: git.Repository, session: Session) -> tuple[Commit, ...]:
     return commits
 
 
-def _series_text(text: str, files: Mapping[str, bytes], kept_from: Mapping[str, OldPatch]) -> bytes:
-    """Return the series file, with the comments above each patch that stays, and the options of those that kept their bytes."""
-    above: dict[str, list[str]] = {}
-    rows: dict[str, str] = {}
-    comments: list[str] = []
-    for row in text.splitlines():
-        words = row.split("#", 1)[0].split()
-        if words:
-            above[words[0]], comments = comments, []
-            rows[words[0]] = row
-        else:
-            comments.append(row)
-    lines = []
-    for name, data in files.items():
-        old = kept_from.get(name)
-        lines += above.get(old.patch.name, []) if old else []
-        lines.append(rows[name] if old and old.patch.name == name and old.data == data else name)
-    return "".join(f"{row}\n" for row in (*lines, *comments)).encode()
-
-
 def _read(opened: SessionFolder, folder: str, files: Mapping[str, bytes], *, foreign: bool) -> StackFiles:
     """Read these files as every stack is read."""
     root = opened.folder / "new"
@@ -250,8 +249,10 @@ def _read(opened: SessionFolder, folder: str, files: Mapping[str, bytes], *, for
     return files_read or StackFiles(into, source, folder, (), {}, "", foreign)
 
 
-def _stop(pinned: PinnedStack, opened: SessionFolder, problems: Sequence[str]) -> ConflictError:
-    """Leave the stack's end in the worktree, to be fixed there."""
+def _stop(
+    pinned: PinnedStack, opened: SessionFolder, problems: Sequence[str], rules: Sequence[Path] = ()
+) -> ConflictError:
+    """Leave the stack's end in the worktree, to be fixed there; `rules` are the files of rules that do not give it."""
     session = opened.session
     tree = opened.worktree(pinned)
     again = "kz refresh"
@@ -265,9 +266,11 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, problems: Sequence[str]) -
             replace(session, picking=session.tip, stopped="the checks of the result", before=session.base),
         )
         again = f"kz {session.verb} continue"
-    checks = f", or the check in {opened.checks}" if opened.checks.is_file() else ""
+    checks = f", or the check in {opened.checks}" if opened.checks.is_file() and not rules else ""
+    checks += "".join(f", or the rules in {path} (an empty file removes them)" for path in rules)
+    lead = f"the patches apply, but their {'rules do not give' if rules else 'checks fail on'} the result:"
     return ConflictError(
-        "\n".join(["the patches apply, but their checks fail on the result:", *(f"  {p}" for p in problems)]),
+        "\n".join([lead, *(f"  {p}" for p in problems)]),
         hint=f"amend the commits in {tree.path}{checks}, then {again}",
     )
 
@@ -300,8 +303,7 @@ def _changes(
     root = project.root
     changes: dict[str, bytes | None] = {f"{folder}/{name}": data for name, data in files.items()}
     if session.into == session.line:
-        old = (*(p.name for p in pinned.stack.patches), "series", "checks.yaml")
-        changes.update({f"{folder}/{name}": None for name in old if name not in files})
+        changes.update({f"{folder}/{name}": None for name in pinned.files.files if name not in files})
     lines = {name: dict(entries) for name, entries in project.lock.lines.items()}
     pins = (root / PINS).read_text()
     if session.into != session.line:

@@ -1,0 +1,1 @@
+"""Semantic patches: counted rules that make a mail again on another version of upstream."""
