@@ -15,7 +15,7 @@ from docs.made_of_code import PAGE_OF, SUMMARIES, parsers
 from kz_build.checks.contract import Contract
 from kz_build.core.errors import EXIT_CODES, KzError
 from kz_build.export import recipe as recipe_schema
-from kz_build.pins import schema
+from kz_build.pins import schema, source_schema
 from kz_build.pins.load import load_project
 from tests.conftest import ROOT
 
@@ -112,7 +112,8 @@ def declared() -> Iterator[tuple[int, str]]:
 
 def test_pins_md_has_every_key() -> None:
     elsewhere = {"Package": "package", "DeviceUse": "device", "Audit": "audit", "Java": "audit"}
-    models = [one for one in vars(schema).values() if isinstance(one, type) and issubclass(one, schema.Strict)]
+    kinds = {**vars(schema), **vars(source_schema)}.values()
+    models = [one for one in kinds if isinstance(one, type) and issubclass(one, source_schema.Strict)]
     for kind, keys in ((one.__name__, one.model_fields) for one in models):
         text = text_of(elsewhere.get(kind, "pins"))
         lacks = [key for key in keys if not re.search(rf"`{key}`|\*\*{key}\*\*|\b{key}:", text)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from kz_build.sources.fetched import Fetched, Tree
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.replaced import has_only_content, no_file
 from kz_build.sources.request import Request
+from kz_build.sources.used import used
 
 if TYPE_CHECKING:
     from kz_build.build.engine import Engine
@@ -215,9 +216,9 @@ def _publish(plan: Plan) -> None:
 
 
 def sources_facts(
-    sources: tuple[Fetched, ...], trees: tuple[Tree, ...], overrides: Sequence[Override]
+    project: Project, line: str, sources: tuple[Fetched, ...], trees: tuple[Tree, ...], overrides: Sequence[Override]
 ) -> dict[str, object]:
-    """Return the inputs for a record; `overrides` are those of pins.local.yaml and of the engine."""
+    """Return the inputs for a record; `overrides` are those of pins.local.yaml and of the engine. Installed SDKs are read whole."""
     unpinned = [Override(s.name, s.note) for s in sources if s.unpinned]
     return {
         "sources": [
@@ -227,6 +228,7 @@ def sources_facts(
                 "identity": s.identity,
                 "note": s.note,
                 "trees": {t.path or ".": t.tree for t in s.trees},
+                **({} if s.trees else {"used": asdict(used(project, line, s))}),
             }
             for s in sources
         ],

@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.yaml_schema import load
-from kz_build.pins.schema import Name, Strict, Text
+from kz_build.pins.source_schema import Name, Strict, Text
 
 Positive = Annotated[float, Field(gt=0, strict=False)]
 

@@ -10,7 +10,7 @@ from pydantic import Field, RootModel, StringConstraints
 
 from kz_build.diagnose.codes import TABLES
 from kz_build.diagnose.signature import PLACE
-from kz_build.pins.schema import Strict, Text
+from kz_build.pins.source_schema import Strict, Text
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Address = Annotated[str, StringConstraints(pattern=r"^https://\S+$")]

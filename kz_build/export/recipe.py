@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model
 
 from kz_build.checks.contract import Contract
 from kz_build.core.plain_json import plain
-from kz_build.pins.schema import Name, Strict, Text
+from kz_build.pins.source_schema import Name, Strict, Text
 
 PLACEHOLDER = re.compile(r"\{([a-z][\w.-]*)\}")
 """A name in braces, so that JSON in an argument stays what it is."""

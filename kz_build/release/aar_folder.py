@@ -158,8 +158,10 @@ def _provenance(
     at, digest = source.trees[0], aar.identity.removeprefix("sha256 ")
     url = "" if aar.note else statement.public_url(str(entry.get("url") or ""))
     components = [
-        Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), aar.note),
-        Component(source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), source.note),
+        Component(aar.name, aar.name, aar.version, "archive", url, "", {"sha256": digest}, {}, (), "", aar.note),
+        Component(
+            source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), "", source.note
+        ),
     ]
     by_abi = {part.abi: part for part in parts}
     libraries = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cyclonedx.model import HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.bom import Bom, BomMetaData
@@ -23,8 +23,10 @@ from cyclonedx.model.license import DisjunctiveLicense, LicenseAcknowledgement
 from cyclonedx.model.tool import ToolRepository
 from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
+from cyclonedx.spdx import is_supported_id
 from packageurl import PackageURL
 
+from kz_build.core.errors import ConfigError
 from kz_build.release.statement import NOTICES, Component, nearest
 
 
@@ -32,11 +34,13 @@ from kz_build.release.statement import NOTICES, Component, nearest
 class Licensed:
     """A component with its notices: path in the release folder -> SPDX id, '' if the licence is unknown.
 
-    `compiled` maps '' and each folder of vendored code to the artifacts with code of it, as far as they tell."""
+    `compiled` maps '' and each folder of vendored code to the artifacts with code of it, as far as they tell; `concluded` maps the same
+    to the licence that holds for it by pins.yaml, and why."""
 
     component: Component
     notices: Mapping[str, str]
     compiled: Mapping[str, Sequence[str]]
+    concluded: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Licensed], tool: str, seed: str) -> bytes:
@@ -68,7 +72,7 @@ def _component(part: Licensed) -> Listed:
 
     c = part.component
     own = {path: part.notices[path] for path in nearest(list(part.notices))}
-    properties = [Property(name="kz:kind", value=c.kind), *_part_of(part.compiled.get("", ()))]
+    properties = [Property(name="kz:kind", value=c.kind), *_part_of(part.compiled.get("", ())), *_because(part, "")]
     scope = ComponentScope.REQUIRED if "" in part.compiled else ComponentScope.EXCLUDED if c.tool else None
     properties += [Property(name="kz:notice", value=path) for path in part.notices]
     if not part.notices:
@@ -76,6 +80,8 @@ def _component(part: Licensed) -> Listed:
     properties += [Property(name=f"kz:patched:{key}", value=value) for key, value in c.patched.items()]
     if c.note:
         properties.append(Property(name="kz:note", value=c.note))
+    if c.overridden:
+        properties.append(Property(name="kz:overridden", value=c.overridden))
     patches = [Patch(type=PatchClassification.UNOFFICIAL, diff=Diff(url=XsUri(path))) for path, _ in c.patches]
     return Listed(
         name=c.name,
@@ -85,7 +91,7 @@ def _component(part: Licensed) -> Listed:
         purl=PackageURL.from_string(c.purl),
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=c.digests["sha256"])] if "sha256" in c.digests else [],
         swhids=[Swhid(f"swh:1:{kind}:{c.digests[key]}") for key, kind in (("gitCommit", "rev"), ("gitTree", "dir")) if key in c.digests],
-        licenses=_licences(own),
+        licenses=_licences(own, part.concluded.get("")),
         scope=scope,
         components=[_vendored(part, folder) for folder in sorted(part.compiled) if folder],
         properties=properties,
@@ -102,8 +108,11 @@ def _vendored(part: Licensed, folder: str) -> Listed:
         type=ComponentType.LIBRARY,
         bom_ref=f"{part.component.ref}/{folder}",
         scope=ComponentScope.REQUIRED,
-        licenses=_licences({path: spdx for path, spdx in part.notices.items() if path.rpartition("/")[0] == place}),
-        properties=_part_of(part.compiled[folder]),
+        licenses=_licences(
+            {path: spdx for path, spdx in part.notices.items() if path.rpartition("/")[0] == place},
+            part.concluded.get(folder),
+        ),
+        properties=[*_part_of(part.compiled[folder]), *_because(part, folder)],
     )
 
 
@@ -112,14 +121,27 @@ def _part_of(artifacts: Sequence[str]) -> list[Property]:
     return [Property(name="kz:part-of", value=name) for name in artifacts]
 
 
-def _licences(notices: Mapping[str, str]) -> list[DisjunctiveLicense]:
-    """Return the licences that the authors declare; which of several applies to the compiled code is not concluded."""
+def _because(part: Licensed, folder: str) -> list[Property]:
+    return [Property(name="kz:concluded", value=part.concluded[folder][1])] if folder in part.concluded else []
 
+
+def _licences(notices: Mapping[str, str], concluded: tuple[str, str] | None) -> list[DisjunctiveLicense]:
+    """Return the licences that the authors declare, and the one that a person concluded for the compiled code."""
+
+    if concluded and not is_supported_id(concluded[0]):
+        raise ConfigError(f"`concluded` in pins.yaml: {concluded[0]} is no identifier of the SPDX licence list", hint="https://spdx.org/licenses")  # fmt: skip
+    own = [DisjunctiveLicense(id=concluded[0], acknowledgement=LicenseAcknowledgement.CONCLUDED)] if concluded else []
     declared = LicenseAcknowledgement.DECLARED
     known = [DisjunctiveLicense(id=spdx, acknowledgement=declared) for spdx in sorted({*notices.values()} - {""})]
-    return known + [
-        DisjunctiveLicense(name=f"see {path}", acknowledgement=declared) for path, spdx in notices.items() if not spdx
-    ]
+    return (
+        own
+        + known
+        + [
+            DisjunctiveLicense(name=f"see {path}", acknowledgement=declared)
+            for path, spdx in notices.items()
+            if not spdx
+        ]
+    )
 
 
 def problem(text: str) -> str:

@@ -39,7 +39,7 @@ _NO_TEXT = (
 class Component:
     """One thing that went into a build. `ref` is the source's name, and a submodule's path behind it.
 
-    `uri` is '' if there is no address outside this machine; `digests` is empty for an SDK that was installed already.
+    `uri` is '' if it was not downloaded.
     """
 
     ref: str
@@ -53,6 +53,8 @@ class Component:
     patches: tuple[tuple[str, str], ...]
     """(path in the project, sha256) of the stack that was applied"""
     note: str = ""
+    overridden: str = ""
+    """why it is not what is pinned, '' if it is"""
     tool: bool = False
     """the build runs it, and its target uses no file of it"""
 
@@ -209,6 +211,8 @@ def _descriptor(component: Component) -> dict[str, object]:
         annotations["patched"] = dict(component.patched)
     if component.note:
         annotations["note"] = component.note
+    if component.overridden:
+        annotations["overridden"] = component.overridden
     descriptor: dict[str, object] = {"name": component.ref, "annotations": annotations}
     if component.uri:
         descriptor["uri"] = component.uri

@@ -72,7 +72,7 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
             ]
     else:
         results += _run_checks(folder, _SBOM_CHECKS)
-    return (*results, *_signature(path, key))
+    return (*results, _pinned(folder), *_signature(path, key))
 
 
 def _run_checks(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[Check]:
@@ -99,6 +99,18 @@ def _read(path: Path) -> _Folder:
         problem = str(error)
     provenance, bill = _json(path / statement.PROVENANCE), _json(path / statement.SBOM)
     return _Folder(path, there, listed, provenance, bill, _is_package(provenance), problem)
+
+
+def _pinned(folder: _Folder) -> Check:
+    """Warn of what went in and is not what is pinned. The papers name what was used: they can be right about the wrong thing."""
+    try:
+        dependencies = folder.provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+        rows = [f"{d['name']}: {d['annotations']['overridden']}" for d in dependencies if "overridden" in d["annotations"]]  # fmt: skip
+    except (LookupError, TypeError):
+        return Check(statement.PROVENANCE, "pinned", Status.FAIL, "does not say what went in", True)
+    if rows:
+        return Check(statement.PROVENANCE, "pinned", Status.WARN, "; ".join(rows), False)
+    return Check("-", "pinned", Status.PASS, "all that went in is what the pins name", False)
 
 
 def _is_package(provenance: Any) -> bool:
@@ -207,7 +219,7 @@ def _fits(folder: _Folder) -> _Rows:
     yield from _differences(files, subjects, "file")
     components = {c["bom-ref"]: _identity(c) for c in folder.sbom["components"]}
     sources = {
-        d["name"]: {**d.get("digest", {}), "version": d["annotations"]["version"]}
+        d["name"]: {**d.get("digest", {}), **{k: d["annotations"].get(k, "") for k in ("version", "overridden")}}
         for d in definition["resolvedDependencies"]
         if d["annotations"]["kind"] not in ("patch", "image")
     }
@@ -227,7 +239,8 @@ def _differences(listed: Mapping[str, Any], proved: Mapping[str, Any], what: str
 
 
 def _identity(component: Mapping[str, Any]) -> dict[str, str]:
-    identity = {"version": component["version"]}
+    named = {p["name"]: p["value"] for p in component["properties"]}
+    identity = {"version": component["version"], "overridden": named.get("kz:overridden", "")}
     for digest in component.get("hashes", ()):
         identity[{"SHA-256": "sha256"}[digest["alg"]]] = digest["content"]
     for swhid in component.get("swhid", ()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +15,14 @@ from kz_build.build.steps import Copy, Plan
 from kz_build.core import files, locks
 from kz_build.core.env import variable
 from kz_build.core.stage_record import Output, StageRecord, changed, load
-from kz_build.git import repository as git
 from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
 from kz_build.release import minisign, notices, statement
+from kz_build.release.components import components
 from kz_build.release.statement import Component
-from kz_build.sources.fetched import Fetched, Tree, TreeAt
+from kz_build.sources.fetched import Fetched, Tree
 
-_MAVEN = re.compile(r"https://repo1\.maven\.org/maven2/(.+)/([^/]+)/([^/]+)/\2-\3\.(\w+)")
-CACHE_EPOCH = 2
+CACHE_EPOCH = 3
 """Raise it when the same facts give other release files."""
 
 
@@ -48,9 +46,9 @@ def write_release_files(
 ) -> ReleaseFiles:
     """Write the release files of a build, unless they are there already. `sign`: key file of minisign."""
     plan = built.plan
-    components = tuple(_components(project, plan, sources, trees))
-    provenance = _statement(project, built, sources, components, soc)
-    key = digest_of([CACHE_EPOCH, provenance])
+    parts = tuple(components(project, plan.line, plan.target, built.record, sources, trees))
+    provenance = _statement(project, built, sources, parts, soc)
+    key = digest_of([CACHE_EPOCH, provenance, [_concluded(project, part.ref) for part in parts]])
     path = project.record("papers", plan.line, plan.target)
     result = _done(plan, built, path, key)
     if result and not sign:
@@ -58,7 +56,7 @@ def write_release_files(
     with locks.lock(plan.build.parent, plan.target):
         result = _done(plan, built, path, key)
         if result is None:
-            unlicensed = _write(project, plan, built, components, provenance, sources, key)
+            unlicensed = _write(project, plan, built, parts, provenance, sources, key)
             result = ReleaseFiles(files.sha256_file(plan.dist / statement.SUMS), unlicensed, True)
             facts = {"sums": result.sums, "unlicensed": list(unlicensed), "line": plan.line, "target": plan.target}
             StageRecord(path, key, facts=facts).save()
@@ -88,92 +86,8 @@ def _done(plan: Plan, built: Built, path: Path, key: str) -> ReleaseFiles | None
     return ReleaseFiles(record.get("sums", str), tuple(record.get("unlicensed", list)), False, signed)
 
 
-def _components(
-    project: Project, plan: Plan, sources: tuple[Fetched, ...], trees: tuple[Tree, ...]
-) -> Iterator[Component]:
-    stacks = {tree.source: tree for tree in trees}
-    tools = _tools(project.pins.target(plan.target, plan.line), sources)
-    for source in sources:
-        entry = project.lock.entry(plan.line, source.name) or {}
-        if source.trees:
-            pinned = project.pins.source(source.name).kind == "git"
-            first, *rest = source.trees
-            component = _git_component(project, plan.line, source, first, stacks.get(source.name))
-            yield component if pinned else replace(component, tool=source.name in tools)
-            for at in rest:
-                yield _tree_component(f"{source.name}/{at.path}", at.commit if at.url else "", at)
-        else:
-            yield replace(_file_component(project, source, entry), tool=source.name in tools)
-
-
-def _tools(target: Mapping[str, object], sources: Sequence[Fetched]) -> set[str]:
-    """Return the sources that a target names only as tools, or for its Python."""
-    run = str([target["tools"], target["python"]])
-    rest = str([v for k, v in target.items() if k not in ("tools", "python")])
-    return {s.name for s in sources if f"{{{s.name}}}" in run and f"{{{s.name}" not in rest}
-
-
-def _git_component(project: Project, line: str, source: Fetched, at: TreeAt, stack: Tree | None) -> Component:
-    base = at
-    if stack:
-        locked = project.lock.entry(line, source.name) or {}
-        known = locked.get("tree") if locked.get("commit") == stack.base else None
-        base = replace(at, commit=stack.base, tree=known or git.Repository(at.repository).tree_id(stack.base))
-    component = _tree_component(source.name, source.version, base)
-    if not stack:
-        return component
-    folder = project.stack_folder(line, source.name)
-    patches = tuple((f"{folder}/{name}", files.sha256_file(project.root / folder / name)) for name, _ in stack.patches)
-    return replace(component, patched={"gitCommit": stack.commit, "gitTree": stack.tree}, patches=patches)
-
-
-def _tree_component(ref: str, version: str, at: TreeAt) -> Component:
-    url, address = at.url, statement.public_url(at.url)
-    name = ref.rpartition("/")[2]
-    uri = f"git+{address}@{at.commit}" if address else ""
-    host, _, path = address.partition("://")[2].partition("/")
-    if host == "github.com":
-        package_url = _purl("github", path.removesuffix(".git").rstrip("/"), version or at.commit)
-    else:
-        package_url = _purl("generic", name, version or (at.commit if url else at.tree), vcs_url=uri)
-    # For a folder of this machine, the commit in the store means nothing elsewhere; its tree does.
-    digests = {"gitCommit": at.commit, "gitTree": at.tree} if url else {"gitTree": at.tree}
-    return Component(ref, name, version or f"tree {at.tree}", "git" if url else "folder", uri, package_url, digests, {}, (), at.note)  # fmt: skip
-
-
-def _file_component(project: Project, source: Fetched, entry: Mapping[str, object]) -> Component:
-    pinned = project.pins.source(source.name)
-    sha256 = source.identity.removeprefix("sha256 ") if source.identity.startswith("sha256 ") else ""
-    own = project.pins.replacement(source.name)
-    if source.kind == "wheel":
-        file = "" if source.note else str(entry.get("file", ""))
-        index = statement.public_url(own.index if own else str(pinned.options.get("index") or ""))
-        uri = package_url = _purl("pypi", pinned.location, source.version, file_name=file, repository_url=index)
-    else:
-        location = own.file if own and source.note else pinned.location
-        uri = statement.public_url(location.replace("{version}", source.version))
-        maven = _MAVEN.fullmatch(uri)
-        package_url = (
-            _purl("maven", f"{maven[1].replace('/', '.')}/{maven[2]}", maven[3], type=maven[4])
-            if maven
-            else _purl("generic", source.name, source.version, download_url=uri)
-        )
-    note = source.note or ("" if sha256 else f"{source.identity}: not fetched by kz, no digest proves it")
-    digests = {"sha256": sha256} if sha256 else {}
-    return Component(source.name, source.name, source.version, source.kind, uri, package_url, digests, {}, (), note)
-
-
-def _purl(kind: str, name: str, version: str, **qualifiers: str) -> str:
-    """Return a package URL of a PyPI wheel, a Maven archive or anything with only a name; empty qualifiers are left out."""
-    from packageurl import PackageURL
-
-    set_qualifiers = {key: value for key, value in qualifiers.items() if value}
-    namespace, _, last = name.rpartition("/")
-    return PackageURL(kind, namespace or None, last, version or None, set_qualifiers or None).to_string()
-
-
 def _statement(
-    project: Project, built: Built, sources: tuple[Fetched, ...], components: tuple[Component, ...], soc: str
+    project: Project, built: Built, sources: tuple[Fetched, ...], listed: tuple[Component, ...], soc: str
 ) -> dict[str, object]:
     plan, record = built.plan, built.record
     target = project.pins.target(plan.target, plan.line)
@@ -204,7 +118,7 @@ def _statement(
     }
     subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
     image = record.get("image", dict) if engine != "host" else None
-    return statement.provenance_statement(subjects, components, external, internal, image, __version__)
+    return statement.provenance_statement(subjects, listed, external, internal, image, __version__)
 
 
 def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[tuple[str, str]]:
@@ -221,7 +135,7 @@ def _write(
     project: Project,
     plan: Plan,
     built: Built,
-    components: tuple[Component, ...],
+    listed: tuple[Component, ...],
     provenance: Mapping[str, object],
     sources: tuple[Fetched, ...],
     key: str,
@@ -238,14 +152,14 @@ def _write(
         source_paths = _source_paths(plan, built, _names(project, plan, sources))
         notice_names = {ref: list(by_name) for ref, by_name in texts.items()}
         compiled = statement.artifacts_by_component(notice_names, source_paths, MAPPED)
-        for component in components:
+        for component in listed:
             base = f"{statement.NOTICES}/{component.ref}"
             licences = {f"{base}/{name}": data for name, data in texts[component.ref].items()}
             for path, data in licences.items():
                 files.write_new(folder / path, data)
             spdx_ids = {path: notices.licence(data) for path, data in sorted(licences.items())}
             by_folder = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
-            parts.append(sbom.Licensed(component, spdx_ids, by_folder))
+            parts.append(sbom.Licensed(component, spdx_ids, by_folder, _concluded(project, component.ref)))
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
         subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
         files.write_new(folder / statement.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
@@ -255,6 +169,14 @@ def _write(
         for inner in (p for p in folder.rglob("*") if p.is_dir()):
             inner.chmod(0o755)
     return tuple(part.component.ref for part in parts if not part.notices)
+
+
+def _concluded(project: Project, ref: str) -> dict[str, tuple[str, str]]:
+    """Return folder of a component ('' for itself) -> the licence that pins.yaml concludes for it, and why."""
+    name = ref.partition("/")[0]
+    named: Mapping[str, Mapping[str, str]] = project.pins.source(name).options.get("concluded") or {}
+    places = {f"{name}/{at}".removesuffix("/."): (one["licence"], one["because"]) for at, one in named.items()}
+    return {at[len(ref) + 1 :]: licence for at, licence in places.items() if f"{at}/".startswith(f"{ref}/")}
 
 
 def _source_paths(plan: Plan, built: Built, names: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:

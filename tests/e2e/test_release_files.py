@@ -122,6 +122,10 @@ def edit(name: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
     return apply
 
 
+def resolved(provenance: Any) -> Any:
+    return provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
+
+
 def append(name: str, data: bytes = b"x") -> Callable[[Path], None]:
     def apply(folder: Path) -> None:
         with (folder / name).open("ab") as file:
@@ -190,6 +194,10 @@ FORGED = {
         "sbom.cdx.json",
     ),
     "other predicate": (edit("provenance.json", lambda d: d.update(predicateType="https://x")), "provenance.json"),
+    "overridden": (
+        edit("provenance.json", lambda d: resolved(d)[0]["annotations"].update(overridden="by mine")),
+        "sbom.cdx.json",
+    ),
     "no predicate": (edit("provenance.json", lambda d: d.pop("predicate")), "provenance.json"),
     "component": (edit("sbom.cdx.json", lambda d: d["components"].pop()), "sbom.cdx.json"),
     "version": (edit("sbom.cdx.json", lambda d: d["components"][0].update(version="0")), "sbom.cdx.json"),
@@ -213,6 +221,19 @@ def test_release_files_that_do_not_fit_each_other_are_found_though_the_sums_are_
     with_new_sums(folder)
     done = kz("verify-release", folder)
     assert done.returncode == 7 and named in done.stderr.splitlines()[0], done.stdout + done.stderr
+
+
+def test_papers_that_name_something_overridden_pass_with_a_warning_that_names_it(folder: Path, kz: Kz) -> None:
+    assert answers(kz, folder)["pinned"] == "PASS"
+    edit("provenance.json", lambda d: resolved(d)[0]["annotations"].update(overridden="by mine"))(folder)
+    own = {"name": "kz:overridden", "value": "by mine"}
+    name = resolved(json.loads((folder / "provenance.json").read_text()))[0]["name"]
+    edit("sbom.cdx.json", lambda d: [c["properties"].append(own) for c in d["components"] if c["bom-ref"] == name])(
+        folder
+    )
+    with_new_sums(folder)
+    done = kz("verify-release", folder)
+    assert done.returncode == 0 and f"{name}: by mine" in done.stdout and "WARN" in done.stdout
 
 
 @signs

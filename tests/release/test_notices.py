@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kz_build.core.errors import ConfigError
 from kz_build.git.object_types import Blob
 from kz_build.release import notices, sbom
 from kz_build.release.statement import Component
@@ -107,3 +109,16 @@ def test_the_schema_is_asked() -> None:
     text = sbom.sbom("t", "l", {}, [part("et")], "1", "seed").decode()
     assert "thing" in sbom.problem(text.replace('"type": "library"', '"type": "thing"'))
     assert sbom.problem("{") and sbom.problem("[]")
+
+
+def test_a_concluded_licence_stands_beside_those_that_are_shipped() -> None:
+    eigen = replace(part("et/eigen", "LICENSE"), concluded={"": ("MPL-2.0", "blas/ alone is compiled")})
+    text = sbom.sbom("t", "l", {}, [eigen], "1", "seed").decode()
+    assert sbom.problem(text) == ""
+    component = json.loads(text)["components"][0]
+    assert {"name": "kz:concluded", "value": "blas/ alone is compiled"} in component["properties"]
+    assert {(one["license"]["id"], one["license"]["acknowledgement"]) for one in component["licenses"]} == {
+        ("MPL-2.0", "concluded"), ("MIT", "declared")
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match="MPL-2 is no identifier"):
+        sbom.sbom("t", "l", {}, [replace(eigen, concluded={"": ("MPL-2", "x")})], "1", "seed")

@@ -19,10 +19,15 @@ from typing import NamedTuple
 
 import pytest
 
+from kz_build.build.build import sources_facts
 from kz_build.core.errors import ConfigError, KzError, MissingError
+from kz_build.core.stage_record import StageRecord, load
 from kz_build.git import repository as git
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
+from kz_build.release.components import components
+from kz_build.release.sbom import Licensed, problem, sbom
+from kz_build.release.statement import provenance_statement
 from kz_build.sources.clones import import_folder
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
@@ -438,3 +443,58 @@ def test_a_folder_is_imported_with_one_file_at_a_time_in_memory(tmp_path: Path) 
         tracemalloc.stop()
     names = sh("git", "ls-tree", "--name-only", at.tree, cwd=at.repository)
     assert names.split() == list("0123456")
+
+
+USED = [
+    # replacement, version, address, digest, and what of it the papers must not name: the pin's version and address
+    ("sdk: {folder: ~/sdk-r2}", "r2", "", "gitTree", "not the pinned version: it says it is r2; the pin is r1"),
+    ("sdk: {folder: ~/sdk-r1}", "r1", "", "gitTree", ""),
+    ("pkg: {file: <top>/other/pkg-1.1.whl, sha256: <pkg_newer>}", "1.1", "", "sha256", NOTE),
+    ("pkg: {index: ~/other, sha256: <pkg_other>}", "1.0", "pkg:pypi/pkg@1.0", "sha256", NOTE),
+    ("tool: {file: <top>/other/tool-1.0.zip, sha256: <tool_other>}", "sha256 ", "", "sha256", NOTE),
+    ("tool: {file: '~/downloads/tool-{version}.zip'}", "1.0", f"{NOBODY}/tool-1.0.zip", "sha256", ""),
+    ("tool: {folder: ~/folder}", "tree ", "", "gitTree", NOTE),
+    ("main: {folder: ~/folder}\n  main/libs/inner: {folder: ~/folder}\n  main/libs/inner/deep: {folder: ~/folder}", "tree ", "", "gitTree", NOTE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", USED, ids=lambda row: row[0].split("\n")[0].replace("/", "|"))
+def test_the_papers_name_what_was_used_and_not_what_was_pinned(
+    parts: Parts, project: Path, row: tuple[str, str, str, str, str]
+) -> None:
+    replacement, version, address, digest, overridden = row
+    name = replacement.split(":")[0]
+    newer = {"part": "newer\n", "pkg-1.1.dist-info/METADATA": "Name: pkg\n"}
+    names = {**parts.names, "pkg_newer": zipped(parts.folder / "other/pkg-1.1.whl", newer)}
+    target = (
+        f"targets: {{t: {{platform: linux, abi: arm64, sources: [{name}], tools: {{}}, cmake: {{}}, outputs: {{}}}}}}\n"
+    )
+    (project / "pins.yaml").write_text(PINS.replace("targets: {}\n", target))
+    locked(project, parts, "known")
+    loaded = local(project, parts._replace(names=names), replacement)
+    sources = (fetched(loaded, name, allow=(name,)),)
+    record = StageRecord(project / "record.json", "key", sources_facts(loaded, "l", sources, (), ()))
+    record.save()
+    read = load(record.path, "key")
+    assert read
+    component = next(iter(components(loaded, "l", "t", read, sources, ())))
+    assert (
+        component.version.startswith(version)
+        and component.uri.startswith(address)
+        and bool(component.uri) == bool(address)
+    )
+    assert digest in component.digests and component.overridden == overridden
+    if digest == "gitTree":
+        at = import_folder(
+            loaded.store,
+            "",
+            sources[0].folder or parts.folder / "folder",
+            ("*.gif",) if name == "main" else (),
+            (),
+        )
+        assert component.digests["gitTree"] == at.tree, "git itself computes the same"
+    resolved = provenance_statement({}, [component], {}, {}, None, "1")["predicate"]["buildDefinition"]  # type: ignore[index]
+    bill = sbom("t", "l", {}, [Licensed(component, {}, {})], "1", "seed").decode()
+    assert not problem(bill)
+    for paper in (json.dumps(resolved), bill):
+        assert (NOBODY in paper) == (NOBODY in address) and ("overridden" in paper) == bool(overridden), paper
