@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from kz_build.diagnose.log_line import Found, Prefix, around, prefix, trimmed
 from kz_build.diagnose.signature import ErrorLine
@@ -11,31 +12,54 @@ MOST = 5
 LIMIT = 10_000
 """Lines with one of the texts after which that text is no longer searched for."""
 
+EXIT = 4
+"""The rank of lines that only say that something failed."""
+PASSAGE, PASSAGE_LINES, WIDTH = 3000, 16, 400
+"""Bytes and lines of an error that are kept for the families, and characters of a line."""
+FRAME = 4
+"""Lines between an exception's last frame and itself."""
+
 TRACEBACK = b"Traceback (most recent"
 GRADLE = b"What went wrong:"
 CMAKE = b"CMake Error at "
+BACKTRACE = b"backtrace:"
 TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
     b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
-    b" *** [", b"command not found", b"not found for arch", b": Could not ", b"rror occurred",
+    b" *** ", b"command not found", b"not found for arch", b": Could not ", b"rror occurred",
+    b"No solution found", b"e: /", b"e: file:", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
+    b"Undefined symbols", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
+    b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
+    b"error loading model", b"rror response from",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z]\w*\.){2,}[A-Z]\w+: |Exception: )"
+    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
-    r"|[Aa]ssertion failed|^fatal: |\bpanic: |\] Check failed \("
+    r"|[Aa]ssertion failed|^fatal: |\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+)?: |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}: |\[E:\w+|can not be used when |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"|^Undefined symbols for |nvcc fatal\s*:|No solution found when|^e: |multiple definition of |duplicate symbol|^CONFLICT \("
+    r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _FAILED = re.compile(
     r"\b[Ff]ailed(?: to| with|:)|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
+    r"|: (?:Permission denied|No such file or directory)|is not recognized as an "
 )
+_FOLLOWS = re.compile(
+    r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: |subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
+    r"|Could not build wheels|ninja: build stopped|ld returned \d|linker command failed|error: command '.*' failed with exit"
+    r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
+    r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
+    r"|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed"
+)
+"""Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[: ]+(?!0\b)-?\d+\s*\.?$|exit code:? [1-9]|non-zero exit|\*\*\* \["
     r"|B(?:UILD FAILED|uild failed)|build stopped|Segmentation fault|\bAborted\b|core dumped"
@@ -59,6 +83,8 @@ def rank(line: str) -> int:
     level, tag, message = prefix(line)
     if not message or _CODE.search(message) or tag in _UNRELATED_TAGS and not _FATAL.search(message):
         return -1
+    if _FOLLOWS.search(message):
+        return EXIT
     if _EXCEPTION.match(message):
         return 0
     if level and level not in "EFA" or _ORDINARY.search(message):
@@ -79,35 +105,61 @@ def _lesser(line: Prefix) -> int:
     return 2 if _FAILED.search(line.message) else -1
 
 
+class Candidate(NamedTuple):
+    """A line that may be the error, how likely it is (rank), and the lines around it that belong to it."""
+
+    rank: int
+    line: ErrorLine
+    passage: str
+
+
 class ErrorLines:
     """Show it the texts in the blocks of a log, then ask `best`. It keeps a few lines of each rank."""
 
     def __init__(self) -> None:
         self.texts = TEXTS
         self._seen: dict[bytes, int] = {}
-        self._kept: dict[int, tuple[int, ErrorLine]] = {}
+        self._kept: dict[int, Candidate] = {}
+
+    def look_at(self, block: bytes) -> None:
+        """Look at every line of a block."""
+        for text in self.texts:
+            at = block.find(text)
+            while at >= 0:
+                self.look(block, 0, text, at)
+                at = block.find(text, at + 1)
+        self.trim()
 
     def look(self, block: bytes, before: int, text: bytes, at: int) -> None:
         """Look at the line around a text of TEXTS; `before` is the number of lines before the block."""
         if text not in self.texts:
             return
-        start, _, line = _last(block, at, text) if text in _HEADS else around(block, at)
-        self._note(block, before, start, line, sure=text in _HEADS)
+        found = _last(block, at, text) if text in _HEADS else around(block, at)
+        head = around(block, at).start if text in (GRADLE, CMAKE) else found.start
+        self._note(block, before, head, found, sure=text in _HEADS)
         self._seen[text] = self._seen.get(text, 0) + 1
         if self._seen[text] >= LIMIT:
             self.texts -= {text}
 
-    def _note(self, block: bytes, before: int, start: int, line: str, *, sure: bool) -> None:
-        value = 0 if sure and line.strip() else rank(line)
+    def _note(self, block: bytes, before: int, head: int, found: Found, *, sure: bool) -> None:
+        value = rank(found.text)
+        if sure and found.text.strip() and value < EXIT:
+            value = 0
+        if value == 0 and block.find(_WRAPPED, found.end, found.end + 400) >= 0:
+            value = 1
         if value >= 0:
-            number = before + block.count(b"\n", 0, start) + 1
-            self._kept[number] = (value, ErrorLine(number, trimmed(line), search_words(prefix(line).message)))
+            number = before + block.count(b"\n", 0, found.start) + 1
+            line = ErrorLine(number, trimmed(found.text), search_words(prefix(found.text).message))
+            old = self._kept.get(number)
+            passage = _passage(block, head)
+            if not old or (value, -len(passage)) < (old.rank, -len(old.passage)):
+                self._kept[number] = Candidate(value, line, passage)
 
     def trim(self) -> None:
         """Keep the first lines of each rank, each text once; with enough of the best, search no more."""
         counts: dict[int, int] = {}
         seen: set[str] = set()
-        for number, (value, line) in sorted(self._kept.items()):
+        for number, (value, line, _) in sorted(self._kept.items()):
             counts[value] = counts.get(value, 0) + 1
             if counts[value] > MOST or line.search in seen:
                 counts[value] -= 1
@@ -118,25 +170,33 @@ class ErrorLines:
 
     def add(self, later: ErrorLines, before: int) -> None:
         """Add what another found in the part of the log that begins after `before` lines."""
-        for value, line in later._kept.values():
-            self._kept[line.line + before] = (value, ErrorLine(line.line + before, line.text, line.search))
+        for value, line, passage in later._kept.values():
+            number = line.line + before
+            self._kept[number] = Candidate(value, ErrorLine(number, line.text, line.search), passage)
         self.trim()
 
-    def best(self) -> tuple[ErrorLine, ...]:
+    def best(self) -> tuple[Candidate, ...]:
         """Return the likeliest lines, the best first."""
-        ranked = sorted((value, number) for number, (value, _) in self._kept.items())
-        return tuple(self._kept[number][1] for _, number in ranked[:MOST])
+        return tuple(sorted(self._kept.values(), key=lambda one: (one.rank, one.line.line))[:MOST])
 
 
-_HEADS = (TRACEBACK, GRADLE, CMAKE)
+_FRAME = re.compile(r"#\d+\s+pc ")
+_SYSTEM = re.compile(
+    r" /(?:apex|system|vendor|odm|product)/|\blib(?:c|m|dl|c\+\+_shared|art\w*)\.so\b|\[vdso\]|<anonymous|\[anon|jit-cache"
+    r"|base\.(?:vdex|odex|oat)"
+)
+_WRAPPED = b"The above exception was the direct cause of"
+"""Python's words between an exception and the one that was made of it, which says more."""
+_HEADS = (TRACEBACK, GRADLE, CMAKE, BACKTRACE)
 """Heads of several lines, of which another says what is wrong."""
 
 
 def _last(block: bytes, at: int, head: bytes) -> Found:
     """Return the line below a head that says what is wrong.
 
-    Of a traceback it is the first that is not indented, of Gradle the innermost `>`, of CMake the first. In a notebook
-    the frames are not indented: there the line of the exception is found by itself.
+    Of a traceback it is the first that is not indented, of Gradle the innermost `>`, of CMake the first, of a crash on
+    Android the first frame outside of the system. In a notebook the frames are not indented: there the line of the
+    exception is found by itself.
     """
     found = around(block, at)
     column = at - found.start if head == TRACEBACK else 0
@@ -144,8 +204,10 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
     while found.end + 1 < len(block):
         found = around(block, found.end + 1)
         text = found.text.strip()
-        if head == TRACEBACK and text.startswith("---"):
+        if head == TRACEBACK and text.startswith("---") or head == BACKTRACE and not (text and _FRAME.search(text)):
             break
+        if head == BACKTRACE and not _SYSTEM.search(text):
+            return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
             return found
         if head == GRADLE and text and not (text.startswith(">") or not below.text.lstrip().startswith(">")):
@@ -154,10 +216,24 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
     return below if head == GRADLE else Found(below.start, below.end, "")
 
 
+def _passage(block: bytes, start: int) -> str:
+    """Return an error and the lines below it, without times and ids, and the last frame of a Python exception below those."""
+    lines = block[start : start + PASSAGE].decode("utf-8", "replace").splitlines()[:PASSAGE_LINES]
+    parts = [(prefix(line), line) for line in lines]
+    shown = [f"{p.level} {p.tag}: {p.message}" if p.tag else p.message if p.level else line for p, line in parts]
+    passage = _MARGIN.sub("", "\n".join(line[:WIDTH].rstrip() for line in shown).strip())
+    frame = block.rfind(b'File "', max(0, start - 800), start)
+    if frame >= 0 and block.count(b"\n", frame, start) <= FRAME:
+        code = (line.strip() for line in block[frame:start].decode("utf-8", "replace").splitlines())
+        passage += "\nraised in " + "\n".join(code)
+    return passage
+
+
 _VARIABLE = re.compile(
     r"\S*[/\\]\S*|\S+@\S+|\b0x[0-9a-fA-F]+\b|\b(?=\w*\d)[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b"
     r"|(?<![\w.])[-+]?\d[\d.,:]*(?:[kKMG]?i?B|ms|us|s|%)?(?!\w)|(?<=\w):\d+\]?"
 )
+_MARGIN = re.compile(r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*)+", re.M)
 _PYTEST = re.compile(r"^E\s{2,}")
 _BREAK = re.compile(r"[\0\[\](){}<>\"“”‘’|;,=*│]+|(?<!\w)['`]+|['`]+(?!\w)|\s:\s|:{3,}")
 

@@ -6,13 +6,22 @@ import re
 from collections.abc import Iterable
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import ErrorLines
+from kz_build.diagnose.error_lines import Candidate, ErrorLines
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import around, trimmed
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
+
+LONGEST = 250
+"""Characters of a group that a family takes out of a passage."""
+TAIL, LAST = 2000, 5
+"""Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
+_ENDS_WELL = re.compile(
+    r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
+    r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]"
+)
 
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
@@ -28,6 +37,8 @@ class Scanner:
             pattern = re.compile(one.match) if one.match else None
             for text in one.find:
                 self._wanted.setdefault(text.encode(), []).append((one, pattern))
+        self._families = tuple(one for one in self._all if one.family)
+        self._tail = b""
         self._first: dict[str, tuple[int, str, dict[str, str]]] = {}
         self._times: dict[str, int] = {}
         self._here: set[tuple[str, int]] = set()
@@ -56,6 +67,7 @@ class Scanner:
             self._errors.trim()
         self._choose_texts()
         self.lines += block.count(b"\n")
+        self._tail = (self._tail + block)[-TAIL:]
 
     def _line(self, block: bytes, text: bytes, at: int) -> None:
         """Check the line around a text."""
@@ -92,12 +104,14 @@ class Scanner:
         else:
             self._errors = None
         self.lines += later.lines
+        self._tail = later._tail
 
     def found(self) -> tuple[Finding, ...]:
         """Return all findings: causes in the order of the log, each before what follows from it; what is harmless last.
 
         A line that has a cause is not said to be harmless or a consequence too.
         """
+        self._hold_families()
         by_id = {one.id: one for one in self._all}
         weak = {one.id for one in self._all if one.harmless or one.consequence}
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
@@ -123,17 +137,36 @@ class Scanner:
 
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
+        self._hold_families()
+        return tuple(one.line for one in self._candidates())
+
+    def _candidates(self) -> tuple[Candidate, ...]:
         known = {number for number, *_ in self._first.values()}
-        return tuple(one for one in self._errors.best() if one.line not in known) if self._errors else ()
+        return tuple(one for one in self._errors.best() if one.line.line not in known) if self._errors else ()
+
+    def _hold_families(self) -> None:
+        """Note the first family that the likeliest error is of; none in a log that ends well."""
+        last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
+        if any(_ENDS_WELL.search(line) for line in last):
+            return
+        for candidate in self._candidates()[:1]:
+            for one in self._families:
+                match = re.match(one.match, candidate.passage, re.M)
+                if match:
+                    groups = {
+                        key: " ".join((value or "").split())[:LONGEST] for key, value in match.groupdict().items()
+                    }
+                    self._note(one, candidate.line.line, candidate.line.text, groups)
+                    return
 
     def _finding(self, one: Signature, follows: str) -> Finding:
         number, text, groups = self._first[one.id]
         times = self._times[one.id]
 
         def say(template: str) -> str:
-            return PLACE.sub(lambda place: _filled(place, groups), template).strip()
+            return " ".join(PLACE.sub(lambda place: _filled(place, groups), template).split()).rstrip(" :")
 
-        addresses = tuple(dict.fromkeys(seen.at for seen in one.seen))
+        addresses = tuple(dict.fromkeys(seen.at for seen in one.seen if seen.at))
         return Finding(
             one.id,
             say(one.title),

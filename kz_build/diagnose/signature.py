@@ -12,10 +12,10 @@ PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 @dataclass(frozen=True)
 class Seen:
-    """A line as the program prints it, and its public address."""
+    """A line as the program prints it, and its public address, if it is of one thread."""
 
     line: str
-    at: str
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Signature:
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
     groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
     A `consequence` follows from whatever stands before it in the log. A `harmless` line looks like an error and is none.
+    A `family` is a class of errors. It has no texts: its `match` is held against the likeliest error of a log, and the lines
+    around that, where no other signature says what went wrong.
     """
 
     id: str
@@ -38,6 +40,7 @@ class Signature:
     explains: tuple[str, ...] = ()
     consequence: bool = False
     harmless: bool = False
+    family: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,4 +92,4 @@ def parse_signature(id: str, plain: dict[str, Any]) -> Signature:
     """Build one signature from its YAML form. Raises TypeError for an unknown key."""
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     fields["seen"] = tuple(Seen(**one) for one in plain["seen"])
-    return Signature(id=id, **fields)
+    return Signature(id=id, **{"find": (), **fields})

@@ -9,22 +9,25 @@ from typing import Annotated, Any
 from pydantic import Field, RootModel, StringConstraints
 
 from kz_build.diagnose.codes import TABLES
+from kz_build.diagnose.error_lines import ErrorLines
 from kz_build.diagnose.signature import PLACE
 from kz_build.pins.source_schema import Strict, Text
 
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-Address = Annotated[str, StringConstraints(pattern=r"^https://\S+$")]
 
 
 class SeenLine(Strict):
     line: Text = Field(description="as the program prints it")
-    at: Address = Field(description="where it is public: an issue, a page of documentation, the source that prints it")
+    at: Annotated[str, StringConstraints(pattern=r"^(https://\S+)?$")] = Field(
+        default="",
+        description="where it is public: an issue, a page of documentation, the source that prints it. A family may have none",
+    )
 
 
 class SignatureEntry(Strict):
     title: Text
     find: list[Annotated[str, StringConstraints(min_length=5)]] = Field(
-        min_length=1, description="plain texts; a line that contains none of them is skipped"
+        default=[], description="plain texts; a line that contains none of them is skipped. A family has none"
     )
     match: str = Field(
         default="",
@@ -37,6 +40,10 @@ class SignatureEntry(Strict):
         default=False, description="only follows from the finding before it in a log, if there is one"
     )
     harmless: bool = Field(default=False, description="looks like an error and is none: shown last, never as the cause")
+    family: bool = Field(
+        default=False,
+        description="a class of errors: `match` is held against the likeliest error and the lines below it, where nothing else matches",
+    )
     seen: list[SeenLine] = Field(min_length=1, description="lines that must trigger it")
     near: list[Text] = Field(min_length=1, description="lines that look alike and must not trigger it")
 
@@ -62,6 +69,11 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
                     yield (id, key), f"{id}.{key}: no table of numbers {table!r}, but {', '.join(TABLES)}"
         if entry["harmless"] and entry["explains"]:
             yield (id, "explains"), f"{id}.explains: a harmless line is never the cause of another"
+        if entry["family"] == bool(entry["find"]) or (entry["family"] and not entry["match"]):
+            yield (id, "find"), f"{id}.find: a family has `match` alone, any other signature needs texts"
+            continue
+        if not entry["family"] and any(not seen["at"] for seen in entry["seen"]):
+            yield (id, "seen"), f"{id}.seen: say `at` which address the line is public"
         for i, seen in enumerate(entry["seen"]):
             if not _hits(entry, pattern, seen["line"]):
                 yield (id, "seen", i), f"{id}.seen.{i}: does not trigger it"
@@ -71,4 +83,8 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
 
 
 def _hits(entry: dict[str, Any], pattern: re.Pattern[str], line: str) -> bool:
+    if entry["family"]:
+        lines = ErrorLines()
+        lines.look_at(line.encode())
+        return any(re.match(entry["match"], one.passage, re.M) for one in lines.best()[:1])
     return any(text in line for text in entry["find"]) and bool(pattern.search(line))

@@ -25,7 +25,7 @@ def text(diagnosis: Diagnosis) -> str:
         rows = [f"nothing recognised in {lines} ({diagnosis.signatures} signatures)"]
     for number, one in enumerate(causes, 1):
         rows += ["", f"{number}. {one.title}  [{one.id}]", _evidence(one, "   ")]
-        rows += [_wrapped("cause", one.cause), _wrapped("next", one.next), f"   seen   {one.at[0]}"]
+        rows += [_wrapped("cause", one.cause), _wrapped("next", one.next), *(f"   seen   {at}" for at in one.at[:1])]
         after = [other for other in diagnosis.found if other.follows == one.id]
         if after:
             rows.append("   consequences")
@@ -39,7 +39,7 @@ def text(diagnosis: Diagnosis) -> str:
     for one in diagnosis.found:
         if one.harmless and not one.follows:
             rows += ["", f"harmless: {one.title}  [{one.id}]", _evidence(one, "   ")]
-            rows += [_wrapped("why", one.cause), _wrapped("next", one.next), f"   seen   {one.at[0]}"]
+            rows += [_wrapped("why", one.cause), _wrapped("next", one.next), *(f"   seen   {at}" for at in one.at[:1])]
     return "\n".join(rows)
 
 

@@ -15,9 +15,11 @@ from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
 from kz_build.diagnose.text_search import TextSearch
 
+SINGLE = tuple(one for one in shipped() if not one.family)
+
 
 def error_lines(log: str) -> tuple[ErrorLine, ...]:
-    scanner = Scanner(shipped())
+    scanner = Scanner(SINGLE)
     scanner.feed(log.encode())
     return scanner.error_lines()
 
@@ -130,7 +132,7 @@ def test_they_are_few_each_text_once_and_what_only_follows_comes_last() -> None:
 def test_a_crash_or_a_code_alone_does_not_hide_them() -> None:
     code = "java.lang.Exception: Execution of method forward failed with status 0x1\n"
     assert [one.line for one in error_lines(RUNNER + code)] == [2]
-    scanner = Scanner(shipped())
+    scanner = Scanner(SINGLE)
     scanner.feed((RUNNER + code).encode())
     shown = short(Diagnosis("log", 4, 1, scanner.found(), scanner.error_lines()))
     assert "[shell-crash]" in shown and "the lines that look most like the error:\n  line 2: E 00:" in shown

@@ -83,7 +83,9 @@ def test_ordinary_builds_and_app_starts_trigger_nothing() -> None:
 
 def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
     for one in SIGNATURES:
-        assert all(re.match(r"https://(github\.com|docs\.|pytorch\.org)", seen.at) for seen in one.seen), one.id
+        assert all(re.match(r"https://(github\.com|docs\.|pytorch\.org)", seen.at) for seen in one.seen if seen.at), (
+            one.id
+        )
         for said in (one.title, one.cause, one.next):
             assert {name for name, _ in PLACE.findall(said)} <= set(re.compile(one.match).groupindex), one.id
         assert {*one.explains} <= {other.id for other in SIGNATURES} - {one.id}

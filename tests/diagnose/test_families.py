@@ -1,0 +1,114 @@
+"""Families: the first real error of a log wins, what is more exact goes before, and logs of work that went well raise no alarm."""
+
+from __future__ import annotations
+
+import pytest
+
+from kz_build.diagnose.diagnose import shipped
+from kz_build.diagnose.scanner import Scanner
+from kz_build.diagnose.signature import Finding
+
+
+def causes(log: str) -> list[Finding]:
+    first, second = Scanner(shipped()), Scanner(shipped())
+    head, tail = log[: log.find("\n") + 1], log[log.find("\n") + 1 :]
+    first.feed(head.encode())
+    second.feed(tail.encode())
+    first.add(second)  # as a log that is searched in parts
+    return [one for one in first.found() if not one.follows and not one.harmless]
+
+
+PIP = """\
+Building wheels for collected packages: executorch
+  CMake Error at CMakeLists.txt:44 (target_link_libraries):
+    Target "my_app" links to:
+
+      executorch::frob
+
+    but the target was not found.  Possible reasons include:
+
+  -- Configuring incomplete, errors occurred!
+  Traceback (most recent call last):
+    File "/usr/lib/python3.12/subprocess.py", line 526, in run
+      raise CalledProcessError(retcode, process.args,
+  subprocess.CalledProcessError: Command '['cmake', '-S', '.']' returned non-zero exit status 1.
+  error: subprocess-exited-with-error
+ERROR: Failed building wheel for executorch
+"""
+NINJA = """\
+* What went wrong:
+Execution failed for task ':app:buildCMakeDebug[arm64-v8a]'.
+> Build command failed.
+  ninja: Entering directory `/home/me/app/.cxx/Debug/arm64-v8a'
+  FAILED: CMakeFiles/app.dir/app.cpp.o
+  /home/me/app/app.cpp:82:41: error: use of undeclared identifier 'FROB_WILLNEED'
+  1 error generated.
+  ninja: build stopped: subcommand failed.
+"""
+PYTHON = """\
+Loading model
+Traceback (most recent call last):
+  File "/x/export.py", line 9, in <module>
+    prepare(model)
+  File "/x/torchao/prepare.py", line 500, in prepare
+    named_modules[node.target]
+KeyError: '_guards_fn'
+"""
+CRASH = """\
+F DEBUG   : Cmdline: com.example
+F DEBUG   : backtrace:
+F DEBUG   :   #00 pc 000000000008a4c8  /apex/com.android.runtime/lib64/bionic/libc.so (abort+164)
+F DEBUG   :   #01 pc 00000000009c2fd4  /data/app/x==/base.apk!libours.so (offset 0x1b5c000) (ours::init(int)+760) (BuildId: f7ab)
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "id", "line", "title"),
+    [
+        (PIP, "cmake-target", 3, "CMake has no target executorch::frob"),
+        (NINJA, "compiler-undeclared", 6, "FROB_WILLNEED is not declared where it is used"),
+        (PYTHON, "python-key", 7, "the key '_guards_fn' is looked up and not there"),
+        (CRASH, "crash-frame", 4, "a native crash in libours.so: ours::init(int)"),
+    ],
+    ids=["pip", "ninja", "python", "crash"],
+)
+def test_the_first_real_error_names_itself(log: str, id: str, line: int, title: str) -> None:
+    (one,) = causes(log)
+    assert (one.id, one.line, one.title) == (id, line, title)
+
+
+def test_what_is_more_exact_goes_before_a_family() -> None:
+    assert [one.id for one in causes(PYTHON + "Backend XnnpackBackend is not registered.\n")] == ["backend-missing"]
+
+
+def test_an_error_that_is_of_no_family_is_not_taken_for_the_next_one() -> None:
+    assert not causes("x\nfrobnicate: error: handle 7 is odd\nmake: *** No rule to make target 'all'.  Stop.\n")
+
+
+ORDINARY = [
+    "-- Could NOT find Vulkan (missing: Vulkan_LIBRARY)\n-- Performing Test HAS_BF16 - Failed\n-- Configuring done\n-- Build files have been written to: /x",
+    "CMake Warning at a.cmake:7 (message):\n  Failed to resolve buck2.\n\n-- Configuring done (1.5s)\n-- Generating done",
+    "CMake Deprecation Warning at third-party/CMakeLists.txt:1 (CMAKE_MINIMUM_REQUIRED):\n  Compatibility with CMake < 3.10 will be removed\n-- Configuring done",
+    "[1/2] Building CXX object error_handling.cpp.o\n/x/a.cpp:3:7: warning: unused variable 'error' [-Wunused-variable]\n1 warning generated.\n[2/2] Linking CXX static library liberror.a",
+    "[100%] Building CXX object failed_test.cpp.o\nld: warning: duplicate symbol x\n[100%] Built target executor_runner",
+    "tests/test_error.py::test_failed_download PASSED\ntests/test_error.py::test_KeyError_is_told PASSED\n=== 41 passed, 2 xfailed, 1 warning in 3.2s ===",
+    "ERROR root:a.py:3 cannot open cache, starts empty\nTraceback (most recent call last):\n  File \"/x/a.py\", line 3, in f\n    d['x']\nKeyError: 'x'\n=== 5 passed in 0.1s ===",
+    "[ RUN      ] Loader.FailsOnMissingFile\nE 00:00:00.000071 executorch:file_data_loader.cpp:7] Bad file, errno not set\n[       OK ] Loader.FailsOnMissingFile (0 ms)\n[  PASSED  ] 12 tests.",
+    "Collecting torch\n  error: none of the mirrors has an older one, taking 2.9\nSuccessfully installed torch-2.9.0",
+    "> Task :app:compileDebugKotlin\nw: file:///x/A.kt:3:5 Unresolved reference in documentation: error\n> Task :app:lintReportErrors NO-SOURCE\n\nBUILD SUCCESSFUL in 3s",
+    "11-21 08:00:01.000  1234  5678 E libc    : Access denied finding property \"ro.vendor.x\"\n11-21 08:00:01.100  1234  5678 W System.err: java.io.FileNotFoundException: /data/x: open failed: ENOENT (No such file or directory)\n11-21 08:00:01.100  1234  5678 W System.err: \tat a.B.c(B.java:1)\n11-21 08:00:02.000  1234  5678 I app: ready",
+    "11-21 08:00:01.000  1234  5678 W ActivityThread: handleBindApplication failed to load a library, java.lang.IllegalStateException: x\n11-21 08:00:02.000  1234  5678 E GnssHAL : error: 3 of 12 almanacs failed",
+    "11-21 08:00:01.000  1234  5678 E FileUtils: chmod /data/misc: Permission denied\n11-21 08:00:01.100  1234  5678 E SELinux : avc:  denied  { read } for name=\"x\"\n11-21 08:00:02.000  1234  5678 I ExecuTorch: loaded",
+    "I 00:00:00.000271 executorch:cpuinfo_utils.cpp:62] Failed to open midr file /sys/x\nI 00:00:00.002535 executorch:main.cpp:90] Model executed successfully 1 time(s) in 3 ms.",
+    "[ERROR] [Qnn ExecuTorch]:  <E> [4294967295] has incorrect Rank 6.\n[WARNING] [Qnn ExecuTorch]: Qnn Backend op validation failed with error: 3110\n[INFO] [Qnn ExecuTorch]: Destroy Qnn context",
+    "remote: Counting objects: 100% (65/65), done.\nSubmodule path 'error': checked out '90f9df9'\nHEAD is now at 3f2 Tell an error: git's own words, not ours",
+    "+ grep -c error log\n0\n+ echo 'failed: no'\nfailed: no\n+ exit 0",
+    "#7 [3/4] RUN apt-get install -y cmake\n#7 12.3 debconf: delaying package configuration, since apt-utils is not installed\n#7 DONE 14.1s\nnaming to docker.io/library/x done",
+    "INFO:root:The shape is dynamic: error bound 1e-3, failed=0\nWARNING:root:Replacing KVCache with CustomKVCache\nINFO:root:Saved model.pte",
+    "llama_model_loader: - kv 3: general.error str = none\nllama_perf_context_print: total time = 12 ms, 0 errors",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("log", ORDINARY)
+def test_ordinary_logs_raise_no_alarm(log: str) -> None:
+    assert not causes(log + "\n")
