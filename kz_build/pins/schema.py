@@ -110,11 +110,6 @@ class Package(Strict):
         description="Gradle coordinates that an app requires beside an AAR file, {source} for a pin's version: libraries of the"
         " target that they provide and that therefore stay out of the AAR",
     )
-    app: str = Field(
-        default="",
-        description="Gradle project, in the source of `audit.java`, of upstream's benchmark app: `kz device check --in-app`"
-        " builds it with the AAR",
-    )
 
 
 class Target(Strict):

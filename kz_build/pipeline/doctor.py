@@ -87,7 +87,7 @@ def _questions(project: Project, answers: Answers) -> Iterator[Question]:
         yield Question("container", "engine docker", "", verb, partial(_container, project, pins.default, target))
     yield Question("device", "over adb", "", "kz device list", _devices)
     yield Question("device", "EMULATED", "", "kz device emulate", _emulated)
-    if any((pins.target(target, pins.default)["package"] or {}).get("app") for target in defaults):
+    if any(pins.target(target, pins.default)["package"] for target in defaults):
         yield Question("device", "in an app", "", "kz device check --in-app", _app)
     yield Question("sign", "release files", "", "kz build --sign KEYFILE", _sign)
     from kz_build.export.load import FOLDER
@@ -169,12 +169,12 @@ def _emulated() -> str:
 
 
 def _app() -> str:
-    from kz_build.device.benchmark_app import tools
+    from kz_build.device.probe_app import tools
 
-    sdk = tools()
-    if sdk.missing:
-        raise MissingError(sdk.missing)
-    return str(sdk.sdk)
+    found = tools()
+    if found.missing:
+        raise MissingError(found.missing)
+    return str(found.d8)
 
 
 def _sign() -> str:

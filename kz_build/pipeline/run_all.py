@@ -124,14 +124,13 @@ class _Stages:
             if self.connected and self.request.recipe:
                 self._lack("device", self._runtime_lacks())
         why = "an EMULATED device has no Zygote and runs no app" if self.request.emulate else "no device"
-        app = f"{self.build.target} has no `package.app` in pins.yaml"
         asked = (
-            (bool(package.get("app")), app),
+            (bool(package), f"{self.build.target} has no `package` in pins.yaml"),
             (self.connected and not self.request.emulate, why),
             (bool(self.request.recipe), "no --recipe: no model for it"),
         )
         if all(self._called_for("in-app", *one) for one in asked):
-            from kz_build.device.benchmark_app import tools
+            from kz_build.device.probe_app import tools
 
             self._lack("in-app", tools().missing)
 
@@ -269,8 +268,8 @@ class _Stages:
 
     def _in_app(self) -> str:
         """Do the same in an app, forked by Zygote."""
-        from kz_build.device.benchmark_app import app
         from kz_build.device.in_app import in_app
+        from kz_build.device.probe_app import app
         from kz_build.device.text_report import report as text
 
         build = self.build

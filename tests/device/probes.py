@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from kz_build.device.benchmark_app import OURS
+from kz_build.device.probe_app import OURS
 
 _ANDROID = {
     "android.app.Activity": """

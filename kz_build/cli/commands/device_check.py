@@ -46,7 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in-app", action="store_true", help="also in an app on the device: a process forked by Zygote"
     )
-    parser.add_argument("--apk", metavar="FILE", type=Path, help="that app (default: kz builds it, with Android's SDK)")
+    parser.add_argument("--apk", metavar="FILE", type=Path, help="that app (default: kz builds it)")
     parser.add_argument(
         "--require",
         choices=("in-app",),
@@ -145,8 +145,8 @@ def _try(
 def _app(arguments: argparse.Namespace, project: Project, trial: TrialPlan, live: Live) -> App | str:
     """Return the app to run it in, or why there is none."""
     from kz_build.core.command_log import Commands, new_log_folder
-    from kz_build.device.benchmark_app import app
     from kz_build.device.in_app import app_of
+    from kz_build.device.probe_app import app
 
     if arguments.apk:
         return app_of(arguments.apk)
