@@ -227,9 +227,14 @@ def _file_checks(dut: DeviceUnderTest) -> tuple[Check, ...]:
     return tuple(replace(one, subject=dut.device.serial, name=f"pte {one.name}") for one in checks)
 
 
+def device_folder(project: Project, dut: DeviceUnderTest) -> Path:
+    """Return where all of a device is."""
+    return project.out("device", dut.trial.line, re.sub(r"[^\w.-]", "_", dut.device.serial))
+
+
 def folder_of(project: Project, dut: DeviceUnderTest) -> Path:
-    """Return where the reports of a device are."""
-    folder = project.out("device", dut.trial.line, re.sub(r"[^\w.-]", "_", dut.device.serial))
+    """Return where the reports of a device are, or those of its app."""
+    folder = device_folder(project, dut)
     return folder / "in-app" if dut.process == "app" else folder
 
 

@@ -1,7 +1,7 @@
 """The runs of a device: a line each in runs.jsonl, appended after each run, so that a killed series goes on where it stopped.
 
-A run's line holds its series, conditions and figures. A series ends with a line that says whether it was kept: figures are
-compared with kept series alone (docs/guides/figures.md).
+A run's line holds its series, conditions and figures. A series ends with a line that says whether it was kept, and what memory it
+took: figures are compared with kept series alone (docs/guides/figures.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kz_build.core import files
 from kz_build.core.plain_json import plain
-from kz_build.device.metrics import Sample
+from kz_build.device.metrics import Memory, Sample
 from kz_build.pins.pins import digest_of
 
 RUNS = "runs.jsonl"
@@ -49,6 +49,15 @@ class Kept(NamedTuple):
     conditions: Conditions
     samples: tuple[Sample, ...]
     fresh: bool
+    memory: Memory | None = None
+
+
+class Earlier(NamedTuple):
+    """What a series may be compared with, the newest; or what differs from the last series of its command."""
+
+    samples: tuple[Sample, ...] = ()
+    memory: tuple[Memory, ...] = ()
+    differs: str = ""
 
 
 @dataclass
@@ -70,9 +79,9 @@ class Series:
         facts = {"run": len(self.samples), "battery_celsius": celsius, "conditions": self.conditions, "sample": sample}
         self._append(facts)
 
-    def end(self, refused: str, *, fresh: bool = False) -> None:
+    def end(self, refused: str, *, fresh: bool = False, memory: Memory | None = None) -> None:
         """Close the series: keep it, or say why not. `fresh`: later series are compared with this one, and with none before it."""
-        self._append({"end": "refused" if refused else "kept", "why": refused, "fresh": fresh})
+        self._append({"end": "refused" if refused else "kept", "why": refused, "fresh": fresh, "memory": memory})
 
     def _append(self, facts: Mapping[str, object]) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -115,16 +124,17 @@ def kept_series(path: Path) -> tuple[Kept, ...]:
         if "end" in row:
             samples = tuple(pending.pop(name, ()))
             if row["end"] == "kept" and samples:
-                kept.append(Kept(conditions[name], samples, bool(row.get("fresh"))))
+                kept.append(Kept(conditions[name], samples, bool(row.get("fresh")), _memory(row)))
         elif (sample := _sample(row)) and (made_under := _conditions(row)):
             pending.setdefault(name, []).append(sample)
             conditions[name] = made_under
     return tuple(kept)
 
 
-def comparable(kept: Sequence[Kept], series: Series) -> tuple[tuple[Sample, ...], str]:
-    """Return the runs that a series may be compared with, the newest; or (), and what differs from the last one of this command."""
+def comparable(kept: Sequence[Kept], series: Series) -> Earlier:
+    """Return what a series may be compared with."""
     runs: tuple[Sample, ...] = ()
+    memory: tuple[Memory, ...] = ()
     differs = ""
     for one in kept:
         if other := _differences(one, series):
@@ -132,7 +142,8 @@ def comparable(kept: Sequence[Kept], series: Series) -> tuple[tuple[Sample, ...]
             differs = f"not compared with the last series: {', '.join(other)}" if same_thing else differs
         else:
             runs = (one.samples if one.fresh else (*runs, *one.samples))[-MOST:]
-    return runs, "" if runs else differs
+            memory = (*(() if one.fresh else memory), *filter(None, (one.memory,)))[-MOST:]
+    return Earlier(runs, memory, "" if runs else differs)
 
 
 _SAID = {
@@ -179,6 +190,13 @@ def _sample(row: dict[str, Any]) -> Sample | None:
     """Read a run's figures; None for those of another version of kz."""
     try:
         return Sample(**row["sample"])
+    except (KeyError, TypeError):
+        return None
+
+
+def _memory(row: dict[str, Any]) -> Memory | None:
+    try:
+        return Memory(**row["memory"])
     except (KeyError, TypeError):
         return None
 

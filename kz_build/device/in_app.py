@@ -13,21 +13,20 @@ from pathlib import Path
 from shlex import quote
 
 from kz_build.core.check import Check, Status
-from kz_build.core.errors import AuditError, ConfigError, Missing, MissingError
+from kz_build.core.errors import AuditError, ConfigError, DeviceError, Missing, MissingError
 from kz_build.core.files import sha256_file
 from kz_build.core.progress import Watch, quiet
 from kz_build.device import in_app_types as types
 from kz_build.device.adb import Device
 from kz_build.device.checks import log_check, record, reply_check, report_of
-from kz_build.device.conditions import fix_performance
 from kz_build.device.device_under_test import DeviceUnderTest
 from kz_build.device.in_app_types import BENCHMARK, PACKAGE, PROBE, QNN_LLAMA, TEXT, Activity, AppRequest, AppResult
 from kz_build.device.info import info
-from kz_build.device.metrics import figures_text
+from kz_build.device.measured import Runner, measured
+from kz_build.device.metrics import Memory, Sample
 from kz_build.device.push import FOLDER, items, named, push
 from kz_build.device.push_set import InputFile, PushSet
-from kz_build.device.run import Ready, measured, ready, series_of
-from kz_build.device.trial import Report, RunPolicy, TrialPlan
+from kz_build.device.trial import Measured, Report, RunPolicy, Timing, TrialPlan
 from kz_build.formats.app import read_app
 from kz_build.pins.project import Project
 
@@ -81,7 +80,8 @@ def in_app(
     note: Callable[[str], None] = lambda text: None,
     at_end: ExitStack | None = None,
 ) -> Report:
-    """Push model and tokenizer, install the app unless this very one is there, and let it load and generate. The app stays.
+    """Push model and tokenizer, install the app unless this very one is there, and let it load and generate; if that is good and
+    `policy` compares, time it. The app stays.
 
     Raises ConfigError without a model or tokenizer, MissingError if its file is absent, DeviceError if the device does not answer.
     """
@@ -98,20 +98,17 @@ def in_app(
         types.model_type(trial.pte) if trial.pte else TEXT, trial.tokens,
     )  # fmt: skip
     since = device.checked("date '+%m-%d %H:%M:%S.000'").decode().strip()
-    with ExitStack() as own:
-        before = Ready(facts, True, False)
-        if policy.compare:
-            before = ready(dut, note, fixed=fix_performance(device, at_end or own))
-        checks, kind, results = _run_all(project, dut, app, request, policy, note)
-    if results or any(c.failed for c in checks):
+    checks, kind = _check(project, dut, app, request, required=policy.required)
+    series: tuple[Measured, ...] = ()
+    if policy.compare and kind != types.NONE and not any(c.failed for c in checks):
+        try:
+            series = measured(project, dut, _runner(dut, app, request), policy, note, at_end)
+        except DeviceError as error:
+            checks += (Check(device.serial, "runs", Status.FAIL, str(error)),)
+    if kind != types.NONE or any(c.failed for c in checks):
         checks += (log_check(project, dut, since),)
     report = report_of(project, dut, pushed, checks, kind)
-    if results and not report.failed:
-        series = series_of(project, dut, before, [app.activity.name], trial.full_prompt, 0)
-        series.samples.clear()  # an app's runs are written all at once
-        for one in results:
-            series.add(one.sample, before.facts.battery_celsius)
-        report = replace(report, run=measured(project, dut, series, policy, before))
+    report = replace(report, run=series[0] if series else None, lengths=series[1:])
     record(project, dut, report)
     return report
 
@@ -127,45 +124,57 @@ def _files(trial: TrialPlan) -> tuple[InputFile, InputFile]:
     return model, tokenizer
 
 
-_Note = Callable[[str], None]
-_Outcome = tuple[tuple[Check, ...], str, tuple[AppResult, ...]]
-
-
-def _run_all(
-    project: Project, dut: DeviceUnderTest, app: App, request: AppRequest, policy: RunPolicy, note: _Note
-) -> _Outcome:
-    """Return checks, kind of process, and the app's result of each run that counts."""
+def _check(
+    project: Project, dut: DeviceUnderTest, app: App, request: AppRequest, *, required: bool
+) -> tuple[tuple[Check, ...], str]:
+    """Return the checks of one run, and the kind of process."""
     emulated, device = dut.info.emulated, dut.device
 
     def row(what: str, status: Status, evidence: str) -> Check:
-        return Check(device.serial, what, status, evidence, policy.required or status is not Status.SKIP)
+        return Check(device.serial, what, status, evidence, required or status is not Status.SKIP)
 
     if device.shell("command -v am && command -v pm && command -v run-as").code:
         why = "an EMULATED device has no Zygote and runs no app" if emulated else "this device has no am, pm or run-as"
-        return (row("start", Status.SKIP if emulated else Status.FAIL, why),), types.NONE, ()
+        return (row("start", Status.SKIP if emulated else Status.FAIL, why),), types.NONE
     if app.activity is BENCHMARK and request.model_type == QNN_LLAMA:
-        return (row("start", Status.FAIL, f"{app.path.name} {_NO_PROBE}"),), types.NONE, ()
-    checks = [_installed(project, device, app)]
-    kind, results = types.NONE, list[AppResult]()
-    for index in range(policy.warmup + policy.runs if not checks[0].failed else 0):
-        result, parent, why = _run_once(dut, app.activity, request)
-        answers = list(_answers(row, result, why))
-        if result and result.text and not any(c.failed for c in answers):
-            answers.append(replace(reply_check(dut.trial, result.text), subject=device.serial, name="reply"))
-        if result or parent:
-            kind = types.process_kind(parent, result.context if result else "", emulated)
-            answers.insert(0, _process(row, kind, result))
-        bad = any(c.failed for c in answers)
-        if index == 0 or bad:
-            checks = [checks[0], *answers]
-        if bad or not result:
-            return tuple(checks), kind, ()
-        if index >= policy.warmup:
-            results.append(result)
-        if policy.compare:
-            kind_of_run = "warm-up" if index < policy.warmup else "run"
-            note(f"{device.serial} in-app {kind_of_run} {index + 1}: {figures_text(result.sample)}")
-    return tuple(checks), kind, tuple(results)
+        return (row("start", Status.FAIL, f"{app.path.name} {_NO_PROBE}"),), types.NONE
+    installed = _installed(project, device, app)
+    if installed.failed:
+        return (installed,), types.NONE
+    result, parent, why = _run_once(dut, app.activity, request)
+    answers = list(_answers(row, result, why))
+    if result and result.text and not any(c.failed for c in answers):
+        answers.append(replace(reply_check(dut.trial, result.text), subject=device.serial, name="reply"))
+    if not result and not parent:
+        return (installed, *answers), types.NONE
+    kind = types.process_kind(parent, result.context if result else "", emulated)
+    return (installed, _process(row, kind, result), *answers), kind
+
+
+def _runner(dut: DeviceUnderTest, app: App, request: AppRequest) -> Runner:
+    """Return how timed runs are made in the app: each in a fresh process."""
+
+    def good(asked: Timing, *, memory: bool = False) -> AppResult:
+        own = replace(request, prompt=asked.full_prompt, seq_len=asked.tokens, memory=memory)
+        result, _, why = _run_once(dut, app.activity, own)
+        rows = _answers(lambda what, status, evidence: Check(dut.device.serial, what, status, evidence), result, why)
+        bad = [one.evidence for one in rows if one.failed]
+        if result is None or bad:
+            raise DeviceError(
+                f"{dut.device.serial} in-app: {(*bad, why)[0]}", hint="kz device check --in-app says more"
+            )
+        return result
+
+    def memory(asked: Timing) -> tuple[Memory | None, str]:
+        if app.activity is BENCHMARK:
+            return None, "upstream's own activity says it of `forward` alone"
+        held = good(asked, memory=True).memory
+        return held, "" if held else "the kernel does not say it (smaps_rollup)"
+
+    def once(asked: Timing) -> Sample:
+        return good(asked).sample
+
+    return Runner(" in-app", lambda asked: [app.activity.name], once, memory, {app.path.name: app.sha256})
 
 
 def _installed(project: Project, device: Device, app: App) -> Check:

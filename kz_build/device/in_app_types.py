@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any, NamedTuple
 
-from kz_build.device.metrics import Sample
+from kz_build.device.metrics import Memory, Sample
 from kz_build.formats.pte_types import QNN, Pte
 
 PACKAGE = "org.pytorch.minibench"
@@ -46,6 +46,8 @@ class AppRequest:
     prompt: str
     model_type: int = TEXT
     seq_len: int = 128
+    memory: bool = False
+    """Measure it, in a run that is not timed."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class AppResult:
     text: str = ""
     error: str = ""
     context: str = ""
+    memory: Memory | None = None
 
 
 def model_type(pte: Pte) -> int:
@@ -72,7 +75,7 @@ def model_type(pte: Pte) -> int:
 def start_command(activity: Activity, request: AppRequest, run: str) -> str:
     """Return the command that restarts the app with a request, quoted for the device's shell."""
     texts = {"run": run, "model": request.model, "tokenizer": request.tokenizer, "prompt": request.prompt}
-    numbers = {"model_type": request.model_type, "seq_len": request.seq_len}
+    numbers = {"model_type": request.model_type, "seq_len": request.seq_len, "memory": int(request.memory)}
     if activity is BENCHMARK:
         texts = {
             "model_dir": request.model.rpartition("/")[0],
@@ -151,8 +154,10 @@ def _probed(data: dict[str, Any]) -> AppResult:
         prompt_tokens=prompt,
         generated_tokens=generated,
     )
-    words = (str(data.get(name, "")) for name in ("text", "error", "context"))
-    return AppResult(data.get("load_status"), sample, *words)
+    text, error, context = (str(data.get(name, "")) for name in ("text", "error", "context"))
+    loaded, peak, released = (data.get(f"pss_{when}_kb") or None for when in ("loaded", "peak", "released"))
+    memory = Memory(_scaled(loaded, 1024e-6), round(peak * 1024e-6, 6), _scaled(released, 1024e-6)) if peak else None
+    return AppResult(data.get("load_status"), sample, text, error, context, memory)
 
 
 def _benchmarked(data: list[dict[str, Any]]) -> AppResult:

@@ -37,6 +37,23 @@ METRICS = (
 )
 
 
+MEMORY = (
+    Metric("pss_loaded_mb", "PSS with the model loaded", "MB", True),
+    Metric("pss_peak_mb", "PSS at most", "MB", True),
+    Metric("pss_released_mb", "PSS after its release", "MB", True),
+)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Proportional set size of a process, in a run of its own that is not timed, in 10^6 bytes; None for an unknown figure. A runner
+    in a shell never releases its model: its process ends."""
+
+    pss_loaded_mb: float | None
+    pss_peak_mb: float
+    pss_released_mb: float | None = None
+
+
 @dataclass(frozen=True)
 class Sample:
     """One run in a process of its own; None for an unknown figure. `peak_mb` in 10^6 bytes."""
@@ -149,11 +166,11 @@ def _rate(tokens: int, milliseconds: float) -> float | None:
     return _positive(tokens / milliseconds * 1000) if milliseconds > 0 else None
 
 
-def spreads(samples: Sequence[Sample]) -> dict[str, Spread]:
+def spreads(samples: Sequence[Sample | Memory]) -> dict[str, Spread]:
     """Return the spread of each figure that every run has."""
     by_name = {}
-    for metric in METRICS:
-        values = [value for one in samples if (value := getattr(one, metric.name)) is not None]
+    for metric in (*METRICS, *MEMORY):
+        values = [value for one in samples if (value := getattr(one, metric.name, None)) is not None]
         if values and len(values) == len(samples):
             middle = median(values)
             away = median(abs(value - middle) for value in values)
@@ -180,7 +197,9 @@ def compare(
     return _rows(now, {name: (value, None) for name, value in before.items()}, against, tolerance)
 
 
-def compare_history(now: Mapping[str, Spread], earlier: Sequence[Sample], tolerance: float) -> tuple[Comparison, ...]:
+def compare_history(
+    now: Mapping[str, Spread], earlier: Sequence[Sample | Memory], tolerance: float
+) -> tuple[Comparison, ...]:
     """Compare medians with those of earlier runs under the same conditions: worse is what exceeds their own noise and the tolerance."""
     if len(earlier) < ENOUGH:
         return ()
@@ -196,7 +215,7 @@ def _rows(
     now: Mapping[str, Spread], before: Mapping[str, tuple[float, float | None]], against: str, tolerance: float
 ) -> tuple[Comparison, ...]:
     rows = []
-    for metric in METRICS:
+    for metric in (*METRICS, *MEMORY):
         then, noise = before.get(metric.name, (0, None))
         if then and metric.name in now:
             value = now[metric.name].median

@@ -57,10 +57,10 @@ def trial(project: Project, request: TrialRequest) -> TrialPlan:
     def asked(words: int = 0, more: Sequence[str] = ()) -> tuple[Timing, str]:
         text = _of_words(words) if words else prompt
         if own:
-            return Timing(tuple(own), template.say(text)), ""
+            return Timing(tuple(own), template.say(text), tokens=tokens), ""
         values = _values(use, template, text, (tokens, words), model, inputs, pte, recipe)
         argv, why = _argv([*use["run"], *more], values, model, pte) if model else ((), _NO_MODEL)
-        return Timing(argv, template.say(text), words), why
+        return Timing(argv, template.say(text), words, tokens + _TOKENS_A_WORD * words), why
 
     check, no_run = asked()
     lengths = () if own else measurement.words
@@ -85,7 +85,7 @@ def trial(project: Project, request: TrialRequest) -> TrialPlan:
         full_prompt=check.full_prompt,
         tokens=tokens,
         seconds=request.seconds,
-        timed=tuple(asked(words, use["timed"])[0] for words in (0, *lengths)) if check.argv else (),
+        timed=tuple(asked(words, use["timed"])[0] for words in (0, *lengths)),
         ends=not own and not use["timed"],
         celsius=measurement.celsius,
         minutes=measurement.minutes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kz_build.core.escape import wrapped
-from kz_build.device.metrics import METRICS
+from kz_build.device.metrics import MEMORY, METRICS
 from kz_build.device.trial import Measured, Report
 
 
@@ -43,12 +43,13 @@ def _measured(run: Measured) -> list[str]:
             low, middle, high, away = run.spreads[metric.name]
             rows.append(f"  {metric.title:13}{low:>12,.2f}{middle:>12,.2f}{away:>11,.2f}{high:>12,.2f} {metric.unit}")
     if run.memory:
-        loaded = "" if run.memory.loaded_mb is None else f"{run.memory.loaded_mb:,.2f} MB with the model loaded, "
-        rows.append(f"  PSS: {loaded}{run.memory.peak_mb:,.2f} MB at most")
+        known = ((metric, getattr(run.memory, metric.name)) for metric in MEMORY)
+        said = (f"{value:,.2f} MB {metric.title.removeprefix('PSS ')}" for metric, value in known if value is not None)
+        rows.append(_wrapped("  PSS: ", ", ".join(said)))
     if run.retention is not None:
         rows.append(f"  retention: {run.retention:.0%} of the first fifth's decode in the last")
     rows.append(_wrapped("  ", _heat(run)))
-    titles = {metric.name: metric for metric in METRICS}
+    titles = {metric.name: metric for metric in (*METRICS, *MEMORY)}
     for row in run.compared:
         title, unit = titles[row.metric].title, titles[row.metric].unit
         text = f"{title} {row.now:,.2f} {unit}, {row.change:+.1f} % from {row.before:,.2f} of {row.against}"

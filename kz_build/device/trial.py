@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kz_build.checks.contract import Contract
 from kz_build.core.check import Check
-from kz_build.device.metrics import Comparison, Sample, Spread
+from kz_build.device.metrics import Comparison, Memory, Sample, Spread
 from kz_build.device.push_plan import Pushed
 from kz_build.device.push_set import InputFile
 from kz_build.device.reply import Greedy
@@ -41,11 +41,13 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class Timing:
-    """What a series of timed runs asks: a command line, the prompt in it, and how many words that has (0: the prompt of the check)."""
+    """What a series of timed runs asks: a command line (() without a runner), the prompt in it, how many words that has (0: the
+    prompt of the check), and prompt and answer at most."""
 
     argv: tuple[str, ...]
     full_prompt: str
     words: int = 0
+    tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,6 @@ class RunPolicy:
     tolerance: float | None = None
     required: bool = False
     sustain: int = 0
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Proportional set size of the runner, in a run of its own that is not timed: when the model is loaded, and at most; 10^6 bytes."""
-
-    loaded_mb: float | None
-    peak_mb: float
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,7 @@ public class LlmModule {
     made = modelType + " " + modulePath + " " + tokenizerPath + " " + temperature;
   }
   %s
+  public void resetNative() { System.out.println("released"); }
   public %s generate(String prompt, int seqLen, LlmCallback callback, boolean echo) {
     callback.onResult("<" + prompt + "> ");
     callback.onResult(made + " " + seqLen + " " + echo);

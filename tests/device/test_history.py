@@ -12,7 +12,7 @@ import pytest
 
 from kz_build.device import history
 from kz_build.device.history import Conditions, Series, comparable, kept_series, resume
-from kz_build.device.metrics import Sample, compare_history, retention, spreads, unsteady
+from kz_build.device.metrics import Memory, Sample, compare_history, retention, spreads, unsteady
 
 COLD = Conditions("kz/phone:16", "shell", True, True, "model", "libraries", "command")
 
@@ -32,11 +32,11 @@ def throttled(count: int) -> list[Sample]:
     return runs(*(20.0 / (1 + 0.4 * at / (count - 1)) for at in range(count)))
 
 
-def kept(path: Path, samples: Sequence[Sample], conditions: Conditions = COLD, **end: bool) -> None:
+def kept(path: Path, samples: Sequence[Sample], conditions: Conditions = COLD, *, fresh: bool = False) -> None:
     series = Series(path, conditions)
     for sample in samples:
         series.add(sample)
-    series.end("", **end)
+    series.end("", fresh=fresh)
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 10, 50])
@@ -87,7 +87,7 @@ def test_kept_runs_of_the_same_conditions_are_compared(tmp_path: Path) -> None:
     refused.end(unsteady(refused.samples))
     now = resume(path, replace(COLD, libraries="of a third build"))
     now.samples += noisy(3)
-    assert comparable(kept_series(path), now) == ((*noisy(1), *noisy(2)), "")
+    assert comparable(kept_series(path), now) == ((*noisy(1), *noisy(2)), (), "")
 
 
 @pytest.mark.parametrize(
@@ -104,16 +104,32 @@ def test_other_conditions_are_named_and_not_compared(tmp_path: Path, other: dict
     path = tmp_path / "runs.jsonl"
     kept(path, noisy(1), replace(COLD, **other))  # type: ignore[arg-type]
     now = Series(path, COLD, noisy(2))
-    assert comparable(kept_series(path), now) == ((), f"not compared with the last series: {said}")
+    assert comparable(kept_series(path), now) == ((), (), f"not compared with the last series: {said}")
 
 
 def test_another_number_of_tokens_is_not_compared(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     kept(path, [replace(one, prompt_tokens=7, generated_tokens=at) for at, one in enumerate(noisy(1), 60)])
     words = "7 tokens of the prompt then, 20 now, 60 to 64 tokens generated then, 64 now"
-    assert comparable(kept_series(path), Series(path, COLD, noisy(2)))[1].endswith(words)
+    assert comparable(kept_series(path), Series(path, COLD, noisy(2))).differs.endswith(words)
     other = Series(path, replace(COLD, command="of another model"), noisy(2))
-    assert comparable(kept_series(path), other) == ((), ""), "that is not the same thing"
+    assert comparable(kept_series(path), other) == ((), (), ""), "that is not the same thing"
+
+
+def test_memory_is_compared_with_that_of_earlier_series(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    for seed in range(6):
+        if seed:
+            earlier = comparable(kept_series(path), Series(path, COLD, noisy(seed))).memory
+            assert [one.pss_peak_mb for one in earlier] == [600.0 + at for at in range(seed)]
+        series = Series(path, COLD)
+        for sample in noisy(seed):
+            series.add(sample)
+        series.end("", memory=Memory(None, 600.0 + seed, 50.0))
+    earlier = comparable(kept_series(path), Series(path, COLD, noisy(9))).memory
+    assert compare_history(spreads([Memory(None, 800, 50)]), earlier[:4], 15) == (), "four tell no noise"
+    peak, released = compare_history(spreads([Memory(None, 800, 50)]), earlier, 15)
+    assert (peak.metric, peak.worse, released.metric, released.worse) == ("pss_peak_mb", True, "pss_released_mb", False)
 
 
 def test_a_change_that_was_accepted_begins_a_new_history(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ from kz_build.device import adb as adapter
 from kz_build.device import in_app_types as types
 from kz_build.device.in_app import App, app_of, in_app
 from kz_build.device.in_app_types import BENCHMARK, EMULATED, PACKAGE, PROBE, ZYGOTE, AppRequest
-from kz_build.device.metrics import ENOUGH
+from kz_build.device.metrics import ENOUGH, Memory
 from kz_build.device.push_set import InputFile
-from kz_build.device.trial import Report, RunPolicy, TrialPlan
+from kz_build.device.trial import Report, RunPolicy, Timing, TrialPlan
 from kz_build.emulator.device import EmulatedDevice
 from kz_build.formats.pte_types import Delegate, Method, Pte
 from kz_build.pins.project import Project
@@ -33,6 +33,7 @@ from tests.formats.apps import AAPT2, Linker, apk, good
 
 FOLDER = "/data/local/tmp/kz/et-1.2/android/a model.pte"
 PROMPT = "say 'hi'\n"
+LONG = "word " * 500
 needs_java = pytest.mark.skipif(not shutil.which("javac"), reason="needs javac (default-jdk-headless)")
 
 ONCE = RunPolicy()
@@ -80,7 +81,12 @@ def test_the_probe_compiles_with_upstreams_classes_and_says_what_it_saw(version:
     assert (found.load_status, told.prompt_tokens, told.generated_tokens, found.error) == (0, 20, 30, "")
     assert (told.ttft_ms, told.prefill_tps, told.decode_tps) == (113, round(20 / 0.113, 2), 20.0)
     assert told.load_s is not None and 0 < told.load_s < 10 and told.total_s is not None and told.total_s > told.load_s
-    assert told.peak_mb is not None and 10 < told.peak_mb < 10_000
+    assert told.peak_mb is not None and 10 < told.peak_mb < 10_000 and found.memory is None
+    held = types.parse_result(
+        PROBE, json.loads(probes.ran(classes, tmp_path / "files", {**extras, "memory": "1"})), "r1"
+    )
+    assert held.memory and held.memory.pss_loaded_mb and held.memory.pss_released_mb
+    assert held.memory.pss_peak_mb >= held.memory.pss_loaded_mb > 10, held.memory
     with pytest.raises(ValueError, match="another run"):
         types.parse_result(PROBE, said, "r2")
     for properties, expected in (
@@ -166,6 +172,7 @@ exit 0""",
         said = {
             "run": "RUN", "pid": 4242, "ppid": 1000, "context": "u:r:untrusted_app_32:s0:c1", "load_ms": load_ms, "load_status": 0,
             "first_token_ms": 113.4, "total_ms": 1700.0, "text": "Hello\n", "stats": probes.STATS, "peak_rss_kb": 1_000_000,
+            "pss_loaded_kb": 500_000, "pss_peak_kb": 600_000, "pss_released_kb": 100_000,
         }  # fmt: skip
         self.leaves(PROBE, said)
         self.leaves(BENCHMARK, FORWARD + LLM)
@@ -209,7 +216,7 @@ def run(player: Player, server: adapter.Server, tmp_path: Path) -> Run:
         inputs = (InputFile(model, model.name, True, ""), InputFile(tmp_path / "t.json", "tokenizer.json", True, ""))
         trial = TrialPlan(
             "et-1.2", "android", "arm64-v8a", tmp_path, {}, {}, inputs, (), model=model, full_prompt=PROMPT, tokens=64, seconds=seconds,
-            pte=of_qnn() if qnn else None,
+            pte=of_qnn() if qnn else None, timed=(Timing((), PROMPT, tokens=64), Timing((), LONG, 500, 1064)),
         )  # fmt: skip
         return in_app(
             project, server.device(player.device.serial), trial, App(path, sha256_file(path), activity), policy
@@ -236,7 +243,7 @@ def test_an_app_is_installed_once_started_and_its_result_read(run: Run, player: 
     assert rows(found)["process"][1] == EMULATED == found.process, "nobody may take this for a run in an app"
     assert rows(found)["load"][1] == "in 4.20 s, timed around it"
     assert rows(found)["generate"][1] == '30 tokens, 20 tokens/s, "Hello\\n"'
-    assert found.run and found.run.samples[0].peak_mb == 1024 and not found.run.compared
+    assert found.run is None, "a check times nothing"
     words = player.started()
     assert words[:5] == ["start", "-W", "-S", "-n", f"{PACKAGE}/kz.ProbeActivity"]
     extras = {words[at + 1]: words[at + 2] for at, word in enumerate(words) if word.startswith("--e")}
@@ -254,18 +261,43 @@ def test_a_result_that_takes_its_time_is_waited_for(run: Run, player: Player) ->
 
 
 def test_runs_are_fresh_processes_and_compared_where_it_is_a_device(run: Run, player: Player, tmp_path: Path) -> None:
-    policy = RunPolicy(runs=2, warmup=1, compare=True)
-    found = run(policy=policy)
-    assert found.run and (len(found.run.samples), found.run.warmup) == (2, 1)
-    assert (player.at / "starts").read_text() == "x" * 3
-    assert found.run.notes == ("EMULATED: its timings are not compared",)
+    """In the same file as a shell's, by the same rules: each length of prompt, memory, and what is left after a while."""
+    found = run(policy=RunPolicy(runs=2, warmup=1, compare=True))
+    assert found.run and (len(found.run.samples), found.run.warmup, found.run.samples[0].peak_mb) == (2, 1, 1024)
+    assert found.run.memory == Memory(512, 614.4, 102.4) and found.run.notes == (
+        "EMULATED: its timings are not compared",
+    )
+    assert [(one.words, len(one.samples), one.memory) for one in found.lengths] == [(500, 2, None)]
+    assert (player.at / "starts").read_text() == "x" * (1 + 3 + 1 + 3), (
+        "a check, two series, and one run for the memory"
+    )
+    words = player.started()
+    assert words[words.index("prompt") + 1] == LONG and words[words.index("seq_len") + 1] == "1064"
+    lines = (tmp_path / "project/out/device/et-1.2" / player.device.serial.replace(":", "_") / "runs.jsonl").read_text()
+    assert lines.count('"process": "app"') == 4 and lines.count('"pss_released_mb": 102.4') == 1
     player.is_no_emulation()
     policy = RunPolicy(runs=ENOUGH, compare=True)
     assert run(policy=policy).process == ZYGOTE
     player.plays(load_ms=8400.0)
     found = run(policy=policy)
     assert [c.metric for c in found.run.compared if c.worse] == ["load_s", "total_s"] if found.run else False
-    assert found.failed == ("load_s against 5 earlier runs", "total_s against 5 earlier runs")
+    assert {"load_s against 5 earlier runs", "load_s against 5 earlier runs (500 words)"} < set(found.failed)
+    found = run(policy=RunPolicy(runs=1, compare=True, sustain=1))
+    assert (
+        found.run and len(found.run.samples) > 1 and "how a device throttles" in found.run.refused and not found.lengths
+    )
+
+
+def test_an_app_that_stops_within_a_series_is_said_and_the_series_goes_on_later(run: Run, player: Player) -> None:
+    am = (player.device.root.folder / "system/bin/am").read_text()
+    player.program("am", f'[ "$(wc -c </data/played/starts)" -ge 3 ] && {{ echo Error: too hot; exit 0; }}\n{am}')
+    found = run(policy=RunPolicy(runs=4, compare=True))
+    assert rows(found)["runs"] == ("FAIL", f"{player.device.serial} in-app: am: Error: too hot") and found.run is None
+    assert rows(found)["log"][0] == "PASS"
+    player.program("am", am)
+    found = run(policy=RunPolicy(runs=4, compare=True))
+    assert found.run and len(found.run.samples) == 4
+    assert (player.at / "starts").read_text() == "x" * (3 + 1 + 2 + 1 + 4), "two of four runs were made before"
 
 
 def test_a_process_of_another_parent_is_no_app(run: Run, player: Player) -> None:

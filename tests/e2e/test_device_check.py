@@ -373,7 +373,7 @@ def test_emulated_timings_are_compared_with_nothing(tried: Try) -> None:
         report = tried("--runs", "2", "--warmup", "0", verb="run", code=0)
         assert report["run"]["compared"] == [] and "EMULATED" in report["run"]["notes"][0]
         assert len(report["run"]["samples"]) == 2
-        assert report["run"]["memory"] and report["run"]["memory"]["peak_mb"] > 1, report["run"]["notes"]
+        assert report["run"]["memory"] and report["run"]["memory"]["pss_peak_mb"] > 1, report["run"]["notes"]
         assert set(report["run"]["spreads"]) == {"load_s", "ttft_ms", "prefill_tps", "decode_tps", "total_s", "peak_mb"}
 
 

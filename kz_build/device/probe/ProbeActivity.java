@@ -15,6 +15,7 @@ import java.io.OutputStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.json.JSONException;
 import org.json.JSONObject;
 import org.pytorch.executorch.extension.llm.LlmCallback;
@@ -24,10 +25,13 @@ import org.pytorch.executorch.extension.llm.LlmModule;
  * Loads a model once and generates once in this app's own process, which Zygote forked, and leaves what it saw in
  * files/kz_probe.json.
  *
- * <p>Extras: run (given back), model, tokenizer, prompt, model_type (LlmModule's), seq_len, temperature.
+ * <p>Extras: run (given back), model, tokenizer, prompt, model_type (LlmModule's), seq_len, temperature, memory (1: measure it,
+ * which slows the run down).
  */
 public final class ProbeActivity extends Activity {
   private static final String TAG = "kz-probe";
+  private static final String STATUS = "/proc/self/status";
+  private static final int EVERY_MS = 50; // as kz_probe in a shell
 
   @Override
   protected void onCreate(Bundle state) {
@@ -43,7 +47,7 @@ public final class ProbeActivity extends Activity {
       said.put("run", asked.getStringExtra("run"));
       said.put("pid", Process.myPid());
       said.put("uid", Process.myUid());
-      said.put("ppid", status("PPid:"));
+      said.put("ppid", number(STATUS, "PPid:"));
       said.put("context", first("/proc/self/attr/current"));
       try {
         run(asked, said);
@@ -52,7 +56,7 @@ public final class ProbeActivity extends Activity {
         error.printStackTrace(new PrintWriter(text));
         said.put("error", text.toString());
       }
-      said.put("peak_rss_kb", status("VmHWM:"));
+      said.put("peak_rss_kb", number(STATUS, "VmHWM:"));
       leave(said.toString());
     } catch (IOException | JSONException error) {
       Log.e(TAG, "the result cannot be written", error);
@@ -79,9 +83,17 @@ public final class ProbeActivity extends Activity {
       return;
     }
     Log.i(TAG, "loaded, generating");
+    Memory memory = asked.getIntExtra("memory", 0) == 1 ? new Memory() : null;
     Listener listener = new Listener();
     module.generate(asked.getStringExtra("prompt"), asked.getIntExtra("seq_len", 128), listener, false);
     said.put("total_ms", (System.nanoTime() - listener.start) / 1e6);
+    if (memory != null) {
+      memory.end();
+      module.resetNative();
+      said.put("pss_loaded_kb", memory.loaded);
+      said.put("pss_peak_kb", memory.peak);
+      said.put("pss_released_kb", pss());
+    }
     said.put("text", listener.text.toString());
     if (listener.firstAt != 0) {
       said.put("first_token_ms", (listener.firstAt - listener.start) / 1e6);
@@ -121,6 +133,43 @@ public final class ProbeActivity extends Activity {
     }
   }
 
+  /** This process's proportional set size: now, and the most until the end. */
+  private static final class Memory {
+    final long loaded = pss();
+    volatile long peak = loaded;
+    private final AtomicBoolean over = new AtomicBoolean();
+    private final Thread thread = new Thread(this::watch, "kz-memory");
+
+    Memory() {
+      thread.start();
+    }
+
+    private void watch() {
+      while (!over.get()) {
+        peak = Math.max(peak, pss());
+        try {
+          Thread.sleep(EVERY_MS);
+        } catch (InterruptedException stop) {
+          return;
+        }
+      }
+    }
+
+    void end() throws InterruptedException {
+      over.set(true);
+      thread.join();
+    }
+  }
+
+  /** In kB; 0 where the kernel does not say (before 4.14). */
+  private static long pss() {
+    try {
+      return number("/proc/self/smaps_rollup", "Pss:");
+    } catch (IOException error) {
+      return 0;
+    }
+  }
+
   /** Under its name only when it is whole. */
   private void leave(String json) throws IOException {
     File part = new File(getFilesDir(), "kz_probe.part");
@@ -132,9 +181,9 @@ public final class ProbeActivity extends Activity {
     }
   }
 
-  /** The number behind a name in /proc/self/status: kB, or a process. */
-  private static long status(String name) throws IOException {
-    try (BufferedReader lines = new BufferedReader(new FileReader("/proc/self/status"))) {
+  /** The number behind a name in a file of /proc: kB, or a process. */
+  private static long number(String file, String name) throws IOException {
+    try (BufferedReader lines = new BufferedReader(new FileReader(file))) {
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {
         if (line.startsWith(name)) {
           return Long.parseLong(line.replaceAll("[^0-9]", ""));
