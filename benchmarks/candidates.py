@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kz_build.resolve.candidate import made_candidates
-from kz_build.resolve.confidence import FEATURES, OFFERED, confidence, features
+from kz_build.resolve.candidate import likely, made_candidates
+from kz_build.resolve.confidence import FEATURES, confidence, features
 
 
 class Try(NamedTuple):
@@ -33,6 +33,7 @@ class Try(NamedTuple):
     rules: tuple[str, ...]
     features: tuple[tuple[float, ...], ...]
     right: tuple[bool, ...]
+    offered: bool
     seconds: float
 
     @property
@@ -78,6 +79,7 @@ def tries(root: Path, half: str) -> Iterator[Try]:
             tuple(one.candidate.rule for one in made),
             tuple(features(one.steps, rank) for rank, one in enumerate(made)),
             tuple(right),
+            likely([one.candidate for one in made]),
             seconds,
         )
 
@@ -85,7 +87,7 @@ def tries(root: Path, half: str) -> Iterator[Try]:
 def report(done: list[Try]) -> None:
     """Print how often the first candidate is right, and how well its confidence says so."""
     for name, part in (("kept", [one for one in done if one.kept]), ("changed", [one for one in done if not one.kept])):
-        told = [one for one in part if one.confidence >= OFFERED]
+        told = [one for one in part if one.offered]
         right, three = sum(one.right[0] for one in told), sum(any(one.right) for one in told)
         share = 100 / max(len(part), 1)
         print(
@@ -116,7 +118,7 @@ def fit(done: list[Try]) -> None:
     ]
     weights = [0.0] * len(FEATURES)
     for _ in range(1_500):
-        slopes = [0.5 * weight for weight in weights]
+        slopes = [0.0, *(0.2 * weight for weight in weights[1:])]
         for x, right, share in rows:
             off = 1 / (1 + math.exp(-sum(a * b for a, b in zip(weights, x, strict=True)))) - right
             slopes = [slope + share * off * value for slope, value in zip(slopes, x, strict=True)]

@@ -45,7 +45,12 @@ def candidates(base: Files, ours: Files, theirs: Files) -> tuple[Candidate, ...]
     changes.
     """
     made = [one.candidate for one in made_candidates(base, ours, theirs)]
-    return tuple(made) if made and made[0].confidence >= OFFERED else ()
+    return tuple(made) if likely(made) else ()
+
+
+def likely(made: Sequence[Candidate]) -> bool:
+    """Whether the first of some candidates changes anything, and is likely right."""
+    return bool(made and made[0].files) and made[0].confidence >= OFFERED
 
 
 def made_candidates(base: Files, ours: Files, theirs: Files) -> tuple[Made, ...]:

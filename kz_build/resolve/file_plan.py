@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import nlargest
 
+from kz_build.patch.change import split_lines
+from kz_build.resolve.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.placement import options
-from kz_build.resolve.three_versions import ThreeVersions
+from kz_build.resolve.three_versions import ThreeVersions, key
 
 Files = Mapping[str, bytes]
 """Contents by path; a path that is not in it is no file."""
@@ -17,6 +20,10 @@ CONFLICTS = 100
 COMPARED = 40
 """How many files are compared with one that is gone."""
 ALIKE = 0.5
+MOST_SEARCHED = 2 << 20
+"""How many bytes of upstream's other files are searched for code that it moved."""
+FAR = 3.0
+"""An edit with no way of at least this score is searched for in upstream's other files."""
 
 
 @dataclass(frozen=True)
@@ -39,54 +46,89 @@ class FilePlan:
 def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan]:
     """Return what to do to each file; nothing where that is hopeless."""
     renames = _renames(base, theirs)
-    made = []
+    made: list[FilePlan] = []
     conflicts = 0
     for path in sorted({*base, *theirs} - set(renames.values())):
         after_path = renames.get(path, path)
         before, after = base.get(path), theirs.get(after_path)
         if before == after and path == after_path:
             continue
-        plan = _plan(path, after_path, before, after, ours, base)
-        if plan is None:
+        used = {*base, *theirs, *(plan.path for plan in made)}
+        others = {name: ours[name] for name in sorted(ours) if name not in used}
+        some = _plan(path, after_path, before, after, ours.get(path), others)
+        conflicts += sum(1 for plan in some for slot in plan.slots if slot[0].rule is not Rule.MERGED)
+        if not some or conflicts > CONFLICTS:
             return []
-        conflicts += sum(1 for slot in plan.slots if slot[0].rule is not Rule.MERGED)
-        if conflicts > CONFLICTS:
-            return []
-        made.append(plan)
+        made += some
     return made
 
 
 def _plan(
-    path: str, after_path: str, before: bytes | None, after: bytes | None, ours: Files, base: Files
-) -> FilePlan | None:
-    there = ours.get(path)
+    path: str, after_path: str, before: bytes | None, after: bytes | None, there: bytes | None, others: Files
+) -> list[FilePlan]:
+    """Return what to do to a file, and to others that have its code by now; nothing where that is hopeless."""
     if before is None:
         facts = () if there is None or there == after else (_fact(Rule.ADDED_TWICE, 1.0),)
-        return FilePlan(path, facts, whole=after)
+        return [FilePlan(path, facts, whole=after)]
     facts = ()
     now = path
     if there is None:
-        now = most_alike(path, before, {name: ours[name] for name in ours if name not in base})
+        now = most_alike(path, before, others)
         if not now:
-            # A file that both sides delete is no loss.
-            return FilePlan(path, () if after is None else (_fact(Rule.FILE_GONE, 2.0),), leaves=path)
+            if after is None or b"\0" in before + after:
+                # A file that both sides delete is no loss.
+                return [FilePlan(path, () if after is None else (_fact(Rule.FILE_GONE, 2.0),), leaves=path)]
+            versions = ThreeVersions.of(before, b"", after)
+            moved, done = _moved(versions, versions.edits[:CONFLICTS], others)
+            left_out = len(done) < len(versions.edits)
+            return [FilePlan(path, (_fact(Rule.FILE_GONE, 2.0),) if left_out else (), leaves=path), *moved]
         facts = (_fact(Rule.RENAMED, 6.0),)
-        there = ours[now]
+        there = others[now]
     if after is None:
-        return FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 6.0)), leaves=now)
+        return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 6.0)), leaves=now)]
     to = after_path if after_path != path else now
     leaves = now if to != now else ""
     if there == before:
-        return FilePlan(to, facts, whole=after, leaves=leaves)
+        return [FilePlan(to, facts, whole=after, leaves=leaves)]
     if b"\0" in before + there + after:
-        return None
+        return []
     versions = ThreeVersions.of(before, there, after)
     slots = []
+    homeless = []
     for edit in versions.edits:
-        slots.append(options(versions, edit))
+        ways = options(versions, edit)
+        slots.append(ways)
+        if ways[0].score < FAR:
+            homeless.append(edit)
         if sum(1 for slot in slots if slot[0].rule is not Rule.MERGED) > CONFLICTS:
-            return None
-    return FilePlan(to, facts, tuple(versions.ours), tuple(slots), leaves=leaves)
+            return []
+    rest = {name: data for name, data in others.items() if name != now}
+    moved, gone = _moved(versions, homeless, rest)
+    kept = [slot for edit, slot in zip(versions.edits, slots, strict=True) if edit not in gone]
+    return [FilePlan(to, facts, tuple(versions.ours), tuple(kept), there, leaves), *moved]
+
+
+def _moved(versions: ThreeVersions, homeless: Sequence[Edit], others: Files) -> tuple[list[FilePlan], set[Edit]]:
+    """Return what to do to other files that have by now the code that edits are about, and these edits."""
+    near = {edit: versions.base_keys[max(edit.start - 3, 0) : edit.end + 3] for edit in homeless}
+    likely: dict[str, list[Edit]] = {}
+    searched = 0
+    for path, data in others.items() if homeless else ():
+        searched += len(data)
+        if searched > MOST_SEARCHED:
+            break
+        keys = set(map(key, split_lines(data)))
+        likely[path] = [edit for edit, lines in near.items() if 2 * sum(one in keys for one in lines) > len(lines)]
+    moved = []
+    done: set[Edit] = set()
+    for path in nlargest(2, (path for path in likely if likely[path]), key=lambda path: len(likely[path])):
+        there = replace(versions, ours=split_lines(others[path]))
+        todo = [(edit, options(there, edit)) for edit in likely[path] if edit not in done]
+        ways = {edit: slot for edit, slot in todo if slot[0].score >= FAR and slot[0].rule is not Rule.THERE}
+        if ways:
+            moved.append(FilePlan(path, (_fact(Rule.MOVED, 6.0),), tuple(there.ours), tuple(ways.values())))
+            done |= ways.keys()
+    return moved, done
 
 
 def _fact(rule: Rule, score: float) -> Option:

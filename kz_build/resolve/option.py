@@ -12,16 +12,19 @@ class Rule(Enum):
     MERGED = "merges without conflict"
     REFORMATTED = "made in upstream's white space"
     THERE = "upstream has it"
-    ELSEWHERE = "upstream has it elsewhere in the file"
-    REMOVED = "upstream removed those lines too"
     REPLAYED = "the patch's words changed in lines that upstream rewrote"
-    OVERRIDDEN = "the patch's words taken where upstream changed the same ones"
     PLACED = "placed by the lines around it"
+    SORTED = "put in order into upstream's list"
     LEFT_OUT = "left out, because upstream has no place for it"
     RENAMED = "upstream moved the file"
+    MOVED = "upstream moved the code to another file"
     ADDED_TWICE = "upstream added a file of that name"
     DELETED = "deleted, though upstream changed it"
     FILE_GONE = "left out, because upstream removed the file"
+
+
+OF_A_FILE = {Rule.RENAMED, Rule.MOVED, Rule.ADDED_TWICE, Rule.DELETED, Rule.FILE_GONE}
+"""Rules that are about a file, not about one edit."""
 
 
 class Option(NamedTuple):

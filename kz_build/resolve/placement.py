@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kz_build.resolve.line_map import Edit
 from kz_build.resolve.option import Option, Rule
-from kz_build.resolve.three_versions import NOWHERE, Gap, ThreeVersions, weight
+from kz_build.resolve.three_versions import NOWHERE, WORD, Gap, ThreeVersions, key, weight
 from kz_build.resolve.token_merge import merge_tokens, similarity
 
 REACH = 8
@@ -24,11 +24,12 @@ def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:
     if merged := _merged(versions, edit):
         return (merged,)
     gap = versions.gap(edit)
-    left_out = Option(gap.our_start, gap.our_start, (), Rule.LEFT_OUT, 1.0)
+    left_out = Option(gap.our_start, gap.our_start, (), Rule.LEFT_OUT, 0.0)
     best: dict[tuple[int, int, tuple[bytes, ...]], Option] = {}
     for option in (
         *_there(versions, edit, gap),
         *_replayed(versions, edit, gap),
+        *_sorted(versions, edit, gap),
         *_placed(versions, edit, gap),
         left_out,
     ):
@@ -46,7 +47,7 @@ def _merged(versions: ThreeVersions, edit: Edit) -> Option | None:
     start, end = around[0] + 1, around[-1]
     new, old, mine = versions.new(edit), versions.base[edit.start : edit.end], versions.ours[start:end]
     if old != mine and (words := merge_tokens(old, mine, new)) is not None:
-        return Option(start, end, tuple(words), Rule.REFORMATTED, 9.5)
+        return Option(start, end, tuple(words), *((Rule.MERGED, 10.0) if words == mine else (Rule.REFORMATTED, 9.5)))
     return Option(start, end, _indented(versions, edit, start, end), Rule.MERGED, 10.0)
 
 
@@ -54,17 +55,15 @@ def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     """Make no change where upstream has it."""
     mine = versions.our_keys[gap.our_start : gap.our_end]
     old = versions.base_keys[edit.start : edit.end]
-    new = [b"".join(line.split()) for line in versions.new(edit)]
+    new = list(map(key, versions.new(edit)))
     telling = sum(map(weight, new))
     undone = bool(old) and _has(mine, old)
     nothing = (gap.our_start, gap.our_start, ())
     if not new:
         if not any(weight(one) >= 0.3 and one in mine for one in old):
-            yield Option(*nothing, Rule.REMOVED, 6.0 if mine else 9.0)
+            yield Option(*nothing, Rule.THERE, 6.0 if mine else 9.0)
     elif telling >= 0.5 and _has(mine, new) and (not undone or _has(new, old)):
         yield Option(*nothing, Rule.THERE, 8.0 + min(telling, 1))
-    elif telling >= 1.5 and not undone and _has(versions.our_keys, new):
-        yield Option(*nothing, Rule.ELSEWHERE, 6.0 + min(telling, 3) / 3)
 
 
 def _has(lines: list[bytes], run: list[bytes]) -> bool:
@@ -81,11 +80,8 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
     old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
     new = [*versions.base[gap.start : edit.start], *versions.new(edit), *versions.base[edit.end : gap.end]]
     alike = similarity(b"".join(old), b"".join(mine))
-    rule, score = Rule.REPLAYED, 4.0 + 4 * alike - (edit.start == edit.end)
+    score = 4.0 + 4 * alike - (edit.start == edit.end)
     merged = merge_tokens(old, mine, new)
-    if merged is None:
-        rule, score = Rule.OVERRIDDEN, 3 * alike
-        merged = merge_tokens(old, mine, new, override=True)
     if merged is None or merged == mine:
         return
     head = tail = 0
@@ -95,7 +91,24 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
     while tail < shorter - head and mine[-1 - tail] == merged[-1 - tail]:
         tail += 1
     lines = tuple(merged[head : len(merged) - tail])
-    yield Option(gap.our_start + head, gap.our_end - tail, lines, rule, score)
+    yield Option(gap.our_start + head, gap.our_end - tail, lines, Rule.REPLAYED, score)
+
+
+def _sorted(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
+    """Merge lines that both sides insert at one place of a sorted list."""
+    mine, new = versions.ours[gap.our_start : gap.our_end], versions.new(edit)
+    if gap.start < gap.end or not mine or not new or len({_form(line) for line in (*mine, *new)}) > 1:
+        return
+    around = versions.base[max(edit.start - 1, 0) : edit.end + 1]
+    if _form(new[0]) in map(_form, around) and all(
+        sorted(lines) == lines for lines in ([*around[:1], *side, *around[1:]] for side in (mine, new))
+    ):
+        yield Option(gap.our_start, gap.our_end, tuple(sorted({*mine, *new})), Rule.SORTED, 8.0)
+
+
+def _form(line: bytes) -> bytes:
+    """Return a line without its words: the entries of a list have the same."""
+    return b"".join(line.split()).translate(None, WORD)
 
 
 class Spot(NamedTuple):
@@ -135,8 +148,8 @@ def _spot(versions: ThreeVersions, edit: Edit, gap: Gap, start: int) -> Spot | N
     end = start + len(old)
     if ours[start:end] != old:
         return None
-    next_before, before = _context(keys, ours, edit.start - 1, start - 1, -1)
-    next_after, after = _context(keys, ours, edit.end, end, 1)
+    next_before, before = _context(versions, edit.start - 1, start - 1, -1)
+    next_after, after = _context(versions, edit.end, end, 1)
     inside = gap.our_start <= start and end <= gap.our_end
     own = sum(map(weight, old[:8]))
     grown = (edit.start, edit.start) == (gap.start, gap.end) and start in (gap.our_start, gap.our_end)
@@ -145,8 +158,9 @@ def _spot(versions: ThreeVersions, edit: Edit, gap: Gap, start: int) -> Spot | N
     return Spot(before + after + 1.5 * min(own, 2) + 1.5 * inside / (1 + (gap.end - gap.start - len(old)) / 4), start)
 
 
-def _context(keys: list[bytes], ours: list[bytes], at: int, place: int, step: int) -> tuple[float, float]:
+def _context(versions: ThreeVersions, at: int, place: int, step: int) -> tuple[float, float]:
     """Compare three lines of context. Return the weight of the nearest that is there, and that of all."""
+    keys, ours = versions.base_keys, versions.our_keys
     total = nearest = 0.0
     unbroken = True
     for distance in range(3):
@@ -157,7 +171,7 @@ def _context(keys: list[bytes], ours: list[bytes], at: int, place: int, step: in
                 total += 1.0
                 nearest = nearest or 1.0
             break
-        if keys[one] == ours[other]:
+        if keys[one] == ours[other] and not versions.is_copy(one, other):
             total += weight(keys[one]) / (1 + 0.5 * distance)
             if unbroken and nearest < 0.3:
                 nearest = max(nearest, weight(keys[one]))

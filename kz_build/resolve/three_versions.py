@@ -11,7 +11,8 @@ from typing import NamedTuple
 from kz_build.patch.change import split_lines
 from kz_build.resolve.line_map import Edit, edits, line_map
 
-_NO_WORD = bytes(set(range(256)) - set(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
+WORD = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+_NO_WORD = bytes(set(range(256)) - set(WORD))
 NOWHERE = -2
 
 
@@ -25,8 +26,8 @@ class Gap(NamedTuple):
 
 
 def key(line: bytes) -> bytes:
-    """Return a line without its white space: lines with the same key are taken for the same line."""
-    return b"".join(line.split())
+    """Return a line without its white space and kind of quotes: lines with the same key are taken for the same line."""
+    return b"".join(line.split()).replace(b"'", b'"')
 
 
 def weight(key: bytes) -> float:
@@ -75,6 +76,14 @@ class ThreeVersions:
         for at, one in enumerate(self.our_keys):
             places[one].append(at)
         return places
+
+    @cached_property
+    def _origins(self) -> dict[int, int]:
+        return {place: at for at, place in enumerate(self._places) if place >= 0}
+
+    def is_copy(self, at: int, place: int) -> bool:
+        """Whether a line of ours is another line of the base than this."""
+        return self._origins.get(place, at) != at
 
     def place(self, at: int) -> int:
         """Return where a line of the base is in ours; the line before the first and the one after the last are in both."""

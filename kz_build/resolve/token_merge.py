@@ -28,13 +28,11 @@ def _tokens(text: bytes) -> list[Token]:
     return [(end or word, space or indent) for end, word, space, indent in _TOKEN.findall(text)]
 
 
-def merge_tokens(
-    base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes], *, override: bool = False
-) -> list[bytes] | None:
+def merge_tokens(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> list[bytes] | None:
     """Merge lines by their words, with the white space of ours.
 
-    Where both sides changed the same words, or words side by side, there is no result; with `override` the patch's words are
-    taken. Words that both sides remove are gone.
+    Where both sides changed the same words, or words side by side, there is no result. Words that both sides
+    remove are gone.
     """
     texts = [b"".join(lines) for lines in (base, ours, theirs)]
     if max(map(len, texts)) > _TOO_LONG:
@@ -56,7 +54,7 @@ def merge_tokens(
         unchanged = nothing_added and kept == after - before - 1
         only_removed = nothing_added and new_start == new_end
         apart = (before, after) == (start, end + 1)
-        if places[before] - 1 < done or not (override or (apart and (unchanged or only_removed))):
+        if places[before] - 1 < done or not (apart and (unchanged or only_removed)):
             return None
         merged += mine[done : places[before] - 1]
         merged += _spaced(new[new_start:new_end], merged, new[new_start - 1][1] if new_start else b"")

@@ -95,19 +95,47 @@ def test_words_that_the_patch_changes_are_changed_in_lines_that_upstream_rewrote
     assert "  int64_t size = file_size(handle, NO_LINKS);\n" in text(one) and one.rule == "replayed"
 
 
-def test_where_both_changed_the_same_words_the_patchs_are_a_guess() -> None:
-    ours = changed(FUNCTION, ("file_size(handle)", "stat_size(handle)"))
-    theirs = changed(FUNCTION, ("file_size(handle)", "header_size(handle)"))
-    one = best(FUNCTION, ours, theirs)
-    assert "header_size(handle)" in text(one) and one.confidence < 0.5
-
-
 def test_formatting_is_seen_through_and_kept() -> None:
     ours = FUNCTION.replace("(handle)", "( handle )").replace("  ", "\t")
     theirs = changed(FUNCTION, ("file_size(handle)", "file_size(handle, flags)"))
     one = best(FUNCTION, ours, theirs)
     assert text(one) == changed(ours, ("file_size( handle )", "file_size( handle, flags )"))
     assert one.rule == "reformatted"
+
+
+def test_another_kind_of_quotes_is_no_change() -> None:
+    base = "open_files = Settings['files']\nmodel = load(Settings['path'])\nmodel.check()\n"
+    theirs = changed(base, ("Settings['path']", "Settings.get('path', '/models')"))
+    ours = base.replace("'", '"')
+    assert text(best(base, ours, theirs)) == changed(ours, ('Settings["path"]', "Settings.get('path', '/models')"))
+
+
+def test_what_both_sides_add_to_a_sorted_list_is_sorted() -> None:
+    base = "sources = [\n  'adam.cc',\n  'bert.cc',\n  'yolo.cc',\n]\n"
+    theirs = changed(base, ("  'bert.cc',\n", "  'bert.cc',\n  'llama.cc',\n  'qwen.cc',\n"))
+    ours = changed(base, ("  'bert.cc',\n", "  'bert.cc',\n  'mistral.cc',\n"))
+    one = best(base, ours, theirs)
+    assert text(one) == changed(theirs, ("  'qwen", "  'mistral.cc',\n  'qwen")) and one.rule == "sorted"
+
+
+def test_a_look_alike_of_the_place_that_the_base_has_too_is_no_place() -> None:
+    case = "    case {0}:\n      note = describe(device);\n      print_entry(note, {0});\n"
+    rest = "  switch (kind) {\n" + case.format("DISK") + OTHER
+    base = rest + case.format("CHAIN") + FUNCTION
+    theirs = base.replace("CHAIN:\n", "CHAIN:\n      counted = 1;\n")
+    one = made_candidates(*({"model.c": side.encode()} for side in (base, rest + FUNCTION, theirs)))[0].candidate
+    assert one.rule == "left out" and not one.files
+
+
+def test_code_that_moved_to_another_file_is_patched_there() -> None:
+    base, ours = {"model.c": (OTHER + FUNCTION).encode()}, {"model.c": OTHER.encode(), "load.c": FUNCTION.encode()}
+    (one, *_) = candidates(base, ours, {"model.c": (OTHER + LIMITED).encode()})
+    assert one.files == {"load.c": LIMITED.encode()}
+    assert one.reason == "upstream moved the code to another file (load.c)"
+    # The same where the old file is gone.
+    both = OTHER.replace("model", "header") + FUNCTION
+    (one, *_) = candidates(base, {"all.c": both.encode()}, {"model.c": (OTHER + LIMITED).encode()})
+    assert one.files == {"all.c": both.replace(MAPPED, LIMIT + MAPPED).encode()}
 
 
 def test_new_lines_are_indented_as_upstreams_are_today() -> None:
