@@ -81,7 +81,7 @@ def _choices(slots: Sequence[Sequence[Option]]) -> list[tuple[Option, ...]]:
 
 
 def _result(todo: Sequence[FilePlan], chosen: Sequence[Option], ours: Files) -> dict[str, bytes | None] | None:
-    """Return the changed files; None if two edits would change the same lines."""
+    """Return the changed files; None if two edits would change the same lines, or a file would no longer parse."""
     result: dict[str, bytes | None] = {}
     done = 0
     for plan in todo:
@@ -89,7 +89,7 @@ def _result(todo: Sequence[FilePlan], chosen: Sequence[Option], ours: Files) -> 
         if plan.slots:
             data = _edited(plan.ours, chosen[done : done + len(plan.slots)])
             done += len(plan.slots)
-            if data is None:
+            if data is None or not plan.judged(data):
                 return None
         if plan.leaves:
             result[plan.leaves] = None

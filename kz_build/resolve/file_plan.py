@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import nlargest
 
 from kz_build.patch.change import split_lines
 from kz_build.resolve.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.placement import options
+from kz_build.resolve.syntax import allowed, faults
 from kz_build.resolve.three_versions import ThreeVersions, key
 
 Files = Mapping[str, bytes]
@@ -20,7 +22,7 @@ CONFLICTS = 100
 COMPARED = 40
 """How many files are compared with one that is gone."""
 ALIKE = 0.5
-MOST_SEARCHED = 2 << 20
+MOST_SEARCHED = 1 << 20
 """How many bytes of upstream's other files are searched for code that it moved."""
 FAR = 3.0
 """An edit with no way of at least this score is searched for in upstream's other files."""
@@ -41,6 +43,17 @@ class FilePlan:
     whole: bytes | None = None
     leaves: str = ""
     """The path that is gone afterwards, '' for none."""
+    before: bytes = b""
+    after: bytes = b""
+    """The file of the patch before and after it."""
+
+    def judged(self, result: bytes) -> bool:
+        """Whether a result parses as well as what it was made from."""
+        return faults(self.path, result) in self._allowed
+
+    @cached_property
+    def _allowed(self) -> set[tuple[int, ...]]:
+        return allowed(self.path, self.before, b"".join(self.ours), self.after)
 
 
 def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan]:
@@ -105,7 +118,7 @@ def _plan(
     rest = {name: data for name, data in others.items() if name != now}
     moved, gone = _moved(versions, homeless, rest)
     kept = [slot for edit, slot in zip(versions.edits, slots, strict=True) if edit not in gone]
-    return [FilePlan(to, facts, tuple(versions.ours), tuple(kept), there, leaves), *moved]
+    return [FilePlan(to, facts, tuple(versions.ours), tuple(kept), there, leaves, before, after), *moved]
 
 
 def _moved(versions: ThreeVersions, homeless: Sequence[Edit], others: Files) -> tuple[list[FilePlan], set[Edit]]:
@@ -126,7 +139,9 @@ def _moved(versions: ThreeVersions, homeless: Sequence[Edit], others: Files) -> 
         todo = [(edit, options(there, edit)) for edit in likely[path] if edit not in done]
         ways = {edit: slot for edit, slot in todo if slot[0].score >= FAR and slot[0].rule is not Rule.THERE}
         if ways:
-            moved.append(FilePlan(path, (_fact(Rule.MOVED, 6.0),), tuple(there.ours), tuple(ways.values())))
+            lines, slots = tuple(there.ours), tuple(ways.values())
+            before, after = b"".join(there.base), b"".join(there.theirs)
+            moved.append(FilePlan(path, (_fact(Rule.MOVED, 6.0),), lines, slots, before=before, after=after))
             done |= ways.keys()
     return moved, done
 
