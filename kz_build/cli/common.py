@@ -115,6 +115,15 @@ def lines_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all-lines", action="store_true", help="every line of pins.yaml")
 
 
+def trust_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trust-config",
+        metavar="FILE",
+        type=Path,
+        help="sigstore's client trust configuration of another instance than the public one",
+    )
+
+
 def engine_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine", choices=("host", "docker"), default="host", help="docker: in the build image, with its git"

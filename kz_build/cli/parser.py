@@ -136,6 +136,7 @@ GROUPS = {
         "audit": "check again what was built",
         "package": "put the libraries of targets into an AAR for an app",
         "verify-release": "check artifacts against the release files beside them",
+        "attest": "sign a release by a CI's identity, or verify who signed it",
         "check-apk": "check that the libraries and models of an app fit together",
         "reproduce": "build twice in varied surroundings, and explain what differs",
     },

@@ -95,6 +95,11 @@ class Pins(NamedTuple):
             )
         return self.targets[0]
 
+    @property
+    def builders(self) -> tuple[tuple[str, str], ...]:
+        """(identity, issuer) of everybody who may sign what is built."""
+        return tuple((one["identity"], one["issuer"]) for one in self.data.get("builders", {}).values())
+
     def line(self, name: str) -> dict[str, str]:
         """Return source -> version of a line. Raises ConfigError for an unknown one."""
         return dict(pick(self.data["lines"], name, "line"))

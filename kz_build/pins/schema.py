@@ -25,6 +25,7 @@ from kz_build.pins.source_schema import (
     Source,
     Strict,
     Text,
+    Url,
     Version,
     checked_by,
 )
@@ -182,6 +183,15 @@ class Replacements(RootModel[dict[str, Replacement]]):
     """The replacements of pins.local.yaml, by source or SOURCE/PATH."""
 
 
+class Builder(Strict):
+    """Who may sign a release (`kz attest --verify`)."""
+
+    identity: Text = Field(
+        description="as the certificate has it: a workflow's address with its ref, or an e-mail address"
+    )
+    issuer: Url = Field(min_length=1, description="the OpenID provider that vouches for it")
+
+
 class Pins(Strict):
     """pins.yaml: what a person chose. See docs/reference/pins.md."""
 
@@ -191,6 +201,7 @@ class Pins(Strict):
     sources: dict[Name, Source]
     lines: dict[Name, dict[Name, Version]]
     targets: dict[Name, Target] = Field(default={}, description="what to build; none for a project of patches alone")
+    builders: dict[Name, Builder] = Field(default={}, description="who may sign what is built: kz attest --verify")
 
 
 def validate(data: object, replacements: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:

@@ -116,7 +116,11 @@ def publish(
         files.write_new(folder / statement.SUMS, text)
         published = path.parent / statement.SUMS
         if not sign and published.is_file() and published.read_bytes() == text:
-            for name in (statement.SIGNATURE, statement.PUBLIC_KEY):  # nothing changed: its signature stays
+            for name in (
+                statement.SIGNATURE,
+                statement.PUBLIC_KEY,
+                statement.BUNDLE,
+            ):  # nothing changed: its signature stays
                 if (path.parent / name).is_file():
                     files.hardlink_or_copy(path.parent / name, folder / name)
     if sign:

@@ -15,10 +15,12 @@ NOTICES = "THIRD-PARTY-NOTICES"
 SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.minisig"
 PUBLIC_KEY = "minisign.pub"
+BUNDLE_SUFFIX = ".sigstore.json"
+BUNDLE = f"provenance{BUNDLE_SUFFIX}"
 LIBRARIES = "libraries"
 """In the folder of an AAR: the release files of the target whose libraries it contains."""
 UNLISTED = (SUMS, SIGNATURE, PUBLIC_KEY)
-"""What SHA256SUMS cannot list: itself and its signature."""
+"""What SHA256SUMS cannot list: itself and its signature. Bundles are not listed either: `is_unlisted`."""
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://slsa.dev/provenance/v1"
@@ -57,6 +59,16 @@ class Component:
     """why it is not what is pinned, '' if it is"""
     tool: bool = False
     """the build runs it, and its target uses no file of it"""
+
+
+def is_unlisted(name: str) -> bool:
+    """Whether a file is one that SHA256SUMS does not list: a signature, of whichever builder."""
+    return name in UNLISTED or ("/" not in name and name.endswith(BUNDLE_SUFFIX))
+
+
+def subjects(digests: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the subjects of a statement: files by their sha256."""
+    return [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in sorted(digests.items())]
 
 
 def is_notice(path: str) -> bool:
@@ -171,7 +183,7 @@ def _plain_value(key: str, value: str, names: Sequence[tuple[str, str]]) -> str:
 
 
 def provenance_statement(
-    subjects: Mapping[str, str],
+    artifacts: Mapping[str, str],
     components: Sequence[Component],
     external: Mapping[str, object],
     internal: Mapping[str, object],
@@ -179,7 +191,7 @@ def provenance_statement(
     version: str,
     build_type: str = BUILD_TYPE,
 ) -> dict[str, object]:
-    """Return the in-toto statement with SLSA provenance, version 1. `subjects` maps a file's name to its sha256."""
+    """Return the in-toto statement with SLSA provenance, version 1. `artifacts` maps a file's name to its sha256."""
     resolved = [_descriptor(c) for c in components]
     for component in components:
         resolved += [
@@ -191,7 +203,7 @@ def provenance_statement(
         resolved.append({**named, "annotations": {"kind": "image"}})
     return {
         "_type": STATEMENT,
-        "subject": [{"name": name, "digest": {"sha256": sha256}} for name, sha256 in sorted(subjects.items())],
+        "subject": subjects(artifacts),
         "predicateType": PREDICATE,
         "predicate": {
             "buildDefinition": {

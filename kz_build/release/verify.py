@@ -19,7 +19,7 @@ _Rows = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class _Folder:
+class Folder:
     """A release folder: `there` maps each file to its sha256, '' if it is not a plain file; `listed` is SHA256SUMS.
     `package`: it is an AAR's, with the release files of its libraries in a folder of their own."""
 
@@ -58,11 +58,11 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
     """Check a release folder. `key`: a public key of minisign or its file; its signature is then required."""
     if not path.is_dir():
         raise ConfigError(f"{path} is not a folder", hint="name the folder that SHA256SUMS lies in")
-    folder = _read(path)
+    folder = read(path)
     results = [Check(statement.SUMS, "files", Status.FAIL, folder.problem)] if folder.problem else []
     results += _run_checks(folder, {"files": _files, "provenance": _provenance})
     if folder.package:
-        inner = {target: _read(path / statement.LIBRARIES / target) for target in folder.targets}
+        inner = {target: read(path / statement.LIBRARIES / target) for target in folder.targets}
         results += _run_checks(folder, {"libraries": lambda outer: _libraries(outer, inner)})
         for target, own in inner.items():
             place = f"{statement.LIBRARIES}/{target}"
@@ -75,7 +75,7 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
     return (*results, _pinned(folder), *_signature(path, key))
 
 
-def _run_checks(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]]) -> Iterator[Check]:
+def _run_checks(folder: Folder, checks: Mapping[str, Callable[[Folder], _Rows]]) -> Iterator[Check]:
     for name, check in checks.items():
         try:
             rows = list(check(folder))
@@ -86,7 +86,8 @@ def _run_checks(folder: _Folder, checks: Mapping[str, Callable[[_Folder], _Rows]
             yield Check("-", name, Status.PASS, _passed(name, folder), True)
 
 
-def _read(path: Path) -> _Folder:
+def read(path: Path) -> Folder:
+    """Read a release folder; what is wrong with it, the checks say."""
     there = {
         p.relative_to(path).as_posix(): _digest(p) for p in sorted(path.rglob("*")) if p.is_symlink() or not p.is_dir()
     }
@@ -98,10 +99,10 @@ def _read(path: Path) -> _Folder:
     except (OSError, ValueError) as error:
         problem = str(error)
     provenance, bill = _json(path / statement.PROVENANCE), _json(path / statement.SBOM)
-    return _Folder(path, there, listed, provenance, bill, _is_package(provenance), problem)
+    return Folder(path, there, listed, provenance, bill, _is_package(provenance), problem)
 
 
-def _pinned(folder: _Folder) -> Check:
+def _pinned(folder: Folder) -> Check:
     """Warn of what went in and is not what is pinned. The papers name what was used: they can be right about the wrong thing."""
     try:
         dependencies = folder.provenance["predicate"]["buildDefinition"]["resolvedDependencies"]
@@ -134,7 +135,7 @@ def _json(path: Path) -> Any:
         return None
 
 
-def _files(folder: _Folder) -> _Rows:
+def _files(folder: Folder) -> _Rows:
     for name, sha256 in folder.listed.items():
         if name not in folder.there:
             yield name, "is listed in SHA256SUMS and not there"
@@ -142,9 +143,9 @@ def _files(folder: _Folder) -> _Rows:
             now = folder.there[name] or "not a readable plain file"
             yield name, f"is not what SHA256SUMS lists: {now[:16]} for {sha256[:16]}"
     for name in folder.there:
-        if name not in folder.listed and name not in statement.UNLISTED:
+        if name not in folder.listed and not statement.is_unlisted(name):
             yield name, "is not listed in SHA256SUMS"
-        elif name in statement.UNLISTED and not folder.there[name]:
+        elif statement.is_unlisted(name) and not folder.there[name]:
             yield name, "is not a plain file"
     bills = [f"{statement.LIBRARIES}/{target}/{statement.SBOM}" for target in folder.targets or ("*",)]
     for name in (statement.PROVENANCE, *(bills if folder.package else [statement.SBOM])):
@@ -152,7 +153,7 @@ def _files(folder: _Folder) -> _Rows:
             yield statement.SUMS, f"does not list {name}"
 
 
-def _provenance(folder: _Folder) -> _Rows:
+def _provenance(folder: Folder) -> _Rows:
     provenance = folder.provenance
     if provenance is None:
         yield statement.PROVENANCE, "is not JSON, or not there"
@@ -172,7 +173,7 @@ def _provenance(folder: _Folder) -> _Rows:
         yield statement.PROVENANCE, f"has a subject {name}, which SHA256SUMS does not list"
 
 
-def _libraries(folder: _Folder, inner: Mapping[str, _Folder]) -> _Rows:
+def _libraries(folder: Folder, inner: Mapping[str, Folder]) -> _Rows:
     """Compare the libraries in the AAR with its provenance, and that with the release files of the targets."""
     definition = folder.provenance["predicate"]["buildDefinition"]
     built = {f"{t}/{s['name']}": s["digest"]["sha256"] for t, own in inner.items() for s in own.provenance["subject"]}
@@ -195,7 +196,7 @@ def _libraries(folder: _Folder, inner: Mapping[str, _Folder]) -> _Rows:
                 yield name, f"{path} in it is not what {statement.PROVENANCE} says"
 
 
-def _sbom(folder: _Folder) -> _Rows:
+def _sbom(folder: Folder) -> _Rows:
     from kz_build.release.sbom import problem
 
     if folder.sbom is None:
@@ -204,7 +205,7 @@ def _sbom(folder: _Folder) -> _Rows:
         yield statement.SBOM, wrong
 
 
-def _fits(folder: _Folder) -> _Rows:
+def _fits(folder: Folder) -> _Rows:
     """Compare the artifacts and sources of the bill of materials with those of the provenance."""
     if folder.sbom is None or folder.provenance is None:
         yield statement.SBOM, "cannot be compared with provenance.json"
@@ -249,7 +250,7 @@ def _identity(component: Mapping[str, Any]) -> dict[str, str]:
     return identity
 
 
-def _notices(folder: _Folder) -> _Rows:
+def _notices(folder: Folder) -> _Rows:
     if folder.sbom is None:
         yield statement.SBOM, "does not say which notices there must be"
         return
@@ -267,7 +268,7 @@ def _notices(folder: _Folder) -> _Rows:
             yield name, "is the notice of no component"
 
 
-def _passed(check: str, folder: _Folder) -> str:
+def _passed(check: str, folder: Folder) -> str:
     if check == "files":
         return f"{len(folder.listed)} files as SHA256SUMS lists them, no other"
     if check == "provenance":
@@ -282,7 +283,7 @@ def _passed(check: str, folder: _Folder) -> str:
     return "every component has its own" + (f", or none: {', '.join(without)}" if without else "")
 
 
-_SBOM_CHECKS: Mapping[str, Callable[[_Folder], _Rows]] = {"sbom": _sbom, "fits": _fits, "notices": _notices}
+_SBOM_CHECKS: Mapping[str, Callable[[Folder], _Rows]] = {"sbom": _sbom, "fits": _fits, "notices": _notices}
 
 
 def _signature(path: Path, key: str) -> Iterator[Check]:
@@ -290,6 +291,8 @@ def _signature(path: Path, key: str) -> Iterator[Check]:
     signed, own = (path / name).is_file(), path / statement.PUBLIC_KEY
     if not signed and (key or own.exists()):
         yield Check(name, "signature", Status.FAIL, "is not there, and should be", True)
+    elif not signed and any(path.glob(f"*{statement.BUNDLE_SUFFIX}")):
+        yield Check("-", "signature", Status.SKIP, "signed by the identity of a CI: kz attest --verify DIR checks by whose", False)  # fmt: skip
     elif not signed:
         yield Check("-", "signature", Status.SKIP, "not signed: anyone who can change all files can change these", False)  # fmt: skip
     elif not key and not own.is_file():
