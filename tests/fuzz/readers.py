@@ -26,11 +26,13 @@ from kz_build.formats.library_types import Library
 from kz_build.formats.tokenizer import read_tokenizer
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.quilt import SeriesEntry, parse_foreign, read_series
+from kz_build.patch.rewrite import Mismatch
 from kz_build.pins import load as pins
 from kz_build.pins.lock_file import parse_lock
 from kz_build.pins.pins import Pins
 from kz_build.report import report_file, text_diff
 from kz_build.report.diff import compare
+from kz_build.rewrite.rules_file import read_rewrite
 from kz_build.sources.archive import unpack, wheel_files
 from kz_build.stack.files import StackFiles
 from kz_build.stack.parse import parse_stack
@@ -76,6 +78,12 @@ def _checks(data: bytes, _: Path) -> None:
     patch = (CORPUS / "mail/mail-git").read_bytes()
     files = {"series": b"0001-x.patch\n", "0001-x.patch": patch, "checks.yaml": data}
     parse_stack(StackFiles("l", "up", "patches/l/up", ("0001-x.patch",), files, "digest"))
+
+
+def _rules(data: bytes, _: Path) -> None:
+    rewrite = read_rewrite(data, "patches/l/up/0001-x.rewrite.yaml", {"a.txt"}, lambda rule, content: ())
+    for path in rewrite.paths:
+        assert isinstance(rewrite.generate(path, b"line 1\nline 2\n"), bytes | Mismatch)
 
 
 def _report(data: bytes, folder: Path) -> None:
@@ -143,6 +151,7 @@ FORMATS: dict[str, Format] = {
             "recipe": _file(lambda path: recipe(path, Pins({"lines": {"l": {"up": "v1"}}}, (), ""))),
             "contract": _file(lambda path: read_contract(path, path.parent)),
             "checks": _checks,
+            "rewrite": _rules,
             "baseline": _file(lambda path: load(path, Baseline, "baselines")),
             "signatures": _file(signatures.read),
         },
