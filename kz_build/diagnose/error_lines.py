@@ -21,8 +21,9 @@ FRAME = 4
 
 TRACEBACK = b"Traceback (most recent"
 GRADLE = b"What went wrong:"
+TASK = b"Execution failed for task "
 CMAKE = b"CMake Error at "
-BACKTRACE = b"backtrace:"
+BACKTRACE, FRAME_0, FRAME_00 = b"backtrace:", b"#00 pc ", b"#00  pc "
 TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
@@ -32,6 +33,7 @@ TEXTS = frozenset((
     b"Undefined symbols", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",
+    TASK, FRAME_0, FRAME_00, b"is not an object", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -41,11 +43,11 @@ _EXCEPTION = re.compile(
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
-    r"|[Aa]ssertion failed|^fatal: |\bpanic: |\] Check failed \(|GGML_ASSERT\("
+    r"|[Aa]ssertion failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}: |\[E:\w+|can not be used when |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
-    r"|^Undefined symbols for |nvcc fatal\s*:|No solution found when|^e: |multiple definition of |duplicate symbol|^CONFLICT \("
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}: |\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"|^Undefined symbols for |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _FAILED = re.compile(
@@ -67,7 +69,7 @@ _EXIT = re.compile(
 _ORDINARY = re.compile(
     r"(?i)\b(?:0|no|without|ignor\w+|zero) (?:\w+ )?(?:errors?|failures?|exceptions?|failed)\b"
     r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b"
-    r"|^-- |\w+Warning: |: warning: |: note: |^[+$] "
+    r"|QnnBackend_validateOpConfig failed|Failed to validate op |has incorrect (?:Rank|Value|Datatype)|^-- |\w+Warning: |: warning: |: note: |^[+$] "
 )
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
@@ -135,7 +137,7 @@ class ErrorLines:
         if text not in self.texts:
             return
         found = _last(block, at, text) if text in _HEADS else around(block, at)
-        head = around(block, at).start if text in (GRADLE, CMAKE) else found.start
+        head = around(block, at).start if text in (GRADLE, TASK) else at if text == CMAKE else found.start
         self._note(block, before, head, found, sure=text in _HEADS)
         self._seen[text] = self._seen.get(text, 0) + 1
         if self._seen[text] >= LIMIT:
@@ -187,7 +189,7 @@ _SYSTEM = re.compile(
 )
 _WRAPPED = b"The above exception was the direct cause of"
 """Python's words between an exception and the one that was made of it, which says more."""
-_HEADS = (TRACEBACK, GRADLE, CMAKE, BACKTRACE)
+_HEADS = (TRACEBACK, GRADLE, TASK, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
@@ -201,19 +203,22 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
     found = around(block, at)
     column = at - found.start if head == TRACEBACK else 0
     below = Found(found.start, found.end, "")
+    crash = head in (BACKTRACE, FRAME_0, FRAME_00)
+    if crash and _FRAME.search(found.text) and not _SYSTEM.search(found.text):
+        return found
     while found.end + 1 < len(block):
         found = around(block, found.end + 1)
         text = found.text.strip()
-        if head == TRACEBACK and text.startswith("---") or head == BACKTRACE and not (text and _FRAME.search(text)):
+        if head == TRACEBACK and text.startswith("---") or crash and not _FRAME.search(text):
             break
-        if head == BACKTRACE and not _SYSTEM.search(text):
+        if crash and not _SYSTEM.search(text):
             return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
             return found
-        if head == GRADLE and text and not (text.startswith(">") or not below.text.lstrip().startswith(">")):
+        if head in (GRADLE, TASK) and text and not (text.startswith(">") or not below.text.lstrip().startswith(">")):
             return below
         below = found if text else below
-    return below if head == GRADLE else Found(below.start, below.end, "")
+    return below if head in (GRADLE, TASK) else Found(below.start, below.end, "")
 
 
 def _passage(block: bytes, start: int) -> str:

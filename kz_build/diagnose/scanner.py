@@ -117,6 +117,7 @@ class Scanner:
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
         order = sorted(kept, key=lambda id: (by_id[id].harmless, self._first[id][0], id))
+        real = [id for id in order if id not in weak]
         why: dict[str, str] = {}
         for id in order:
             for other in by_id[id].explains:
@@ -129,7 +130,7 @@ class Scanner:
             else:
                 cause = id
         placed: list[tuple[str, str]] = []
-        for id in (id for id in order if id not in why):
+        for id in sorted((id for id in order if id not in why), key=lambda id: bool(real) and by_id[id].consequence):
             placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]
         # Signatures that explain each other have no root: show them in their order.
         placed += [(id, "") for id in order if id not in {p for p, _ in placed}]

@@ -147,8 +147,8 @@ def test_a_consequence_follows_from_the_cause_before_it() -> None:
         ("code-not-found", ""),
         ("crash", "code-not-found"),
     ]
-    assert [(one.id, one.follows) for one in found(crash, cause)] == [("crash", ""), ("backend-missing", "")], (
-        "not a later one"
+    assert [(one.id, one.follows) for one in found(crash, cause)] == [("backend-missing", ""), ("crash", "")], (
+        "a later one is no cause of it, but goes before"
     )
 
 
