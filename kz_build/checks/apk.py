@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +24,10 @@ SYSTEM = frozenset({
 })  # fmt: skip
 
 _MOST_SYMBOLS = 3
+_VARIANT = re.compile(
+    r"[_.-](android[_.-])?(arm(64|v\d+a?|eabi)?|v[789](fp16)?|x86|x64|neon|vfpv\d|dotprod|i8mm|sve\d?|sme\d?|sse\d*|avx\d*)(?![a-z])"
+)
+"""The mark of an ABI or of a processor's feature in a library's name: an app loads the one of these that fits."""
 
 
 def check_apk(files: tuple[Path, ...], bundle: Path | None) -> tuple[Check, ...]:
@@ -66,13 +71,24 @@ def _abi(app: App) -> Answer:
     # Qualcomm makes its runtime for arm64 alone, and other libraries for its DSP lie beside that.
     qualcomm = {lib.name for lib in app.libraries if lib.hexagon or QNN.fullmatch(lib.name)}
     for abi in sorted({MAIN, *present} & {MAIN, *MACHINES}):
-        missing = sorted(n for n in every - present.get(abi, set()) if abi == MAIN or n not in qualcomm)
+        own = present.get(abi, set())
+        kinds = {_kind(name) for name in own}
+        missing = sorted(
+            n
+            for n in every - own
+            if (abi == MAIN or n not in qualcomm) and not (_VARIANT.search(n) and _kind(n) in kinds)
+        )
         if abi not in present:
             rows.append(failed(f"it has no library, only these have: {', '.join(present)}", abi))
         elif missing:
             others = sorted({other for other in present if present[other] & set(missing)})
             rows.append(failed(f"half-filled: {' '.join(missing)} only for {', '.join(others)}", abi))
     return rows or passed(", ".join(f"{abi}: {count(len(present[abi]), 'library')}" for abi in present))
+
+
+def _kind(name: str) -> str:
+    """Return a library's name without the mark of what it was built for: `libggml-cpu` of `libggml-cpu-android_armv8.2_1.so`."""
+    return _VARIANT.split(name.removesuffix(".so"), maxsplit=1)[0]
 
 
 def _elf(app: App) -> Answer:

@@ -89,6 +89,10 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
     "arm64 lacks one": (
         lambda s: replace(s, libs={**s.libs, "x86_64/libmore.so": Lib("libmore.so", "x86_64")}), "abi", "half-filled: libmore.so only for x86_64",
     ),
+    "a processor's library, and none of its kind elsewhere": (
+        lambda s: replace(s, libs={**s.libs, "arm64-v8a/libllama_v8_2.so": Lib("libllama_v8_2.so"), "x86_64/libfbjni.so": Lib("libfbjni.so", "x86_64")}),
+        "abi", "half-filled: libexecutorch.so libllama_v8_2.so libonnxruntime.so only for arm64-v8a",
+    ),
     "an ABI nobody knows": (lambda s: replace(s, libs={**s.libs, "arm64/libx.so": Lib("libx.so")}), "abi", "Android knows no such ABI"),
     "x86 among arm64": (lambda s: s.libraries(fbjni=Lib("libfbjni.so", "x86_64")), "elf", "ELF64 EM_X86_64 ET_DYN in a folder of arm64-v8a"),
     "a library that nobody brings": (
@@ -137,6 +141,11 @@ FITS: dict[str, Change] = {
     ),
     "x86_64 without what Qualcomm makes for arm64 alone": lambda s: replace(
         s, libs={**s.libs, **{f"x86_64/{lib.name}": replace(lib, abi="x86_64") for p, lib in s.libs.items() if "Qnn" not in p and "qnn_" not in p}}
+    ),
+    "libraries for one processor or ABI each": lambda s: Spec(
+        {f"{abi}/{name}": Lib(name, abi) for abi, name in (("arm64-v8a", "librnllama_v8.so"), ("arm64-v8a", "librnllama_v8_2_dotprod_i8mm.so"),
+         ("x86_64", "librnllama_x86_64.so"), ("arm64-v8a", "libggml-cpu-android_armv8.2_1.so"), ("x86_64", "libggml-cpu-x64.so"))},
+        {"assets/x.pte": bytes(9)}, None, "",
     ),
     "two pairs": lambda s: s.libraries(QnnHtpV75Stub=Lib("libQnnHtpV75Stub.so"), QnnHtpV75Skel=Lib("libQnnHtpV75Skel.so", "hexagon")),
     "a Hexagon library of a name of its own": lambda s: replace(
