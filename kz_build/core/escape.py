@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TextIO, cast
 if TYPE_CHECKING:
     from kz_build.core.heartbeat import Heartbeat
 
-WIDTH = 80
-"""How wide text is that people read, where no terminal is narrower."""
+WIDTH, WIDEST = 80, 120
+"""How wide text is that people read, where no terminal is narrower; and at most, where one is wider."""
 _COLUMN = re.compile(r" {2,}(?=\S)")
 _TO_PASTE = re.compile(r"\s*(\d+ +)?(-> |\$ )")
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
@@ -51,13 +51,18 @@ def one_line(text: str) -> str:
     return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def wrapped(text: str, later: str = "", width: int = WIDTH) -> str:
-    """Return text in lines of at most `width`, if its words allow: none ends inside a word, a number or a path. Each but the
-    first begins with `later`."""
+def wrapped(text: str, later: str = "", width: int = 0) -> str:
+    """Return text in lines of at most `width` (0: `text_width`), if its words allow: none ends inside a word, a number or a path.
+    Each but the first begins with `later`."""
     import textwrap  # 4 ms
 
     return textwrap.fill(
-        text, width, subsequent_indent=later, break_long_words=False, break_on_hyphens=False, expand_tabs=False
+        text,
+        width or text_width(),
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+        expand_tabs=False,
     )
 
 
@@ -104,6 +109,15 @@ def terminal_columns(stream: TextIO) -> int:
         return os.get_terminal_size(stream.fileno()).columns or WIDTH
     except (OSError, ValueError):  # gone, or none that has a size
         return WIDTH
+
+
+def text_width() -> int:
+    """Return how wide text for people is: as standard output's terminal, from 80 to 120 columns."""
+    try:
+        columns = terminal_columns(sys.stdout) if sys.stdout and sys.stdout.isatty() else WIDTH
+    except ValueError:  # closed
+        columns = WIDTH
+    return min(max(columns, WIDTH), WIDEST)
 
 
 def code(text: str) -> str:

@@ -43,5 +43,5 @@ def without(judgement: Judgement) -> str:
 
 
 def wrap(text: str, indent: str, more: str = "  ") -> list[str]:
-    """Wrap text at 80 columns, with lines after the first indented by `more` too; words stay whole."""
+    """Wrap text at the terminal's width, or 80 columns, with lines after the first indented by `more` too; words stay whole."""
     return wrapped(indent + text, indent + more).splitlines()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kz_build.core.errors import Missing
-from kz_build.core.escape import WIDTH, wrapped
+from kz_build.core.escape import wrapped
 
 LINES = 40
 """What fits on a screen."""
@@ -29,7 +29,7 @@ class Capability:
         return {**vars(self), "able": not self.missing}
 
 
-def screen(capabilities: Sequence[Capability], width: int = WIDTH) -> str:
+def screen(capabilities: Sequence[Capability], width: int = 0) -> str:
     """Return a table of what can be done, and below it the gaps by number, each with the first way to close it.
 
     It has at most 40 lines: the gaps of exports come last, and their preflights list those for which there is no room.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kz_build.core.escape import WIDTH, code, code_block
 from kz_build.core.escape import cell as table_cell
+from kz_build.core.escape import code, code_block, text_width
 from kz_build.patch.text import cell, explanation, wrap
 from kz_build.patch.verdict import Judgement, Verdict
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 def table(result: VerifyResult) -> str:
     """Show patches down, revisions across, then one paragraph for each remark."""
     widths = [max(len(_name(t)), 10) + 1 for t in result.targets]
-    room = max(30, WIDTH - 2 - sum(widths))  # few revisions leave more room for the names
+    columns = text_width()
+    room = max(30, columns - 2 - sum(widths))  # few revisions leave more room for the names
     names = [*result.patches, *([BUILD] if result.builds else [])]
     label = max((len(_label(name, room)) for name in names), default=0)
     blocks = []
-    for part in _parts(widths, WIDTH - label - 2) if widths else ():
+    for part in _parts(widths, columns - label - 2) if widths else ():
         heads = [
             " " * (label + 3) + "".join(f"{fact(result.targets[i]):{widths[i]}}" for i in part)
             for fact in (_name, lambda t: t.commit[:10], lambda t: t.date)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import struct
 import sys
+import termios
 
 import pytest
 
-from kz_build.core.escape import escaped, escaped_streams, fitted, one_line, unescaped
+from kz_build.core.escape import escaped, escaped_streams, fitted, one_line, text_width, unescaped, wrapped
 
 RAW = [
     *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
@@ -97,3 +101,14 @@ def test_no_line_ends_inside_a_word_and_commands_stay_whole(columns: int) -> Non
     if columns == 80:
         assert lines[1].startswith("  ") and lines[3].startswith("                l")
     assert columns != 200 or text == ROWS
+
+
+@pytest.mark.parametrize(("columns", "width"), [(60, 80), (100, 100), (200, 120)])
+def test_text_is_as_wide_as_the_terminal(columns: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    with open(theirs, "w") as terminal, open(ours, "rb", buffering=0):
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert max(map(len, wrapped("word " * 99).splitlines())) in range(width - 5, width + 1)
+        monkeypatch.undo()
+    assert text_width() == 80, "no terminal"
