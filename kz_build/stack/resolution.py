@@ -116,9 +116,9 @@ def take(pinned: PinnedStack, opened: SessionFolder, choice: str) -> SessionFold
     """
     session, found = opened.session, suggested(pinned, opened)
     if choice.isdecimal():
-        if not 1 <= int(choice) <= len(found.offers):
+        offer = dict(zip(map(str, range(1, len(found.offers) + 1)), found.offers, strict=True)).get(choice)
+        if not offer:
             raise ConfigError(f"there is no candidate {choice}", hint="kz rebase --suggest shows those that there are")
-        offer = found.offers[int(choice) - 1]
         commit, note = offer.commit, f"candidate {choice} was taken: {offer.candidate.reason}"
     else:
         files = answer(Path(choice))

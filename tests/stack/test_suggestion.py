@@ -39,6 +39,11 @@ def test_the_conflict_shows_candidates_and_one_is_taken_by_its_number(stopped: P
     assert snapshot(stopped.root / "patches") == before
     shown = stopped.kz("rebase", "--suggest")
     assert shown.returncode == 0 and shown.stdout.startswith("first\n  candidates, ") and "+ours" in shown.stdout
+    for wrong in ("0", "99", "9" * 5000):
+        refused = stopped.kz("rebase", "--take", wrong)
+        assert refused.returncode == 2 and f"there is no candidate {wrong[:50]}" in refused.stderr, refused.stderr[
+            -300:
+        ]
     taken = stopped.kz("rebase", "--take", "1")
     assert taken.returncode == 0, taken.stderr
     assert "  first: candidate 1 was taken: " in taken.stdout
