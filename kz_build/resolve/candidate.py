@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from typing import NamedTuple
 
 from kz_build.resolve.confidence import OFFERED, confidence, features
 from kz_build.resolve.file_plan import FilePlan, Files, plans
 from kz_build.resolve.option import Option, Rule
+from kz_build.resolve.token_merge import renamed
 
 SHOWN = 3
 """How many candidates there are at most."""
 _BEAM = 12
+
+
+class Rewrite(NamedTuple):
+    """What upstream made of the lines around an edit of the patch: lines of the file `path` today, and those that were there."""
+
+    path: str
+    was: tuple[bytes, ...]
+    now: tuple[bytes, ...]
 
 
 @dataclass(frozen=True)
@@ -20,13 +30,14 @@ class Candidate:
     """One result: `files` has what it changes in upstream's files, None for a file that goes away.
 
     `confidence` is the share of such candidates that are what a maintainer makes of the conflict. `rule` names the least
-    certain step, `reason` explains all that are not plain merges in one sentence.
+    certain step, `reason` explains all that are not plain merges in one sentence, and `rewrites` are what upstream did there.
     """
 
     files: Mapping[str, bytes | None]
     rule: str
     confidence: float
     reason: str
+    rewrites: tuple[Rewrite, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,8 @@ def made_candidates(base: Files, ours: Files, theirs: Files) -> tuple[Made, ...]
         worst = min(steps, key=lambda step: step.score, default=None)
         rule = (worst.rule if worst else Rule.MERGED).name.lower().replace("_", " ")
         sure = confidence(features(steps, len(made)))
-        made.append(Made(Candidate(result, rule, sure, _reason(todo, chosen)), steps))
+        rewrites = _rewrites(todo, chosen)
+        made.append(Made(Candidate(result, rule, sure, _reason(todo, chosen, rewrites), rewrites), steps))
         if len(made) == SHOWN:
             break
     return tuple(made)
@@ -112,7 +124,13 @@ def _edited(ours: Sequence[bytes], chosen: Sequence[Option]) -> bytes | None:
     return b"".join([*ended, *lines[-1:]])
 
 
-def _reason(todo: Sequence[FilePlan], chosen: Sequence[Option]) -> str:
+def _rewrites(todo: Sequence[FilePlan], chosen: Sequence[Option]) -> tuple[Rewrite, ...]:
+    paths = (plan.path for plan in todo for _ in plan.slots)
+    rewrites = (Rewrite(path, one.was, one.now) for path, one in zip(paths, chosen, strict=True) if one.was or one.now)
+    return tuple(dict.fromkeys(rewrites))
+
+
+def _reason(todo: Sequence[FilePlan], chosen: Sequence[Option], rewrites: Sequence[Rewrite]) -> str:
     """Explain what is not a plain merge."""
     parts: dict[Rule, list[str]] = {}
     done = 0
@@ -124,4 +142,8 @@ def _reason(todo: Sequence[FilePlan], chosen: Sequence[Option]) -> str:
                 parts.setdefault(option.rule, []).append(f"{plan.path}:{option.start + 1}")
         done += len(plan.slots)
     told = [f"{rule.value} ({', '.join([*at[:3], *(['…'] if at[3:] else [])])})" for rule, at in parts.items()]
+    names = dict.fromkeys(pair for one in rewrites if (pair := renamed(one.was, one.now)))
+    told[:0] = [
+        f"upstream changed `{old.decode(errors='replace')}` to `{new.decode(errors='replace')}`" for old, new in names
+    ]
     return "; ".join(told) or "the patch's changes merge with upstream's without conflict"

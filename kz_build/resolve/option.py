@@ -28,10 +28,15 @@ OF_A_FILE = {Rule.RENAMED, Rule.MOVED, Rule.ADDED_TWICE, Rule.DELETED, Rule.FILE
 
 
 class Option(NamedTuple):
-    """Lines `start` to `end` of upstream's file, from 0, become `lines`. Of two options the one with the higher `score` is better."""
+    """Lines `start` to `end` of upstream's file, from 0, become `lines`. Of two options the one with the higher `score` is better.
+
+    Where the edit does not merge, upstream made `now` of the lines `was` around it.
+    """
 
     start: int
     end: int
     lines: tuple[bytes, ...]
     rule: Rule
     score: float
+    was: tuple[bytes, ...] = ()
+    now: tuple[bytes, ...] = ()

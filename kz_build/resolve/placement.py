@@ -36,7 +36,9 @@ def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:
         known = best.get(option[:3])
         if known is None or known.score < option.score:
             best[option[:3]] = option
-    return tuple(sorted(best.values(), key=lambda option: -option.score)[:OPTIONS])
+    was, now = tuple(versions.base[gap.start : gap.end]), tuple(versions.ours[gap.our_start : gap.our_end])
+    ranked = sorted(best.values(), key=lambda option: -option.score)[:OPTIONS]
+    return tuple(option._replace(was=was, now=now) for option in ranked)
 
 
 def _merged(versions: ThreeVersions, edit: Edit) -> Option | None:

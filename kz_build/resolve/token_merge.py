@@ -9,6 +9,7 @@ from kz_build.patch.change import split_lines
 from kz_build.resolve.line_map import edits, line_map
 
 _TOKEN = re.compile(rb"(\n)|(\w+|[^\w\s])([^\S\n]*)|([^\S\n]+)")
+_NAME = re.compile(rb"[^\W\d]\w*")
 _TOO_LONG = 8_000
 """Bytes of one side beyond which nothing is merged or compared by words."""
 
@@ -22,6 +23,17 @@ def similarity(one: bytes, other: bytes) -> float:
         return 0.0
     a, b = ([word for word, _ in _tokens(text) if word.strip()] for text in (one, other))
     return 2 * sum(place >= 0 for place in line_map(a, b)) / max(len(a) + len(b), 1)
+
+
+def renamed(base: Sequence[bytes], ours: Sequence[bytes]) -> tuple[bytes, bytes] | None:
+    """Return the word that ours has in place of another, if that is all that is different."""
+    texts = [b"".join(lines) for lines in (base, ours)]
+    if max(map(len, texts)) > _TOO_LONG:
+        return None
+    old, new = ([word for word, _ in _tokens(text)] for text in texts)
+    pairs = {(*old[one.start : one.end], b" ", *new[one.new_start : one.new_end]) for one in edits(old, new)}
+    pair = pairs.pop() if len(pairs) == 1 else ()
+    return (pair[0], pair[2]) if len(pair) == 3 and pair[1] == b" " and all(map(_NAME.fullmatch, pair[::2])) else None
 
 
 def _tokens(text: bytes) -> list[Token]:

@@ -6,8 +6,8 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.trailers import with_trailers
 from kz_build.resolve.candidate import Candidate, candidates
-from kz_build.stack.verdict_cache import files_at
+from kz_build.stack.verdict_cache import files_at, read_blobs
 
 if TYPE_CHECKING:
     from kz_build.git.object_types import Commit
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 ANSWER_BYTES = 64 << 20
 MOST_FILES = 40
 """How many of upstream's other files are searched for code that it moved."""
+MOST_COMMITS = 40
+"""How many of upstream's commits are searched for those that are in a patch's way."""
+MOST_NAMED = 3
 _MARKER = re.compile(rb"^(?:<{7}|>{7}|\|{7})(?: |\r?$)", re.MULTILINE)
 
 Blobs = Mapping[str, Blob]
@@ -39,7 +42,7 @@ Blobs = Mapping[str, Blob]
 
 @dataclass(frozen=True)
 class Stopped:
-    """A patch that does not apply: the commit `picking` of the old stack, to be put on `tip`.
+    """A patch that does not apply: the commit `picking` of the old stack, to be put on `tip`, a commit of the stack on `onto`.
 
     `base` and `theirs` are its files before and after it, `ours` those of `tip`, with upstream's other files that may have the
     code by now.
@@ -49,6 +52,7 @@ class Stopped:
     patch: Patch
     picking: str
     tip: str
+    onto: str
     base: Blobs
     ours: Blobs
     theirs: Blobs
@@ -118,6 +122,7 @@ def stopped_patch(
         patch,
         picking,
         tip,
+        session.base,
         files_at(pinned, f"{picking}^", paths),
         {**files_at(pinned, tip, others), **ours},
         files_at(pinned, picking, paths),
@@ -128,8 +133,8 @@ def stopped_patch(
 def upstream_commits(stopped: Stopped) -> tuple[Commit, ...]:
     """Return upstream's commits on the patch's files since the version it was made for."""
     repository, pinned = stopped.pinned.repository, stopped.pinned
-    parted = history.merge_base(repository, pinned.base, stopped.tip)
-    return history.log(repository, parted, stopped.tip, stopped.patch.reads) if parted else ()
+    parted = history.merge_base(repository, pinned.base, stopped.onto)
+    return history.log(repository, parted, stopped.onto, stopped.patch.reads) if parted else ()
 
 
 def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str], gone: Iterable[str]) -> list[str]:
@@ -153,7 +158,27 @@ def suggestion(stopped: Stopped) -> Suggestion:
     """Return up to three candidates that pass the gate, each as a commit."""
     sides = ({path: blob.data for path, blob in side.items()} for side in (stopped.base, stopped.ours, stopped.theirs))
     passed = [one for one in candidates(*sides) if not refusals(stopped, one.files)]
-    return Suggestion(stopped, tuple(_offer(stopped, candidate) for candidate in passed))
+    commits = upstream_commits(stopped) if passed else ()
+    return Suggestion(stopped, tuple(_offer(stopped, _with_commits(stopped, one, commits)) for one in passed))
+
+
+def _with_commits(stopped: Stopped, candidate: Candidate, commits: Sequence[Commit]) -> Candidate:
+    """Add to the reason the newest commits of upstream that wrote, or removed, the lines that are in the way."""
+    ids = {
+        oid for commit in commits[-MOST_COMMITS:] for _, _, *both in commit.changes for oid in both if oid.strip("0")
+    }
+    with stopped.pinned.repository.objects() as objects:
+        blobs = read_blobs(stopped.pinned.repository, objects, ids) if candidate.rewrites else {}
+    guilty = []
+    for rewrite in candidate.rewrites[:MOST_NAMED]:
+        lines = b"".join(rewrite.now or rewrite.was)
+        for commit in reversed(commits[-MOST_COMMITS:]):
+            sides = ([blobs.get(oid, b"").count(lines) for oid in both] for _, _, *both in commit.changes)
+            if any(before != after for before, after in sides):
+                guilty.append(commit.shown)
+                break
+    told = f"; upstream did that in {', '.join(dict.fromkeys(guilty))}" if guilty else ""
+    return replace(candidate, reason=candidate.reason + told)
 
 
 def _offer(stopped: Stopped, candidate: Candidate) -> Offer:

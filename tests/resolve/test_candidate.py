@@ -147,7 +147,7 @@ def test_a_file_that_upstream_moved_is_patched_where_it_is() -> None:
     ours = {"core/model.c": FUNCTION.replace("int size", "long size").encode()}
     one = made_candidates({"model.c": FUNCTION.encode()}, ours, {"model.c": LIMITED.encode()})[0].candidate
     assert one.files == {"core/model.c": LIMITED.replace("int size", "long size").encode()}
-    assert one.reason.startswith("upstream moved the file (core/model.c); ")
+    assert one.reason.startswith("upstream changed `int` to `long`; upstream moved the file (core/model.c); ")
 
 
 def test_a_file_that_the_patch_renames_keeps_what_upstream_changed() -> None:

@@ -101,6 +101,21 @@ def test_what_another_tool_needs_is_in_the_json_and_its_answer_goes_through_the_
     assert "+ours" in stack(stopped)
 
 
+def test_the_reason_names_upstreams_commit(tmp_path: Path, kz: Kz) -> None:
+    upstream = started(tmp_path)
+    made = project(tmp_path, kz, upstream, [("check", {"a.txt": put(text(), 5, "line 5 is checked")})])
+    upstream.commit("Elsewhere (#2)", {"a.txt": put(text(), 20, "x")})
+    upstream.commit("Rows (#3)", {"a.txt": put(put(text(), 20, "x"), 5, "row 5")})
+    upstream.commit("Later (#4)", {"a.txt": put(put(text(), 20, "y"), 5, "row 5")}, tag="v2")
+    assert made.kz("rebase", "--onto", "v2").returncode == 4
+    found: dict[str, Any] = made.json("rebase", "--suggest")
+    best = found["candidates"][0]
+    assert "\nrow 5 is checked\n" in best["files"]["a.txt"]
+    assert best["reason"].startswith("upstream changed `line` to `row`; ")
+    assert best["reason"].endswith("Rows (#3)") and "upstream did that in " in best["reason"]
+    assert [commit.rpartition("(")[2] for commit in found["commits"]] == ["#2)", "#3)", "#4)"]
+
+
 def test_a_candidate_is_taken_unasked_only_on_request_and_the_patch_says_so(stopped: Project) -> None:
     assert stopped.kz("rebase", "--onto", "v2", "--take-above", "1").returncode == 4
     assert stopped.kz("rebase", "abort").returncode == 0
