@@ -58,6 +58,11 @@ class Project(NamedTuple):
         named = str(self.pins.source(source).options.get("patches") or "")
         return named.replace("{line}", line) if named else f"patches/{line}/{source}"
 
+    def with_pin(self, line: str, source: str, version: str) -> Project:
+        """Return the project with another version of a source on a line; its lock is the same."""
+        lines = {**self.pins.data["lines"], line: {**self.pins.line(line), source: version}}
+        return self._replace(pins=self.pins._replace(data={**self.pins.data, "lines": lines}))
+
     def locked(self, line: str, source: str) -> dict[str, object]:
         """Return the lock's entry of a source. Raises ConfigError if the line does not have that source, LockError if the
         pin was never locked or has changed since."""

@@ -54,10 +54,12 @@ def rebase(
 
     Raises ConflictError at the first patch that a person must resolve, with a worktree to do it in.
     """
-    name = git_source(project, line, source)
+    project.pins.line(line)
+    wheel = source in stack_sources(project, line) and project.pins.source(source).kind == "wheel"
+    name = source if wheel else git_source(project, line, source)
     pinned = pinned_stack(project, line, name, watch=watch)
     before = session_folder.remove_ended(project, "rebase", line, name)
-    if before and (before.into, before.base) == (into or line, refs.resolve_revision(pinned.repository, onto)):
+    if before and (before.into, before.base) == (into or line, _version(project, pinned, onto)[1]):
         return before
     if deviates(project, line, name):
         raise ConfigError(
@@ -81,14 +83,25 @@ def rebase(
     return with_files_fetched(project, pinned, lambda c: _start(project, c, onto, into or line, kept, take_above))
 
 
+def _version(project: Project, pinned: PinnedStack, onto: str) -> tuple[str, str]:
+    """Return the version that becomes the pin, and its commit: of a wheel that of its content, which is fetched."""
+    if pinned.source.kind == "wheel":
+        from kz_build.core.progress import quiet
+        from kz_build.stack.resolve_lock import resolve_wheel
+
+        watch = pinned.repository.watch or quiet
+        return onto, str(resolve_wheel(project, pinned.files.line, pinned.source.name, onto, watch)["commit"])
+    base = refs.resolve_revision(pinned.repository, onto)
+    # A branch moves, so the commit becomes the pin.
+    return onto if refs.is_tag(pinned.repository, onto) else base, base
+
+
 def _start(
     project: Project, pinned: PinnedStack, onto: str, into: str, keep: Collection[int], take_above: float
 ) -> WrittenStack:
     line, name = pinned.stack.line, pinned.stack.source
-    base = refs.resolve_revision(pinned.repository, onto)
+    version, base = _version(project, pinned, onto)
     tree, _ = apply_source(project, line, name, pinned.repository.watch)
-    # A branch moves, so the commit becomes the pin.
-    version = onto if refs.is_tag(pinned.repository, onto) else base
     words = ("--reverse", "--end-of-options", f"{pinned.base}..{tree.commit}")
     commits = pinned.repository.git("rev-list", *words).decode().split()
     session = Session(

@@ -117,6 +117,15 @@ def lock(project: Project, lines: tuple[str, ...], trust: Collection[str], watch
     return Resolved(parse_lock(Lock(new).text().encode(), "the new pins.lock"), sentences(notes))
 
 
+def resolve_wheel(project: Project, line: str, name: str, version: str, watch: Watch) -> dict[str, Any]:
+    """Return the entry of another version of a wheel, without its stack, with its content as a commit of the store."""
+    trial = project.with_pin(line, name, version)
+    pin = _Pin(trial, line, trial.pins.source(name), project.lock.entry(line, name) or {}, False, watch, [])
+    entry = _file(pin)
+    base = _base_of_wheel(pin, entry)
+    return {**_with_licence(pin, entry), "commit": base.commit, "tree": base.tree}
+
+
 def _resolve(pin: _Pin) -> dict[str, Any]:
     kind = pin.source.kind
     try:

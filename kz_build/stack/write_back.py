@@ -11,6 +11,7 @@ from typing import Any
 from kz_build.core import transaction
 from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError
 from kz_build.core.files import remove
+from kz_build.core.progress import quiet
 from kz_build.core.yaml_edit import with_copy, with_value, without_keys
 from kz_build.git import format_patch, worktree
 from kz_build.git import log as history
@@ -279,6 +280,11 @@ def _lock_entry(project: Project, pinned: PinnedStack, session: Session, commit:
     """Return the lock's facts on the source: those of the new base if it changed, with null for what only a fetch knows."""
     old: dict[str, Any] = dict(project.lock.entry(session.line, session.source) or {})
     entry: dict[str, Any] = {**old, "version": session.version}
+    if session.base != session.old_base and pinned.source.kind == "wheel":
+        from kz_build.stack.resolve_lock import resolve_wheel
+
+        watch = pinned.repository.watch or quiet
+        entry = resolve_wheel(project, session.line, session.source, session.version, watch)
     if session.tip == session.base:
         entry.pop("patched", None)
     else:

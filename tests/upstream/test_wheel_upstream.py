@@ -13,18 +13,26 @@ import pytest
 
 from tests.conftest import Kz
 from tests.network.archives import wheel
+from tests.stack.test_git_tools import sh
 from tests.stack.upstreams import URL, Project, before, project, put, started, text
+
+GROWN, TAKEN = before(text(), 1, "grown"), put(text(), 10, "theirs")
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[str]:
-    """A package index with a wheel of the upstream's v1, whose a.txt is the repository's."""
+    """A package index with wheels of the upstream's v1 to v3, whose a.txt is the repository's."""
     page = tmp_path / "www/simple/tool"
     page.mkdir(parents=True)
-    data = wheel("tool", "1", {"a.txt": text(), "b.txt": "generated\n"})
-    (page / "tool-1-py3-none-any.whl").write_bytes(data)
-    name = "tool-1-py3-none-any.whl"
-    (page / "index.html").write_text(f'<a href="{name}#sha256={hashlib.sha256(data).hexdigest()}">{name}</a>')
+    rows = []
+    for version, content in (("1", text()), ("2", GROWN), ("3", TAKEN)):
+        data, name = (
+            wheel("tool", version, {"a.txt": content, "b.txt": "generated\n"}),
+            f"tool-{version}-py3-none-any.whl",
+        )
+        (page / name).write_bytes(data)
+        rows.append(f'<a href="{name}#sha256={hashlib.sha256(data).hexdigest()}">{name}</a>')
+    (page / "index.html").write_text("\n".join(rows))
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
     handler = functools.partial(quiet, directory=str(tmp_path / "www"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -37,8 +45,8 @@ def index(tmp_path: Path) -> Iterator[str]:
 def made(tmp_path: Path, kz: Kz, index: str) -> Project:
     """A line `l` with a stack on the wheel `up` alone; upstream's v2 breaks its patch, #7 broke it."""
     made = project(tmp_path, kz, started(tmp_path), [("Ours", {"a.txt": put(text(), 10, "ours")})])
-    made.upstream.commit("Grow (#2)", {"a.txt": before(text(), 1, "grown")}, tag="v2")
-    made.upstream.commit("Take (#7)", {"a.txt": put(text(), 10, "theirs")}, tag="v3")
+    made.upstream.commit("Grow (#2)", {"a.txt": GROWN}, tag="v2")
+    made.upstream.commit("Take (#7)", {"a.txt": TAKEN}, tag="v3")
     _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}}}}}\n")
     done = made.kz("lock", "--write", "--trust", "up")
     assert done.returncode == 0, done.stderr
@@ -93,3 +101,23 @@ def test_a_wheels_upstream_out_of_reach_is_a_note_of_the_status(made: Project, i
     _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: 'http://127.0.0.1:1/none'}}}}\n")
     (status,) = made.json("status")["stacks"]
     assert status["notes"][0].startswith("its upstream was not asked: ") and len(status["claims"]) == 1
+
+
+def test_a_wheels_stack_moves_to_another_version_of_the_wheel(made: Project) -> None:
+    moved = made.kz("rebase", "--source", "up", "--onto", "2", "--as", "m")
+    assert moved.returncode == 0, moved.stderr
+    assert "Ours: moved by +1 lines" in moved.stdout and "m: {up: '2'}" in (made.root / "pins.yaml").read_text()
+    assert made.kz("apply", "--all-lines").returncode == 0
+    assert made.kz("lock").stdout.startswith("0 changes"), "kz lock would have written the same"
+    was = (made.root / "pins.lock").read_bytes()
+    stopped = made.kz("rebase", "--source", "up", "--onto", "3")
+    assert stopped.returncode == 4 and "it requires `line 10`, which is gone" in stopped.stderr, stopped.stderr
+    assert (made.root / "pins.lock").read_bytes() == was
+    (made.root / "out/rebase/l/up/tree/a.txt").write_text(put(text(), 10, "theirs", "ours"))
+    sh("git", "add", "a.txt", cwd=made.root / "out/rebase/l/up/tree")
+    done = made.kz("rebase", "continue")
+    assert done.returncode == 0, done.stderr
+    assert made.kz("verify", "--all-lines").returncode == 0 == made.kz("apply", "--all-lines").returncode
+    assert made.kz("lock").stdout.startswith("0 changes")
+    absent = made.kz("rebase", "--source", "up", "--onto", "9")
+    assert absent.returncode == 2 and "tool has no wheel of version 9" in absent.stderr, absent.stderr
