@@ -75,6 +75,13 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
     return (*results, _pinned(folder), *_signature(path, key))
 
 
+def bills(path: Path) -> list[Any]:
+    """Return the bills of materials of a release folder: its own, or those of the targets in an AAR."""
+    folder = read(path)
+    places = [path / statement.LIBRARIES / target for target in folder.targets] if folder.package else [path]
+    return [_json(place / statement.SBOM) for place in places]
+
+
 def _run_checks(folder: Folder, checks: Mapping[str, Callable[[Folder], _Rows]]) -> Iterator[Check]:
     for name, check in checks.items():
         try:
