@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kz_build.build.cache_server import cache_server
 from kz_build.build.engine import HostEngine
 from kz_build.container import daemon
 from kz_build.core import env as environment
@@ -30,11 +31,14 @@ def choose(project: Project, line: str, target: str, wanted: str) -> EngineChoic
     """Return the engine that `--engine` names. For `docker`, raises what keeps it from running."""
     container = project.pins.target(target, line)["container"]
     if wanted == "host":
-        return EngineChoice(HostEngine(), "--engine host")
+        return EngineChoice(HostEngine(cache_server(project)), "--engine host")
     if wanted == "auto" and not container:
-        return EngineChoice(HostEngine(), f"{target} names no container in pins.yaml")
+        return EngineChoice(HostEngine(cache_server(project)), f"{target} names no container in pins.yaml")
     if wanted == "auto" and not daemon.is_configured():
-        return EngineChoice(HostEngine(), f"no container daemon: DOCKER_HOST is unset, {daemon.SOCKET} is not there")
+        return EngineChoice(
+            HostEngine(cache_server(project)),
+            f"no container daemon: DOCKER_HOST is unset, {daemon.SOCKET} is not there",
+        )
     if not container:
         raise ConfigError(
             f"target {target} has no `container` in pins.yaml, so engine docker has no image for it",
@@ -45,7 +49,9 @@ def choose(project: Project, line: str, target: str, wanted: str) -> EngineChoic
     except (MissingError, LockError) as error:
         if wanted == "docker":
             raise
-        return EngineChoice(HostEngine(), f"engine docker cannot run: {_one_line(error)}", instead=True)
+        return EngineChoice(
+            HostEngine(cache_server(project)), f"engine docker cannot run: {_one_line(error)}", instead=True
+        )
 
 
 def _one_line(error: MissingError | LockError) -> str:
@@ -67,7 +73,9 @@ def _docker(project: Project, line: str, container: dict[str, str], wanted: str)
     if not (folder / "Dockerfile").is_file():
         raise ConfigError(f"{folder} has no Dockerfile", hint="fix `container` of the target in pins.yaml")
     image = daemon.Image(folder, base, base_id, environment.variable("APT_MIRROR"))
-    engine = DockerEngine(connection, image, project.store, ccache=bool(container["ccache"]))
+    engine = DockerEngine(
+        connection, image, project.store, ccache=bool(container["ccache"]), server=cache_server(project)
+    )
     overrides = [
         Override(name, value) for name in ("BASE_IMAGE", "APT_MIRROR") if (value := environment.variable(name))
     ]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from kz_build.build.plan import MAPPED
+from kz_build.build.steps import MAPPED
 from kz_build.core.errors import AuditError
 from kz_build.core.stage_record import Output
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from threading import Event
 
+from kz_build.build.cache_server import CacheServer
 from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step
 from kz_build.container.daemon import Daemon, Image
 from kz_build.container.sandbox import ROOT, Sandbox
@@ -25,28 +26,29 @@ class DockerEngine:
     """See HostEngine."""
 
     name = "docker"
+    unmapped = ""
 
-    def __init__(self, daemon: Daemon, image: Image, store: Path, *, ccache: bool) -> None:
+    def __init__(
+        self, daemon: Daemon, image: Image, store: Path, *, ccache: bool, server: CacheServer | None = None
+    ) -> None:
         self.image = image
         self.ccache = ccache and environment.variable("KZ_CCACHE") != "0"
         self.cache = f"kz-cache-{hashlib.sha256(bytes(store)).hexdigest()[:12]}"
-        remote = environment.variable("KZ_CCACHE_REMOTE") if ccache else ""
-        internal = environment.variable("KZ_CCACHE_NETWORK") if remote else ""
-        if remote and not internal:
-            raise ConfigError(
-                "KZ_CCACHE_REMOTE needs KZ_CCACHE_NETWORK: the network is off in a build",
-                hint="docker network create --internal NAME, the cache's container on it, KZ_CCACHE_NETWORK=NAME",
-            )
+        server = server if self.ccache else None
+        internal = environment.variable("KZ_CCACHE_NETWORK") if server and not server.tls else ""
+        self.storage = server.storage() if server and internal else ""
+        self.network = "off"
         if internal:
             daemon.require_internal(internal)
-        self.network = f"off, but for the internal network {internal}" if internal else "off"
+            self.network = f"off, but for the internal network {internal}"
+        elif server:
+            why = "ccache speaks no TLS" if server.tls else "KZ_CCACHE_NETWORK names no network"
+            self.network = f"off; the compile cache at {server.name} is not asked: {why}"
         memory = _bytes(environment.variable("KZ_MEMORY")) or daemon.memory * 7 // 8
-        self.sandbox = Sandbox(
-            daemon, image, self.cache, memory, internal, {"CCACHE_REMOTE_STORAGE": remote} if remote else {}
-        )
+        self.sandbox = Sandbox(daemon, image, self.cache, memory, internal)
         self._checkouts: dict[Path, Future[Path]] = {}
 
-    def layout(self) -> Layout:
+    def layout(self, cache: Path) -> Layout:
         """Return the paths in the container: the same for everyone."""
         return Layout(Path(ROOT), Path(ROOT / "out"), Path("/cache"), "/usr/bin/python3", self.image.key)
 
@@ -84,11 +86,12 @@ class DockerEngine:
         if isinstance(step, Checkout):
             self._send(step)
         elif isinstance(step, Command):
+            asking = self.storage and step.phase.endswith("-build")
             commands.run(
                 step.phase,
                 step.argv,
                 cwd=step.cwd,
-                env=dict(step.env),
+                env={**dict(step.env), **({"CCACHE_REMOTE_STORAGE": self.storage} if asking else {})},
                 watch=watch,
                 program=self.sandbox.program(commands.limit),
             )

@@ -10,7 +10,19 @@ from typing import Any
 
 from kz_build import __version__
 from kz_build.build import native_sources
-from kz_build.build.steps import ASSEMBLE, CCACHE_LOG, Artifact, Ccache, Checkout, Command, Copy, Layout, Plan, Step
+from kz_build.build.steps import (
+    ASSEMBLE,
+    CCACHE_LOG,
+    MAPPED,
+    Artifact,
+    Ccache,
+    Checkout,
+    Command,
+    Copy,
+    Layout,
+    Plan,
+    Step,
+)
 from kz_build.container.mount import Mount
 from kz_build.core.errors import ConfigError
 from kz_build.formats.soc import arch_of
@@ -19,9 +31,6 @@ from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.replaced import no_file
-
-MAPPED = "/kz"
-"""The folder of all sources in debug info and messages, whatever it really was (engine docker puts them there)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class _Context:
         """Return where a build finds kz's own programs, None if the target has none."""
         if all(cmake["source"].split("/")[0] != NATIVE for cmake in self.target["cmake"].values()):
             return None
-        return self.tree / NATIVE if self.layout.image else native_sources.FOLDER
+        return self.tree / NATIVE if self.layout.mapped else native_sources.FOLDER
 
     @property
     def tree(self) -> Path:
@@ -52,13 +61,13 @@ class _Context:
 
     def folder(self, source: Fetched) -> Path:
         """Return where the programs of a build find a source."""
-        if source.trees or self.layout.image or not source.folder:
+        if source.trees or self.layout.mapped or not source.folder:
             return self.tree / self.places[source.name]
         return source.folder
 
     def file(self, source: Fetched) -> str:
         """Return where they find a source's archive or wheel."""
-        if source.file and self.layout.image:
+        if source.file and self.layout.mapped:
             return f"{MAPPED}/files/{source.name}/{source.file.name}"
         return str(source.file or "")
 
@@ -122,7 +131,7 @@ def plan(
         tuple(steps),
         artifacts,
         layout,
-        tuple(_mounts(context, project)) if layout.image else (),
+        tuple(_mounts(context, project)) if layout.mapped else (),
         tuple(target["needs"]),
     )
 
@@ -270,7 +279,7 @@ def _cache_variables(context: _Context) -> dict[str, str]:
     ccache = context.ccache
     if ccache is None:
         return {"CCACHE_DISABLE": "1"}
-    env = {
+    return {
         "CCACHE_DIR": str(ccache.folder),
         "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings
         # By the headers that the compiler reports: no second preprocessing, which clang also refuses for assembler
@@ -279,11 +288,10 @@ def _cache_variables(context: _Context) -> dict[str, str]:
         "CCACHE_STATSLOG": str(context.layout.build / CCACHE_LOG),
         "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
         "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
+        # A compiler by its bytes, and the pinned sources that it is part of by theirs: times differ in each folder.
+        "CCACHE_COMPILERCHECK": "content",
+        "CCACHE_NAMESPACE": digest_of([s.identity for s in context.sources if not s.trees]),
     }
-    if context.layout.image:  # all files there have the same time, by which ccache identifies a compiler
-        tools = digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)])
-        env["CCACHE_COMPILERCHECK"] = f"string:{tools}"
-    return env
 
 
 def _artifacts(target: Mapping[str, Any], context: _Context, soc: str) -> Iterator[Artifact]:

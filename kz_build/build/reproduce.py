@@ -13,9 +13,9 @@ from pathlib import Path
 
 from kz_build.build import byte_diff
 from kz_build.build.build import build, existing_build
-from kz_build.build.engine import HostEngine
+from kz_build.build.engine import HostEngine, on_disk
 from kz_build.build.plan import plan
-from kz_build.build.steps import Plan
+from kz_build.build.steps import MAPPED, Plan
 from kz_build.build.variation import NOTHING, TOGETHER, Difference, ReproduceResult, Variation
 from kz_build.build.vary import VariedEngine, unmount, variations
 from kz_build.core import files, locks
@@ -54,8 +54,9 @@ class ReproduceTarget:
         """Return the folder of a build with these variations."""
         return self.folder / (ELSEWHERE if "path" in names else HERE)
 
-    def plan(self, names: Iterable[str], cpus: int) -> Plan:
-        """Return the plan with these variations; if the path is one of them, tools and SDKs move too."""
+    def plan(self, names: Iterable[str], cpus: int, engine: HostEngine | None = None) -> Plan:
+        """Return the plan with these variations. If the path is one of them, tools and SDKs move too, and all have the real
+        paths of this machine, not those that `kz build` gives them if it can."""
         at = self.at(names)
         sources = self.sources
         if "path" in names:
@@ -63,7 +64,8 @@ class ReproduceTarget:
                 replace(s, folder=at / "store" / s.name) if s.folder and not s.trees else s for s in sources
             )
         jobs = min(self.jobs, cpus) if "cpus" in names else self.jobs
-        return plan(self.project, self.line, self.target, sources, soc=self.soc, jobs=jobs, at=at)
+        layout = engine.layout(at / "cache") if engine and "path" not in names else None
+        return plan(self.project, self.line, self.target, sources, soc=self.soc, jobs=jobs, layout=layout, at=at)
 
 
 def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> ReproduceResult:
@@ -78,9 +80,10 @@ def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> Rep
 
 
 def _reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> ReproduceResult:
-    network = HostEngine().network
-    path = Variation("path", f"…/{HERE}", f"…/{ELSEWHERE}")
-    bench = _BuildBench(subject, (path, *variations(network, subject.folder)), commands, watch)
+    engine = HostEngine()
+    network = engine.network
+    path = Variation("path", f"…/{HERE}" if engine.unmapped else MAPPED, f"…/{ELSEWHERE}")
+    bench = _BuildBench(subject, engine, (path, *variations(network, subject.folder)), commands, watch)
     first = bench.build("first", ())
     second = bench.build("second", tuple(v.name for v in bench.variations if not v.absent))
     differences = tuple(_all_differences(first, second))
@@ -106,9 +109,15 @@ class _BuildBench:
     """Runs builds one after the other, each moved aside when it is finished: the next one needs its folder."""
 
     def __init__(
-        self, subject: ReproduceTarget, variations: tuple[Variation, ...], commands: Commands, watch: Watch
+        self,
+        subject: ReproduceTarget,
+        engine: HostEngine,
+        variations: tuple[Variation, ...],
+        commands: Commands,
+        watch: Watch,
     ) -> None:
         self.subject = subject
+        self.engine = engine
         self.variations = variations
         self.seconds: dict[str, float] = {}
         self._commands = commands
@@ -118,7 +127,7 @@ class _BuildBench:
         """Build with these variations; return the folder `name` that keeps its outputs."""
         subject = self.subject
         chosen = [v for v in self.variations if v.name in names]
-        plan = subject.plan(names, next((int(v.second) for v in chosen if v.name == "cpus"), 1))
+        plan = subject.plan(names, next((int(v.second) for v in chosen if v.name == "cpus"), 1), self.engine)
         at = subject.at(names)
         files.remove(at)
         if "path" in names:
@@ -152,7 +161,7 @@ def _keep(plan: Plan, kept: Path) -> None:
     (kept / "unstripped").mkdir()
     for artifact in plan.artifacts:
         if artifact.built and artifact.symbols:
-            os.link(artifact.built, kept / "unstripped" / artifact.name)
+            os.link(on_disk(plan, artifact.built), kept / "unstripped" / artifact.name)
     for path in plan.build.rglob("*"):
         if path.suffix in _OBJECTS and path.is_file() and plan.stage not in path.parents:
             to = kept / "objects" / path.relative_to(plan.build)

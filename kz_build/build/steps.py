@@ -53,6 +53,7 @@ CACHING = (
     "CCACHE_CONFIGPATH",
     "CCACHE_COMPILERCHECK",
     "CCACHE_DEPEND",
+    "CCACHE_NAMESPACE",
     "CCACHE_STATSLOG",
     "CMAKE_C_COMPILER_LAUNCHER",
     "CMAKE_CXX_COMPILER_LAUNCHER",
@@ -65,6 +66,10 @@ ASSEMBLE = "<CMAKE_ASM_COMPILER> <DEFINES> <INCLUDES> <FLAGS> -o <OBJECT> -c <SO
 """CMake's own rule for one file of assembler (CMakeASMInformation.cmake)."""
 
 
+MAPPED = "/kz"
+"""The folder of all sources as programs of a build see it, and in debug info and messages wherever it really is."""
+
+
 class Ccache(NamedTuple):
     """A compile cache: the program, and the folder of its results."""
 
@@ -74,16 +79,19 @@ class Ccache(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Paths of a build as its programs see them: folders of this machine, or of a container.
-
-    `image` is the content key of a container's image, '' on this machine, where sources are read in the store.
-    """
+    """Paths of a build as its programs see them: below MAPPED, the same for everyone, or folders of this machine, where
+    sources are read in the store. `image` is the content key of a container's image, '' on this machine."""
 
     tree: Path
     build: Path
     cache: Path
     python: str
     image: str = ""
+
+    @property
+    def mapped(self) -> bool:
+        """Return whether the paths are the same for everyone."""
+        return self.tree == Path(MAPPED)
 
 
 @dataclass(frozen=True)

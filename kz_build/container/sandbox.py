@@ -60,14 +60,12 @@ class Sandbox:
         owner: str,
         memory: int,
         network: str = "",
-        env: Mapping[str, str] | None = None,
     ) -> None:
         self.daemon = daemon
         self.image = image
         self.owner = owner
         self.memory = memory
         self.network = network
-        self.env = dict(env or {})
         self._id = ""
         self._oom_kills = 0
 
@@ -225,7 +223,7 @@ class Sandbox:
 
             api = self.daemon.api
             with limited(limit, self._kill), self.daemon.kz_errors(f"while `{argv[0]}` ran"):
-                process = api.exec_create(self._id, list(argv), environment={**env, **self.env}, workdir=str(cwd))["Id"]
+                process = api.exec_create(self._id, list(argv), environment=dict(env), workdir=str(cwd))["Id"]
                 for raw in _lines(api.exec_start(process, stream=True)):
                     keep(raw)
                 code = self._code(process)

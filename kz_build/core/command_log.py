@@ -43,13 +43,14 @@ class Commands:
         *,
         cwd: Path,
         env: Mapping[str, str],
+        prefix: Argv = (),
         watch: Callable[[str], None] | None = None,
         program: Program | None = None,
         started: Callable[[int], None] | None = None,
     ) -> Path:
         """Run a command to its end, as a process or by `program`; pass each line of output to the log and to `watch`.
 
-        Returns the log's path. `started` gets the process id, which is also its session's. Raises CommandError with the
+        Returns the log's path. `prefix`, words before the command line, is only in the journal. `started` gets the process id, which is also its session's. Raises CommandError with the
         log's path and its last lines, and StoppedError at the time limit. An interrupt ends the whole process group
         first.
         """
@@ -72,13 +73,15 @@ class Commands:
 
                 file.write(_without_secrets(f"$ {joined(argv)}\n".encode()))
                 file.flush()
-                code = (program or partial(streamed, limit=self.limit, started=started))(argv, cwd, env, line)
+                code = (program or partial(streamed, limit=self.limit, started=started))(
+                    (*prefix, *argv), cwd, env, line
+                )
         except StoppedError as stopped:
             raise StoppedError(
                 f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}", log=str(log)
             ) from None
         finally:
-            self._journal(argv, cwd, env, code, time.monotonic() - since)
+            self._journal((*prefix, *argv), cwd, env, code, time.monotonic() - since)
         if code != 0:
             raise CommandError(
                 f"`{joined(argv[:4])} …` ended with {code} ({title})\n{_indented(last)}",

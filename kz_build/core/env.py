@@ -81,7 +81,7 @@ def public_address(url: str) -> str:
     except ValueError:
         return url
     user, at, host = parts.netloc.rpartition("@")
-    if at and parts.scheme in ("http", "https"):
+    if at and parts.scheme in ("http", "https", "redis", "rediss"):
         _servers[f"{parts.scheme}://{host}"] = f"{parts.scheme}://{parts.netloc}"
         parts = parts._replace(netloc=host)
     elif ":" in user:  # ssh takes no password from an address
@@ -160,7 +160,9 @@ def networked(settings: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
     variables.update(
         {name: value for name, value in os.environ.items() if name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))}
     )
-    passwords = [(f"url.{server}/.insteadOf", f"{public}/") for public, server in _servers.items()]
+    passwords = [
+        (f"url.{server}/.insteadOf", f"{public}/") for public, server in _servers.items() if server.startswith("http")
+    ]
     return {**plain(), **variables, **_git_settings(variables, [*passwords, *settings]), "GIT_TERMINAL_PROMPT": "0"}
 
 

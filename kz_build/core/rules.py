@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -38,6 +39,20 @@ def bad_address(text: str) -> str:
 def bad_url(text: str) -> str:
     """Check the URL of a download or a package index."""
     return "must not have spaces" if " " in text else _bad_word(text)
+
+
+CACHE_PORTS = {"http": 80, "https": 443, "redis": 6379, "rediss": 6379}
+"""The kinds of a compile cache's server, and their ports."""
+
+
+def bad_cache(text: str) -> str:
+    """Check the address of a compile cache's server."""
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in CACHE_PORTS and parts.hostname and parts.port != 0 and "|" not in text
+    except ValueError:  # the port is no number
+        right = False
+    return bad_url(text) if right else f"must be an address of {', '.join(f'{name}://' for name in CACHE_PORTS)}"
 
 
 def bad_path(text: str) -> str:

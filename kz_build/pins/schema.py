@@ -92,9 +92,7 @@ class Audit(Strict):
 class Container(Strict):
     """The image that engine docker builds in."""
 
-    folder: Text = Field(
-        description="folder of its Dockerfile, relative to the project; the folder above is the context"
-    )
+    folder: Text = Field(description="folder of its Dockerfile in the project; the folder above is the context")
     base: str = Field(default="", description="source of the line that is its base; BASE_IMAGE names another")
     ccache: bool = Field(default=False, description="whether the compilers use ccache, which the image then must have")
 
@@ -192,6 +190,13 @@ class Builder(Strict):
     issuer: Url = Field(min_length=1, description="the OpenID provider that vouches for it")
 
 
+class Cache(Strict):
+    """A compile cache that machines share. It must not change a byte of a result: see `kz build --distrust`."""
+
+    remote: Url = Field(description="its server: http://, https://, redis:// or rediss://")
+    write: bool = Field(default=True, description="whether this machine's results go there")
+
+
 class Pins(Strict):
     """pins.yaml: what a person chose. See docs/reference/pins.md."""
 
@@ -202,6 +207,7 @@ class Pins(Strict):
     lines: dict[Name, dict[Name, Version]]
     targets: dict[Name, Target] = Field(default={}, description="what to build; none for a project of patches alone")
     builders: dict[Name, Builder] = Field(default={}, description="who may sign what is built: kz attest --verify")
+    cache: Cache | None = None
 
 
 def validate(data: object, replacements: object) -> tuple[dict[str, Any] | None, list[tuple[Place, str, str]]]:

@@ -91,12 +91,13 @@ class TargetBuild:
         self.trees = tuple(apply(self.project, self.line, self.watch, self.wanted.names))
         self.sources = stage.with_stacks(self.sources, self.trees)
 
-    def plan(self) -> None:
+    def plan(self, script: bool = False) -> None:
+        """Plan the steps, for engine host with the real paths of this machine if they are for a script."""
         engine = self.chosen.engine
         self.planned = plan(
             self.project, self.line, self.target, self.sources,
             soc=self.request.soc, jobs=self.request.jobs or self.chosen.cores or os.cpu_count() or 1,
-            ccache=engine.compile_cache(self.project.store), layout=engine.layout(),
+            ccache=engine.compile_cache(self.project.store), layout=None if script else engine.layout(self.project.store),
         )  # fmt: skip
 
     def build(self) -> None:
@@ -112,8 +113,11 @@ class TargetBuild:
             self.watch(Event("reading installed SDKs"))
         facts = stage.sources_facts(self.project, self.line, self.sources, self.trees, own)
         facts["engine_why"] = self.chosen.why
+        engine = self.chosen.engine
+        if engine.unmapped and engine.compile_cache(self.project.store):
+            self.note(f"the compile cache hits only in this folder: {engine.unmapped}")
         compare = self.request.distrust
-        self.built = stage.build(self.planned, self.chosen.engine, self.commands, facts, self.watch, compare=compare)
+        self.built = stage.build(self.planned, engine, self.commands, facts, self.watch, compare=compare)
 
     def audit(self) -> None:
         """Check what was built; write release files beside it only if every check passes."""

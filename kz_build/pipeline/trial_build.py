@@ -124,7 +124,7 @@ def _build(
     planned = plan(
         project, target.line, target.target, sources,
         soc=target.request.soc, jobs=target.request.jobs or target.chosen.cores or os.cpu_count() or 1,
-        layout=engine.layout() or Layout(tree, build, project.store, sys.executable),
+        layout=engine.layout(project.store) or Layout(tree, build, project.store, sys.executable),
         ccache=engine.compile_cache(project.store), at=at,
     )  # fmt: skip
     projects = project.pins.target(target.target, target.line)["cmake"]

@@ -10,8 +10,7 @@ from pathlib import Path
 from kz_build import __version__
 from kz_build.build import native_sources
 from kz_build.build.build import Built
-from kz_build.build.plan import MAPPED
-from kz_build.build.steps import Copy, Plan
+from kz_build.build.steps import MAPPED, Copy, Plan
 from kz_build.core import files, locks
 from kz_build.core.env import variable
 from kz_build.core.stage_record import Output, StageRecord, changed, load
@@ -124,7 +123,10 @@ def _statement(
 def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[tuple[str, str]]:
     """Return folders of this machine with their names in release files."""
     names = {str(s.folder): f"/kz/{s.name}" for s in sources if s.folder and not s.trees}
-    names |= {str(s.file): f"/kz/file/{s.name}" for s in sources if s.file}
+    for source in sources:
+        if source.file:
+            own, mapped = str(source.file), f"{MAPPED}/files/{source.name}/{source.file.name}"
+            names |= {own: f"/kz/file/{source.name}", mapped: f"/kz/file/{source.name}"}
     names |= {str(native_sources.FOLDER): f"/kz/{NATIVE}"}
     names |= {str(project.store): "/kz/cache", str(project.root): "/kz/project", sys.executable: "/kz/python"}
     names |= {str(plan.tree): "/kz", str(plan.build): "/kz/out"}

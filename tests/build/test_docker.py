@@ -19,6 +19,7 @@ from pathlib import Path
 import docker
 import pytest
 
+from kz_build.build.cache_server import CacheServer
 from kz_build.build.docker_engine import DockerEngine
 from kz_build.build.steps import Artifact, Checkout, Command, Copy, Plan
 from kz_build.container import daemon as adapter
@@ -57,7 +58,9 @@ def engine(address: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def planned(engine: DockerEngine, tmp_path: Path, *, artifacts: tuple[Artifact, ...] = ()) -> Plan:
     at = tmp_path / "build"
-    return Plan("l", "t", "k", tmp_path / "tree", at, at / "stage", tmp_path / "dist", (), artifacts, engine.layout())
+    return Plan(
+        "l", "t", "k", tmp_path / "tree", at, at / "stage", tmp_path / "dist", (), artifacts, engine.layout(tmp_path)
+    )
 
 
 def shell(text: str) -> Command:
@@ -456,11 +459,11 @@ def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
         gateway = client.networks.get(network.id).attrs["IPAM"]["Config"][0]["Gateway"]
         argv = ["redis-server", "--bind", gateway, "--port", "6399", "--save", "", "--protected-mode", "no"]
         redis = subprocess.Popen(argv, stdout=subprocess.DEVNULL, cwd=tmp_path)
-        monkeypatch.setenv("KZ_CCACHE_REMOTE", f"redis://{gateway}:6399")
+        server = CacheServer(f"redis://{gateway}:6399", True)
         monkeypatch.setenv("KZ_CCACHE_NETWORK", network.name)
         found = adapter.connect()
         image = adapter.Image(ROOT / "containers/android", base, found.layers(base), daemon.apt_mirror())
-        one, two = (DockerEngine(found, image, tmp_path / name, ccache=True) for name in ("one", "two"))
+        one, two = (DockerEngine(found, image, tmp_path / name, ccache=True, server=server) for name in ("one", "two"))
         assert one.cache != two.cache
         assert cached(one, tmp_path) == {"cache_miss": "1", "remote_storage_write": "2"}
         assert network.name in str(one.facts()["network"])
@@ -472,7 +475,7 @@ def test_ccache_shares_what_it_knows_by_redis_on_an_internal_network(
         network.remove()
     monkeypatch.setenv("KZ_CCACHE_NETWORK", "bridge")
     with pytest.raises(ConfigError, match="no internal network"):
-        DockerEngine(found, image, tmp_path, ccache=True)
+        DockerEngine(found, image, tmp_path, ccache=True, server=server)
 
 
 def cached(engine: DockerEngine, tmp_path: Path) -> dict[str, str]:
@@ -482,7 +485,7 @@ def cached(engine: DockerEngine, tmp_path: Path) -> dict[str, str]:
     commands = Commands(tmp_path / "log")
     lines: list[str] = []
     with engine.opened(planned(engine, tmp_path), commands):
-        engine.run(Command("cached", ("sh", "-c", text), Path("/kz/out"), env), commands, lines.append)
+        engine.run(Command("cached-build", ("sh", "-c", text), Path("/kz/out"), env), commands, lines.append)
     wanted = ("cache_miss", "direct_cache_hit", "remote_storage_hit", "remote_storage_write")
     return {k: v for k, _, v in (line.partition("\t") for line in lines) if k in wanted and v != "0"}
 

@@ -67,8 +67,9 @@ def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetReq
 
     with Live() as live:
         build = TargetBuild(project, request, live.event, live.note)
-        for stage in (build.require, build.fetch, build.apply, build.plan):
+        for stage in (build.require, build.fetch, build.apply):
             stage()
+        build.plan(script=True)
         show(arguments, build.planned, script(build.planned), script=True)
 
 
