@@ -109,6 +109,9 @@ class Package(Strict):
         description="Gradle coordinates that an app requires beside an AAR file, {source} for a pin's version: libraries of the"
         " target that they provide and that therefore stay out of the AAR",
     )
+    prefab: dict[Text, list[Text]] = Field(
+        default={}, description="library that an app's C++ code links -> its headers in the source: files, or `folder/`"
+    )
 
 
 class Target(Strict):

@@ -26,6 +26,7 @@ from kz_build.pins.project import Project
 from kz_build.release.aar_checks import aar_checks
 from kz_build.release.aar_folder import Package, Part, publish
 from kz_build.release.maven import coordinates
+from kz_build.release.prefab import headers_of, modules
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
 from kz_build.sources.request import Request
@@ -47,7 +48,8 @@ def package(project: Project, line: str, targets: Sequence[str], watch: Watch, s
             raise AuditError(
                 f"{len(failed)} checks of {target} failed", hint=f"kz audit --line {line} --target {target}"
             )
-    sources = _fetched(project, line, java, how["aar"], watch)
+    prefab = {library: paths for one in wanted.values() for library, paths in one["package"]["prefab"].items()}
+    sources = _fetched(project, line, java, [path for paths in prefab.values() for path in paths], how["aar"], watch)
     source, aar = with_stacks(sources, apply(project, line, watch, (java["source"],)))
     parts = tuple(_part(project, line, target, one, source) for target, one in wanted.items())
     content = _content(aar)
@@ -58,6 +60,9 @@ def package(project: Project, line: str, targets: Sequence[str], watch: Watch, s
     name = "+".join(wanted)
     own = coordinates(f"{how['module']}:{local_version(aar.version, tree)}-{name}")
     path = project.dist_folder(line, "aar", name) / own.file("aar")
+    exported = modules(own.name, aar.version, prefab, parts, headers_of(source, prefab))
+    members |= {place: Blob("100644", data) for place, data in exported.items()}
+    placed += tuple((place, "added") for place in exported if place.endswith(".so"))
     passed = not any(c.failed for c in checks)
     data = zip_bytes(tuple(sorted(members.items()))) if passed else b""
     sha256 = hashlib.sha256(data).hexdigest() if passed else ""
@@ -101,9 +106,12 @@ def _wanted(project: Project, line: str, targets: Sequence[str]) -> dict[str, Ma
     return wanted
 
 
-def _fetched(project: Project, line: str, java: JavaSources, aar: str, watch: Watch) -> tuple[Fetched, ...]:
-    """Fetch the source of the Java side, only its files, and upstream's AAR."""
-    paths = java_paths(project, line, java, watch)
+def _fetched(
+    project: Project, line: str, java: JavaSources, headers: Sequence[str], aar: str, watch: Watch
+) -> tuple[Fetched, ...]:
+    """Fetch the source of the Java side, only its files and these headers, and upstream's AAR."""
+    wanted = JavaSources(source=java["source"], paths=[*java["paths"], *headers], classes=[])
+    paths = java_paths(project, line, wanted, watch)
     return fetch(project, Request(line, (java["source"], aar), paths={java["source"]: paths}, watch=watch))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build import __version__
+from kz_build.checks.elf_rules import android_abi
 from kz_build.core import files, locks
 from kz_build.core.check import Check
 from kz_build.core.errors import LockError
@@ -167,11 +168,13 @@ def _provenance(
             source.name, source.name, source.version, "git", "", "", {"gitTree": at.tree}, {}, (), "", source.note
         ),
     ]
-    by_abi = {part.abi: part for part in parts}
+    by_abi = {f"jni/{part.abi}": part for part in parts} | {
+        f"libs/android.{android_abi(part.abi)}": part for part in parts
+    }
     libraries = {}
     for place, _ in package.libraries:
-        _, abi, name = place.split("/")
-        part = by_abi[abi]
+        *_, above, folder, name = place.split("/")
+        part = by_abi[f"{above}/{folder}"]
         libraries[place] = f"{part.target}/{part.libraries[name]}"
         digests = {"sha256": files.sha256_file(part.path(name))}
         components.append(

@@ -195,6 +195,8 @@ def _libraries(folder: Folder, inner: Mapping[str, Folder]) -> _Rows:
     for name in (name for name in folder.artifacts if name.endswith(".aar")):
         try:
             packed = digests_of(folder.path / name, "jni/")
+            prefab = digests_of(folder.path / name, "prefab/")
+            packed |= {path: digest for path, digest in prefab.items() if path.endswith(".so")}
         except AuditError as error:
             yield name, str(error)
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from kz_build.core.env import variable
 from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
-from kz_build.release import minisign, notices, statement
+from kz_build.release import cmake, minisign, notices, statement
 from kz_build.release.components import components
 from kz_build.release.statement import Component
 from kz_build.sources.fetched import Fetched, Tree
@@ -115,9 +116,21 @@ def _statement(
         "unpinnedPrograms": sorted(target["needs"]) if engine == "host" else [],
         "steps": [statement.plain_step(step, names) for step in plan.steps],
     }
-    subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
+    subjects = _subjects(built, _cmake_config(project, built))
     image = record.get("image", dict) if engine != "host" else None
     return statement.provenance_statement(subjects, listed, external, internal, image, __version__)
+
+
+def _cmake_config(project: Project, built: Built) -> bytes:
+    line, target = built.plan.line, built.plan.target
+    return cmake.config(line, target, project.pins.target(target, line)["abi"], built.record.outputs)
+
+
+def _subjects(built: Built, config: bytes) -> dict[str, str]:
+    """Return the sha256 of the artifacts, and of the CMake file about them."""
+    return {n: output.sha256 for n, output in built.record.outputs.items()} | {
+        cmake.CONFIG: hashlib.sha256(config).hexdigest()
+    }
 
 
 def _names(project: Project, plan: Plan, sources: tuple[Fetched, ...]) -> list[tuple[str, str]]:
@@ -163,7 +176,9 @@ def _write(
             by_folder = {folder: sorted(names) for folder, names in compiled.get(component.ref, {}).items()}
             parts.append(sbom.Licensed(component, spdx_ids, by_folder, _concluded(project, component.ref)))
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
-        subjects = {name: output.sha256 for name, output in built.record.outputs.items()}
+        config = _cmake_config(project, built)
+        files.write_new(folder / cmake.CONFIG, config)
+        subjects = _subjects(built, config)
         files.write_new(folder / statement.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
         there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
         sums = {name: subjects.get(name) or files.sha256_file(folder / name) for name in there}

@@ -55,6 +55,7 @@ pytestmark = [
     pytest.mark.xdist_group("package"),
     pytest.mark.skipif(not shutil.which("javac"), reason="needs javac (default-jdk-headless)"),
 ]
+needs_cmake = pytest.mark.skipif(not shutil.which("cmake"), reason="needs cmake")
 
 
 def compiled(folder: Path, sources: Path = JAVA) -> Path:
@@ -325,13 +326,13 @@ def test_the_sums_of_an_aar_are_signed(built: Path, kz: Kz, tmp_path: Path) -> N
     assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 7
 
 
-def other_library(folder: Path) -> None:
+def other_library(folder: Path, place: str = LIBRARY) -> None:
     path = next(folder.glob("*.aar"))
     with zipfile.ZipFile(path) as zipped:
         held = {name: zipped.read(name) for name in zipped.namelist()}
     with zipfile.ZipFile(path, "w") as zipped:
         for name, data in held.items():
-            zipped.writestr(name, b"\x7fELF evil" if name == LIBRARY else data)
+            zipped.writestr(name, b"\x7fELF evil" if name == place else data)
     for name in ("provenance.json", "SHA256SUMS"):  # its own digest made to fit
         text = (folder / name).read_text()
         old = next(row.split()[0] for row in (folder / "SHA256SUMS").read_text().splitlines() if row.endswith(".aar"))
@@ -545,6 +546,80 @@ def test_a_patch_to_java_is_not_in_upstreams_classes(built: Path, kz: Kz, tmp_pa
     assert kz("-C", project, "build").returncode == 0
     done = kz("-C", project, "package")
     assert done.returncode == 7 and f"the stack changes {path}" in done.stdout, done.stdout + done.stderr
+
+
+@needs_cmake
+def test_cmake_links_a_library_and_looks_at_it_before_each_build(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    assert kz("-C", project, "build", "--target", "linux-x86_64").returncode == 0
+    dist, app, out = project / "dist/sample-0.1/linux-x86_64", tmp_path / "app", tmp_path / "out"
+    app.mkdir()
+    (app / "main.c").write_text(
+        "#include <stdio.h>\nconst char* minirt_version();\nint main() { return puts(minirt_version()) < 0; }\n"
+    )
+    (app / "CMakeLists.txt").write_text(
+        f"cmake_minimum_required(VERSION 3.20)\nproject(app C)\ninclude({dist}/kz-config.cmake)\n"
+        "add_executable(app main.c)\ntarget_link_libraries(app PRIVATE kz::minirt)\n"
+    )
+
+    def run(*argv: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(argv, capture_output=True, text=True)
+
+    assert run("cmake", "-S", app, "-B", out).returncode == 0
+    done = run("cmake", "--build", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (out / "libminirt_jni.so").symlink_to(dist / "lib/libminirt.so")  # its SONAME: what the app then asks for
+    assert run("env", f"LD_LIBRARY_PATH={out}", out / "app").stdout == "0.1.0\n"
+    flipped(dist / "lib/libminirt.so", 4000)
+    done = run("cmake", "--build", out)
+    assert done.returncode and "is not the file that was built and checked" in done.stderr, done.stderr
+
+
+NOTE = """\
++#pragma clang diagnostic ignored "-Wunused-const-variable"
++__attribute__((section(".note.android.ident"), used, aligned(4))) static const struct {
++  int name_size, size, type; char name[8]; int api; char ndk[64], build[64];
++} kNote = {8, 132, 1, "Android", 26, "r28c", "1"};
+"""
+
+
+def test_a_library_that_an_apps_own_code_links(built: Path, kz: Kz, tmp_path: Path) -> None:
+    """The sample's, with the note that Android's compilers leave, and its headers from the patched tree."""
+    project = copied(built, tmp_path / "p", kz)
+    path, header = "runtime/c_api.cpp", "runtime/program.h"
+    lines = (SAMPLE / "upstream" / path).read_text().splitlines(keepends=True)
+    head = "From: t <t@t>\nDate: Thu, 15 Jan 2026 12:00:00 +0000\nSubject: [PATCH] note\n\n---\n"
+    hunk = f"--- a/{path}\n+++ b/{path}\n@@ -1,3 +1,7 @@\n {lines[0]} {lines[1]}{NOTE} {lines[2]}"
+    first = (SAMPLE / "upstream" / header).read_text().splitlines(keepends=True)[:2]
+    more = f"--- a/{header}\n+++ b/{header}\n@@ -1,2 +1,3 @@\n {first[0]}+// patched\n {first[1]}"
+    stack = project / "patches/sample-0.1/minirt"
+    diffs = f"diff --git a/{path} b/{path}\n{hunk}diff --git a/{header} b/{header}\n{more}"
+    (stack / "0009-note.patch").write_text(head + diffs)
+    (stack / "series").write_text((stack / "series").read_text() + "0009-note.patch\n")
+    pins = project / "pins.yaml"
+    text = pins.read_text()
+    pins.write_text(
+        text.replace("module: org.minirt", f"prefab: {{libminirt.so: [{header}]}}\n      module: org.minirt")
+    )
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    done = kz("-C", project, "build")
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = kz("-C", project, "package")
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = project / "dist/sample-0.1/aar/linux-arm64"
+    with zipfile.ZipFile(next(folder.glob("*.aar"))) as zipped:
+        module = {name.removeprefix("prefab/modules/minirt/"): zipped.read(name) for name in zipped.namelist() if name.startswith("prefab/modules/")}  # fmt: skip
+        library = zipped.read(LIBRARY)
+    assert set(module) == {"module.json", f"include/{header}", "libs/android.arm64-v8a/abi.json", "libs/android.arm64-v8a/libminirt.so"}  # fmt: skip
+    assert module["libs/android.arm64-v8a/libminirt.so"] == library and b"// patched" in module[f"include/{header}"]
+    assert json.loads(module["libs/android.arm64-v8a/abi.json"])["api"] == 26
+    assert kz("verify-release", folder).returncode == 0
+    other_library(folder, "prefab/modules/minirt/libs/android.arm64-v8a/libminirt.so")
+    done = kz("verify-release", folder)
+    assert done.returncode == 7 and "libs/android.arm64-v8a/libminirt.so in it is not what provenance.json says" in done.stdout  # fmt: skip
+    pins.write_text(pins.read_text().replace(header, "runtime/none.h"))
+    done = kz("-C", project, "package")
+    assert done.returncode == 2 and "minirt v0.1.0 has no header runtime/none.h" in done.stderr
 
 
 def test_what_cannot_be_packed(sample: Path, kz: Kz, web: tuple[str, Path]) -> None:

@@ -45,12 +45,46 @@ def answers(kz: Kz, folder: Path, *more: str | Path) -> dict[str, str]:
     return {c["check"]: c["status"] for c in json.loads(done.stdout)}
 
 
+def test_cmake_takes_the_libraries_as_they_were_built_and_no_others(
+    built: Path, folder: Path, kz: Kz, tmp_path: Path
+) -> None:
+    sources = json.loads(kz("-C", built, "fetch", "--json").stdout)
+    cmake = next(s["folder"] for s in sources if s["name"] == "cmake") + "/cmake/data/bin/cmake"
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app/CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.24)\nproject(app LANGUAGES NONE)\n"
+        f"set_property(GLOBAL PROPERTY TARGET_SUPPORTS_SHARED_LIBS TRUE)\nfind_package(kz CONFIG REQUIRED PATHS {folder} NO_DEFAULT_PATH)\n"
+        "get_target_property(at kz::minirt IMPORTED_LOCATION)\nget_property(again DIRECTORY PROPERTY CMAKE_CONFIGURE_DEPENDS)\n"
+        'message("takes ${at}, looks at ${again}")\n'
+    )
+
+    def configured(*more: str) -> subprocess.CompletedProcess[str]:
+        argv = [cmake, "-G", "Unix Makefiles", "-S", tmp_path / "app", "-B", tmp_path / "out", *more]
+        return subprocess.run(argv, capture_output=True, text=True)
+
+    library = folder / "lib/libminirt.so"
+    done = configured()
+    assert done.returncode == 0 and f"takes {library}, looks at {library}" in done.stderr, done.stderr
+    done = configured("-DANDROID_ABI=x86_64")
+    assert done.returncode and "are for arm64, not x86_64" in done.stderr
+    good = library.read_bytes()
+    for at in (0, len(good) // 2, len(good) - 1):
+        library.unlink()
+        library.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        done = configured("-UANDROID_ABI")
+        assert done.returncode and "is not the file that was built" in done.stderr, done.stderr
+    library.unlink()
+    assert f"kz: {library} is not there" in " ".join(configured().stderr.split())
+
+
 def test_the_provenance_names_all_that_went_in_and_came_out(built: Path) -> None:
     said = json.loads((built / DIST / "provenance.json").read_text())
     assert said["_type"] == "https://in-toto.io/Statement/v1"
     assert said["predicateType"] == "https://slsa.dev/provenance/v1"
     assert {s["name"]: s["digest"]["sha256"] for s in said["subject"]} == {
-        name: sha256(built / DIST / name) for name in snapshot(built / DIST) if name.startswith(("bin", "lib", "symb"))
+        name: sha256(built / DIST / name)
+        for name in snapshot(built / DIST)
+        if name.startswith(("bin", "lib", "symb", "kz-config"))
     }
     definition = said["predicate"]["buildDefinition"]
     assert definition["externalParameters"]["line"] == "sample-0.1"
