@@ -84,7 +84,7 @@ def test_tls_is_spoken_to_the_server_whose_certificate_has_its_name(
 ) -> None:
     key, certificate = tmp_path / "key", tmp_path / "certificate"
     words = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=localhost", "-days", "9"]
-    files = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=DNS:localhost"]
+    files: list[str | Path] = ["-keyout", key, "-out", certificate, "-addext", "subjectAltName=DNS:localhost"]
     subprocess.run(["openssl", "req", "-x509", *words, *files], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
