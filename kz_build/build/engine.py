@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.build.cache_server import CacheBridge, CacheServer, Way
-from kz_build.build.steps import MAPPED, Ccache, Checkout, Command, Layout, Plan, Step
+from kz_build.build.steps import MAPPED, Ccache, Checkout, Command, Layout, Plan, Sccache, Step
 from kz_build.core.command_log import Commands
 from kz_build.core.env import temporary_root, variable
 from kz_build.core.errors import CommandError
@@ -35,14 +35,19 @@ def no_network_prefix() -> list[str]:
     return argv[:-1]
 
 
-def _root_prefix(
-    root: Path, mounts: Iterable[tuple[Path, Path]], cwd: Path, server: Mapping[str, object] | None = None
+def root_prefix(
+    root: Path,
+    mounts: Iterable[tuple[Path, Path]],
+    cwd: Path,
+    server: Mapping[str, object] | None = None,
+    *,
+    network: bool = False,
 ) -> list[str]:
-    """Return the words before a command line that give it no network and a root directory of its own (mounted_root.py)."""
+    """Return the words before a command line that give it a root directory of its own (mounted_root.py), and no `network`."""
     folders = {"root": str(root), "mounts": [(str(source), str(to)) for to, source in mounts], "cwd": str(cwd)}
     options = {**folders, "server": server} if server else folders
     python = (sys.executable, "-I", "-S", str(Path(__file__).with_name("mounted_root.py")))
-    return ["unshare", "-rmn", "--", *python, json.dumps(options)]
+    return ["unshare", "-rm" if network else "-rmn", "--", *python, json.dumps(options)]
 
 
 def bindings(plan: Plan) -> dict[Path, Path]:
@@ -86,7 +91,7 @@ class HostEngine:
             return None
         return Layout(Path(MAPPED), Path(MAPPED, "out"), cache, sys.executable)
 
-    def compile_cache(self, store: Path) -> Ccache | None:
+    def compile_cache(self, store: Path) -> Ccache | Sccache | None:
         """Return the compile cache that builds of a store share there; None if there is none, or KZ_CCACHE=0."""
         program = find("ccache")
         return Ccache(program, store / "ccache") if program and variable("KZ_CCACHE") != "0" else None
@@ -132,7 +137,7 @@ class HostEngine:
         way = self._way if step.phase.endswith("-build") else None  # no answer of a server decides what CMake finds
         if self._plan and self._plan.layout.mapped:
             cwd = self._plan.build
-            prefix = _root_prefix(cwd / "root", bindings(self._plan).items(), step.cwd, way and way.options)
+            prefix = root_prefix(cwd / "root", bindings(self._plan).items(), step.cwd, way and way.options)
         if way:
             env["CCACHE_REMOTE_STORAGE"] = way.storage
         elif self._server and not self._prefix and not self._server.tls and step.phase.endswith("-build"):
@@ -145,7 +150,7 @@ class HostEngine:
 
 def _why_unmapped() -> str:
     """Return why commands cannot have a root directory of their own here, '' if they can."""
-    argv = [*_root_prefix(temporary_root(), (), Path("/")), "true"]
+    argv = [*root_prefix(temporary_root(), (), Path("/")), "true"]
     output = run(argv)
     errors = output.stderr.decode("utf-8", "replace").strip().splitlines()
     return "" if output.code == 0 else f"this kernel allows no `unshare -rm`: {''.join(errors[-1:])}"

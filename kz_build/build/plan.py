@@ -21,6 +21,7 @@ from kz_build.build.steps import (
     Copy,
     Layout,
     Plan,
+    Sccache,
     Step,
 )
 from kz_build.container.mount import Mount
@@ -41,7 +42,7 @@ class _Context:
     sources: tuple[Fetched, ...]
     layout: Layout
     values: Mapping[str, str]
-    ccache: Ccache | None
+    ccache: Ccache | Sccache | None
     places: Mapping[str, str]
 
     @property
@@ -84,13 +85,13 @@ def plan(
     soc: str,
     jobs: int,
     layout: Layout | None = None,
-    ccache: Ccache | None = None,
+    ccache: Ccache | Sccache | None = None,
     at: Path | None = None,
 ) -> Plan:
     """Return the steps that build a target from fetched and patched sources, at the paths of an engine's layout (None: this
     machine's).
 
-    `ccache` makes them faster and changes no byte. `at` is a folder whose out/, dist/ and cache replace the project's.
+    `ccache` or sccache makes them faster and changes no byte. `at` is a folder whose out/, dist/ and cache replace the project's.
     """
     target = project.pins.target(name, line)
     if not target["outputs"]:
@@ -153,7 +154,7 @@ def _context(
     sources: tuple[Fetched, ...],
     soc: str,
     jobs: int,
-    ccache: Ccache | None,
+    ccache: Ccache | Sccache | None,
     layout: Layout,
 ) -> _Context:
     build = layout.build
@@ -217,7 +218,7 @@ def _cmake(context: _Context, name: str, cmake: Mapping[str, Any]) -> Iterator[S
         **own,
         **flags,
     }
-    if context.ccache:  # CMake has launchers only for other languages than assembler
+    if isinstance(context.ccache, Ccache):  # CMake has launchers only for other languages than assembler
         defines.setdefault("CMAKE_ASM_COMPILE_OBJECT", f"{context.ccache.program} {ASSEMBLE}")
     yield Command(
         f"{name}-configure",
@@ -279,6 +280,8 @@ def _cache_variables(context: _Context) -> dict[str, str]:
     ccache = context.ccache
     if ccache is None:
         return {"CCACHE_DISABLE": "1"}
+    if isinstance(ccache, Sccache):
+        return {"CCACHE_DISABLE": "1", **ccache.variables()}
     return {
         "CCACHE_DIR": str(ccache.folder),
         "CCACHE_CONFIGPATH": "/dev/null",  # nothing of the machine's or the user's settings

@@ -77,6 +77,16 @@ class Ccache(NamedTuple):
     folder: Path
 
 
+class Sccache(NamedTuple):
+    """Distributed compiling: the program before each compiler."""
+
+    program: str
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables of a build's commands."""
+        return {f"CMAKE_{language}_COMPILER_LAUNCHER": self.program for language in ("C", "CXX")}
+
+
 @dataclass(frozen=True)
 class Layout:
     """Paths of a build as its programs see them: below MAPPED, the same for everyone, or folders of this machine, where

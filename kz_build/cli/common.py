@@ -214,6 +214,12 @@ def build_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> No
         default="auto",
         help="where to build (default: docker if a daemon answers and knows the base, else this machine)",
     )
+    parser.add_argument(
+        "--distributed",
+        metavar="URL",
+        default="",
+        help="compile on the workers of this scheduler of sccache-dist; its token is in KZ_SCHEDULER_TOKEN",
+    )
 
 
 def sign_option(parser: argparse.ArgumentParser) -> None:
@@ -237,6 +243,7 @@ def target_request(arguments: argparse.Namespace) -> TargetRequest:
         allow_unpinned=tuple(arguments.allow_unpinned),
         sign=signing_key(arguments.sign),
         distrust=arguments.distrust,
+        distributed=arguments.distributed,
     )
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.build import build as stage
+from kz_build.build import farm
 from kz_build.build.choose_engine import choose
+from kz_build.build.farm_engine import FarmEngine
 from kz_build.build.plan import plan
 from kz_build.build.steps import Layout, Plan
 from kz_build.checks import audit
 from kz_build.core.command_log import Commands, new_log_folder
+from kz_build.core.errors import AuditError
 from kz_build.core.progress import Event, Watch, quiet
 from kz_build.release.write import write_release_files
 from kz_build.sources.fetch import fetch
@@ -30,11 +33,15 @@ if TYPE_CHECKING:
     from kz_build.sources.fetched import Fetched, Tree
 
 
+COMPARED = 16
+"""How many objects of a distributed build are compiled again here, if the request does not say."""
+
+
 @dataclass(frozen=True)
 class TargetRequest:
     """What to build, and how. If `line` or `target` is '', pins.yaml says which. `jobs` of 0 is one per core, `timeout`
     the seconds that a command may take (0: no limit), `sign` a minisign key, `distrust` how many objects are compared with
-    what the compiler makes of them without caches."""
+    what the compiler makes of them without caches, `distributed` the address of a scheduler of sccache-dist."""
 
     line: str = ""
     target: str = ""
@@ -45,6 +52,7 @@ class TargetRequest:
     allow_unpinned: Collection[str] = ()
     sign: Path | None = None
     distrust: int = 0
+    distributed: str = ""
 
 
 class TargetBuild:
@@ -67,7 +75,9 @@ class TargetBuild:
         self.project, self.request, self.watch, self.note = project, request, watch, note
         self.line, self.target, wanted = resolve_target(project, request.line, request.target, request.allow_unpinned)
         self.wanted = replace(wanted, watch=watch)
-        self.chosen = choose(project, self.line, self.target, request.engine)
+        at = request.distributed
+        self.farm = farm.farm_of(project, self.line, at, request.engine) if at else None
+        self.chosen = choose(project, self.line, self.target, "host" if self.farm else request.engine)
         if self.chosen.instead:
             note(f"engine host: {self.chosen.why}")
         self.commands = Commands(new_log_folder(project.out("log")), note, request.timeout)
@@ -85,6 +95,8 @@ class TargetBuild:
     def fetch(self) -> None:
         """Fetch the sources, verified against the lock."""
         self.sources = fetch(self.project, self.wanted)
+        if self.farm:
+            self.chosen = farm.join(self.project, self.line, self.farm, self.watch, self.note) or self.chosen
 
     def apply(self) -> None:
         """Replace upstream's trees by the patched ones."""
@@ -114,10 +126,24 @@ class TargetBuild:
         facts = stage.sources_facts(self.project, self.line, self.sources, self.trees, own)
         facts["engine_why"] = self.chosen.why
         engine = self.chosen.engine
+        if isinstance(engine, FarmEngine):
+            self._build_distributed(engine, facts)
+            return
         if engine.unmapped and engine.compile_cache(self.project.store):
             self.note(f"the compile cache hits only in this folder: {engine.unmapped}")
         compare = self.request.distrust
         self.built = stage.build(self.planned, engine, self.commands, facts, self.watch, compare=compare)
+
+    def _build_distributed(self, engine: FarmEngine, facts: Mapping[str, object]) -> None:
+        """Build with a farm; without it, from the beginning, if a compared object differs."""
+        compare = self.request.distrust or COMPARED
+        try:
+            self.built = stage.build(self.planned, engine, self.commands, facts, self.watch, compare=compare)
+        except AuditError as error:
+            engine.leave(str(error))
+            self.chosen = self.chosen._replace(cores=0)
+            self.plan()
+            self.built = stage.build(self.planned, engine, self.commands, facts, self.watch)
 
     def audit(self) -> None:
         """Check what was built; write release files beside it only if every check passes."""

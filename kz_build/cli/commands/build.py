@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kz_build.cli.common import build_options, open_project, relative, show, target_request
 from kz_build.core.errors import AuditError
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> None:
     project = open_project(arguments)
     request = target_request(arguments)
     if arguments.dry_run:
-        _dry_run(arguments, project, replace(request, engine="host"))
+        _dry_run(arguments, project, replace(request, engine="host", distributed=""))
         return
     with terminal.Live() as live:
         build = TargetBuild(project, request, live.event, live.note)
@@ -43,6 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
         terminal.artifacts(record["files"], folder),
         terminal.checks(build.checks),
         _canonical(built.record),
+        _shares(record),
         released and terminal.release_files(released.unlicensed, signed=released.signed),
         f"built in {record['seconds']:g} s; logs in {relative(build.commands.folder)}"
         if built.fresh
@@ -71,6 +73,17 @@ def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetReq
             stage()
         build.plan(script=True)
         show(arguments, build.planned, script(build.planned), script=True)
+
+
+def _shares(record: Mapping[str, Any]) -> str:
+    """Say who compiled, if it was not this machine alone."""
+    if not (known := record.get("distributed")):
+        return ""
+    workers = known["workers"]
+    rows = [f"  {worker}: {count}" for worker, count in workers.items()]
+    return "\n".join(
+        [f"objects compiled by {len(workers)} workers: {sum(workers.values())}; here: {known['local']}", *rows]
+    )
 
 
 def _canonical(record: StageRecord) -> str:

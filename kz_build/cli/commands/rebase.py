@@ -32,7 +32,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "step", metavar="STEP", nargs="?", choices=tuple(DROPS), help=f"of one that stopped: {listed(DROPS)}"
     )
-    parser.add_argument("--onto", metavar="REV", action=Once, default="", help="tag, branch or commit of upstream; of a wheel its version")
+    parser.add_argument(
+        "--onto",
+        metavar="REV",
+        action=Once,
+        default="",
+        help="tag, branch or commit of upstream; of a wheel its version",
+    )
     parser.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
     parser.add_argument(
         "--keep",
