@@ -17,8 +17,9 @@ from kz_build.core.errors import CommandError, ConfigError, StoppedError
 from kz_build.core.files import disk_errors, remove, write_atomic
 from kz_build.core.process import joined, watched
 
-STALL_SECONDS = 120.0
-"""When nothing was compiled for so long, a worker is taken for dead: sccache itself waits 20 minutes for an answer."""
+STALL_SECONDS = 300.0
+"""When nothing was compiled for so long after the first object, a worker is taken for dead: sccache itself waits 20 minutes for
+an answer. The first object takes as long as it takes to pack and send the toolchain."""
 LAUNCHER = """#!/bin/sh
 exec {} "$@" '-D__DATE__="Jan  1 1970"' '-D__TIME__="00:00:01"' -Wno-builtin-macro-redefined
 """
@@ -87,13 +88,15 @@ class FarmEngine(HostEngine):
             super().run(step, commands, watch)
             return
 
+        self._lines = 0
+
         def line(text: str) -> None:
             self._lines += 1
             watch(text)
 
         stalled = f"no compiler has finished for {STALL_SECONDS:g} s"
         try:
-            with watched(lambda: self._lines, STALL_SECONDS, lambda: self._without_workers(stalled)):
+            with watched(lambda: self._lines or None, STALL_SECONDS, lambda: self._without_workers(stalled)):
                 super().run(step, commands, line)
         except StoppedError:
             raise

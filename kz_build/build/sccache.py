@@ -74,7 +74,7 @@ class CompileServer:
         self.socket = folder / "s"
         self._program, self._folder, self._log = program, folder, log
         self._thread: threading.Thread | None = None
-        self._pid = 0
+        self.pid = 0
 
     def start(self, config: str) -> None:
         """Start it and wait until it listens. Raises CommandError if it does not."""
@@ -105,11 +105,11 @@ class CompileServer:
 
     def stop(self) -> None:
         """End it, with all compilers that it started."""
-        if self._pid:
-            end(self._pid)
+        if self.pid:
+            end(self.pid)
         if self._thread:
             self._thread.join()
-        self._pid, self._thread = 0, None
+        self.pid, self._thread = 0, None
 
     def shares(self) -> Shares | None:
         """Return what this server did since it started; None if it does not say."""
@@ -124,7 +124,7 @@ class CompileServer:
 
     def _serve(self, env: Mapping[str, str]) -> None:
         def started(pid: int) -> None:
-            self._pid = pid
+            self.pid = pid
 
         with (
             self._log.open("ab", buffering=0) as log,

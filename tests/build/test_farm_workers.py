@@ -177,6 +177,10 @@ def test_the_bytes_are_those_of_a_local_build_whatever_workers_do(
     local, _ = build()
     assert "distributed" not in local and len(local["bytes"]) == 2
 
+    # The first build packs the compiler and sends it to each worker.
+    first, _ = build("--distributed", workers.url)
+    assert first["bytes"] == local["bytes"]
+
     # Three workers, all well.
     shared, printed = build("--distributed", workers.url)
     said = shared["distributed"]
