@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -68,11 +68,14 @@ def total(parts: list[Shares]) -> Shares:
 
 
 class CompileServer:
-    """sccache's server. It runs outside the namespace of a build's commands, which reach it by a socket in `folder`."""
+    """sccache's server. It runs outside the network namespace of a build's commands, which reach it by a socket in `folder`.
 
-    def __init__(self, program: str, folder: Path, log: Path) -> None:
+    `prefix` are words before its command line, that give it the paths of the build.
+    """
+
+    def __init__(self, program: str, folder: Path, log: Path, prefix: Sequence[str] = ()) -> None:
         self.socket = folder / "s"
-        self._program, self._folder, self._log = program, folder, log
+        self._program, self._folder, self._log, self._prefix = program, folder, log, prefix
         self._thread: threading.Thread | None = None
         self.pid = 0
 
@@ -102,6 +105,11 @@ class CompileServer:
             self._wait()
         finally:
             path.unlink()  # the server has read it, and the build's commands need no token
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return bool(self._thread and self._thread.is_alive())
 
     def stop(self) -> None:
         """End it, with all compilers that it started."""
