@@ -107,7 +107,7 @@ def _weight(project: Project, recipe: Recipe, name: str, of: Weights) -> Check:
     title = f"weights {name}"
     if not of.repository:
         return passed("kz makes it", name=title)
-    place, fetch = _place(project, recipe, name, of)
+    place, fetch = weights_place(project, recipe, name, of)
     if missing := [file for file in of.digests if not (place / file).is_file()]:
         why = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
         return failed(why, name=title, fix=(fetch,))
@@ -133,7 +133,7 @@ def _requirements(project: Project, recipe: Recipe) -> Check | None:
     return passed(f"not there yet; kz makes it: {len(spec.packages)} packages of {spec.base}.txt")
 
 
-def _place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:
+def weights_place(project: Project, recipe: Recipe, name: str, of: Weights) -> tuple[Path, str]:
     """Return the folder of a model repository's files for a recipe, and the command that downloads them.
 
     A recipe that sets HF_HOME makes upstream look into the cache of huggingface_hub, by snapshot; others name files.

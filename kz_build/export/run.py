@@ -20,6 +20,7 @@ from kz_build.core.errors import ConfigError, DeviceError, LockError
 from kz_build.core.progress import Watch, quiet
 from kz_build.core.stage_record import Output, StageRecord, beside, changed, load, load_any
 from kz_build.export import run_stage, weights
+from kz_build.export.bill import bill
 from kz_build.export.environment import Environment, prepare
 from kz_build.export.phases import Phase, estimate
 from kz_build.export.plan import ExportPlan
@@ -94,7 +95,12 @@ def existing_export(plan: ExportPlan, key: str) -> Exported | None:
     """Return the export of this recipe with these inputs, if it is there and unchanged."""
     path = Path(plan.output)
     record = load(beside(path), key)
-    return _exported(plan, record, fresh=False) if record and not changed(path, record.outputs) else None
+    there = record and _bill(path).is_file() and not changed(path, record.outputs)
+    return _exported(plan, record, fresh=False) if record and there else None
+
+
+def _bill(path: Path) -> Path:
+    return path.with_name(f"{path.name}.cdx.json")
 
 
 def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[dict[str, str], str]:
@@ -149,7 +155,8 @@ def _run(
         checks = tuple(check_contract(read_pte(result), recipe.contract, None, "")) if result.suffix == ".pte" else ()
         decode = _decode(recipe, environment, commands, watch)
         _require_contract(recipe, result, checks, decode)
-        return _publish(plan, whole, result, records, checks, decode)
+        of_materials = bill(project, recipe, environment, files.sha256_file(result))
+        return _publish(plan, whole, result, of_materials, records, checks, decode)
 
 
 def _stages(
@@ -225,6 +232,7 @@ def _publish(
     plan: ExportPlan,
     key: str,
     result: Path,
+    of_materials: bytes,
     records: Mapping[str, StageRecord],
     checks: tuple[Check, ...],
     decode: Decode,
@@ -253,6 +261,7 @@ def _publish(
         os.replace(part, to)
         part.unlink(missing_ok=True)  # rename(2) leaves both names where they are one file: what was published before
     files.write_atomic(to.with_name(f"{to.name}.sha256"), f"{digest}  {to.name}\n".encode())
+    files.write_atomic(_bill(to), of_materials)
     record = StageRecord(beside(to), key, inputs, outputs, facts)
     record.save()
     return _exported(plan, record, fresh=True)

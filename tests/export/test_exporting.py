@@ -16,6 +16,7 @@ import pytest
 
 from kz_build.core.host import memory_groups
 from kz_build.core.process_group import members
+from kz_build.release.sbom import problem
 from tests.conftest import Kz, snapshot
 from tests.deadline import patient, until
 from tests.export.toys import EXPORTER, FILES, Toy, toy, wheel
@@ -261,6 +262,51 @@ def test_an_export_ends_in_dist_with_its_record(ready: Toy, run: Run, tmp_path: 
     assert not list(here.iterdir()), "what upstream drops lies elsewhere"
     assert (ready.out / "work" / "step1" / "stray.txt").exists()
     assert "PASS  methods: it has kv_forward, prefill_forward" in done.stdout
+
+
+def test_the_bill_of_a_pte_names_its_weights_and_how_they_are_quantized(ready: Toy, run: Run) -> None:
+    place = ready.store / "weights" / "Toy-1B"
+    place.mkdir(parents=True, exist_ok=True)
+    config = {"architectures": ["ToyForCausalLM"], "model_type": "toy"}
+    contents = {"model.safetensors": b"weights", "config.json": json.dumps(config).encode()}
+    digests = {}
+    for name, data in contents.items():
+        (place / name).write_bytes(data)
+        digests[name] = hashlib.sha256(data).hexdigest()
+    known = {**digests, "config.json": None}
+    weights = {
+        "Toy-1B": {"repository": "owner/Toy-1B", "revision": "a" * 40, "licence": "Apache-2.0", "digests": known}
+    }
+    stage = {"name": "step1", "inside": "toy", "makes": ["{out}/1.pte"]}
+    argv = [
+        "{python}",
+        "-m",
+        "toyexport",
+        "ok",
+        "{out}/1.pte",
+        str(ready.root / "model.pte"),
+        "quantization.qmode=8da4w",
+    ]
+    ready.recipe(command=[{**stage, "run": argv}], weights=weights)
+    assert run("export", "toy").returncode == 0
+    bill = ready.dist.with_name("toy.pte.cdx.json")
+    text = bill.read_text()
+    assert problem(text) == "" and str(ready.root) not in text and str(ready.store) not in text
+    said = json.loads(text)
+    top = said["metadata"]["component"]
+    assert top["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(ready.dist.read_bytes()).hexdigest()}]
+    assert {"name": "kz:quantization", "value": "quantization.qmode=8da4w"} in top["modelCard"]["properties"]
+    parts = {one["bom-ref"]: one for one in said["components"]}
+    model = parts["weights:Toy-1B"]
+    assert (model["type"], model["name"], model["version"]) == ("machine-learning-model", "owner/Toy-1B", "a" * 40)
+    assert model["purl"] == f"pkg:huggingface/owner/Toy-1B@{'a' * 40}"
+    assert model["licenses"] == [{"license": {"id": "Apache-2.0", "acknowledgement": "declared"}}]
+    assert model["modelCard"]["modelParameters"] == {"modelArchitecture": "ToyForCausalLM", "architectureFamily": "toy"}
+    assert {one["name"]: one["hashes"][0]["content"] for one in model["components"]} == digests
+    assert model["properties"] == [{"name": "kz:note", "value": "the recipe has no digest of config.json"}]
+    assert parts["toyexport"]["purl"] == "pkg:pypi/toyexport@1.0"
+    bill.unlink()
+    assert run("export", "toy").returncode == 0 and bill.read_text() == text and ready.runs(1) == 1
 
 
 def test_a_second_run_does_nothing(ready: Toy, run: Run) -> None:
