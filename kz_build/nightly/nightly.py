@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +23,7 @@ from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
 from kz_build.report.diff import Change
 from kz_build.stack.files import stack_sources
+from kz_build.stack.git_upstream import git_upstream, pin_of
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 from kz_build.stack.rebase import abort, rebase, suggest
 from kz_build.stack.stack_history import StackHistory, judge_history
@@ -88,12 +89,12 @@ class Night:
 
     def _run(self) -> Nightly:
         copy = copy_of(self.head, self.project.out("nightly", "head"))
-        stacks = {line: _git_stacks(copy, line) for line in copy.pins.lines}
+        stacks = {line: _git_sources(copy, line) for line in copy.pins.lines}
         lines = [line for line, sources in stacks.items() if sources]
         if not lines:
             raise ConfigError("no line has a stack on a git source")
-        newest = lines[-1]
-        done = [self._attempt(partial(self._line, copy, line, stacks[line], newest=line == newest)) for line in lines]
+        newest = {source: line for line in lines for source in stacks[line]}
+        done = [self._attempt(partial(self._line, copy, line, stacks[line], newest)) for line in lines]
         return Nightly(tuple(line for line in done if line))
 
     def _attempt(self, do: Callable[[], _T]) -> _T | None:
@@ -103,15 +104,16 @@ class Night:
             self.failures.append(error)
             return None
 
-    def _line(self, copy: Project, line: str, sources: Sequence[str], *, newest: bool) -> LineNight:
-        stacks = {source: pinned_stack(copy, line, source, watch=self.watch) for source in sources}
+    def _line(self, copy: Project, line: str, sources: Sequence[str], newest: Mapping[str, str]) -> LineNight:
+        opened = {source: self._attempt(partial(_on_git, copy, line, source, self.watch)) for source in sources}
+        stacks = {source: pinned for source, pinned in opened.items() if pinned}
         nexts = {source: self._next(copy, pinned) for source, pinned in stacks.items()}
         results = self._moves(line, {source: to for source, to in nexts.items() if to})
         nights = []
         for source, pinned in stacks.items():
             night = StackNight(line, source, pinned.version, nexts[source])
             stuck = source in results and not results[source]
-            if stuck or newest:
+            if stuck or newest[source] == line:
                 night = self._attempt(partial(self._judge, copy, pinned, nexts[source] if stuck else "")) or night
             elif self._attempt(partial(reported, self.project.store, self.slug, line, source)):
                 to = nexts[source] or pinned.version  # where every patch holds
@@ -126,7 +128,7 @@ class Night:
             if fetched.repository.url not in self.fetched:
                 refs.fetch_names(fetched.repository)
                 self.fetched.add(fetched.repository.url)
-            return next_version(fetched)
+            return next_version(copy, fetched)
 
         return with_files_fetched(copy, pinned, ask)
 
@@ -137,7 +139,8 @@ class Night:
         moved = copy_of(self.head, self.project.out("nightly", "lines", line))
         results: dict[str, Moved | None] = {}
         for source, to in nexts.items():
-            results[source] = move(moved, pinned_stack(moved, line, source, watch=self.watch), to, self.watch)
+            if pinned := _on_git(moved, line, source, self.watch):
+                results[source] = move(moved, pinned, to, self.watch)
             moved = load_project(moved.root)
         return results
 
@@ -147,7 +150,7 @@ class Night:
         diffs = why(copy, history, self.watch)
         hunks = {s.patch: diffs.get((s.patch, s.since.commit.id), "") for s in history.patches if s.since}
         found = _suggestion(copy, history, self.watch)
-        trouble = Trouble(history, hunks, _command(history, as_new_line=not to), found)
+        trouble = Trouble(history, hunks, _command(copy, history, as_new_line=not to), found)
         told = self._attempt(lambda: tell(self.project.store, self.slug, trouble, dry_run=self.dry_run)) or Told(
             (), "", Done("failed")
         )
@@ -177,10 +180,11 @@ class Night:
 
 def _suggestion(copy: Project, history: StackHistory, watch: Watch | None) -> Suggestion | None:
     """Return candidates for the first patch that does not apply, from a rebase in the copy that is thrown away."""
-    if all(one.now.holds for one in history.patches):
+    onto = pin_of(copy.pins.source(history.source), history.to)
+    if not onto or all(one.now.holds for one in history.patches):
         return None
     try:
-        rebase(copy, history.line, history.source, history.to, watch=watch)
+        rebase(copy, history.line, history.source, onto, watch=watch)
     except ConflictError:
         with contextlib.suppress(ConfigError):  # it stopped at the end, where a check fails
             return suggest(copy, history.line, history.source)
@@ -202,10 +206,19 @@ def _repository(*, required: bool) -> str:
     return slug
 
 
-def _git_stacks(project: Project, line: str) -> tuple[str, ...]:
-    return tuple(name for name in stack_sources(project, line) if project.pins.source(name).kind == "git")
+def _git_sources(project: Project, line: str) -> tuple[str, ...]:
+    """Return the sources with stacks that follow a git repository: a wheel's is the one that pins.yaml names."""
+    names = ((name, project.pins.source(name)) for name in stack_sources(project, line))
+    return tuple(name for name, source in names if source.kind == "git" or source.options.get("upstream"))
 
 
-def _command(history: StackHistory, *, as_new_line: bool) -> str:
-    words = ["kz", "rebase", "--line", history.line, "--source", history.source, "--onto", history.to]
+def _on_git(project: Project, line: str, source: str, watch: Watch | None) -> PinnedStack | None:
+    return git_upstream(project, pinned_stack(project, line, source, watch=watch))
+
+
+def _command(project: Project, history: StackHistory, *, as_new_line: bool) -> str:
+    onto = pin_of(project.pins.source(history.source), history.to)
+    if not onto:  # a wheel cannot be of upstream's branch
+        return shlex.join(["kz", "history", "--line", history.line, "--source", history.source, "--why"])
+    words = ["kz", "rebase", "--line", history.line, "--source", history.source, "--onto", onto]
     return shlex.join([*words, *(("--as", "NEW-LINE") if as_new_line else ())])

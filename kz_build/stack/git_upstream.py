@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.git import refs
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
+from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 
@@ -50,6 +52,15 @@ def git_upstream(project: Project, pinned: PinnedStack) -> PinnedStack | None:
     with_files_fetched(project, pinned, lambda wheel: _require_same(wheel, repository, base, tag))
     source = pinned.source._replace(kind="git", location=upstream["git"])
     return pinned._replace(source=source, version=tag, repository=repository, base=base, locked=None)
+
+
+def pin_of(source: Source, revision: str) -> str:
+    """Return what pins.yaml says for a revision of a source's upstream: of a wheel the version that has this tag, '' if none can."""
+    if source.kind == "git":
+        return revision
+    template: str = source.options["upstream"]["tag"]
+    match = re.fullmatch(re.escape(template).replace(re.escape("{version}"), r"(\d.*)"), revision)
+    return match[1] if match and match.groups() else ""
 
 
 def _require_same(wheel: PinnedStack, repository: git.Repository, base: str, tag: str) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import http.server
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,13 @@ from tests.stack.upstreams import URL, Project, before, project, put, started, t
 GROWN, TAKEN = before(text(), 1, "grown"), put(text(), 10, "theirs")
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[str]:
-    """A package index with wheels of the upstream's v1 to v3, whose a.txt is the repository's."""
-    page = tmp_path / "www/simple/tool"
+@contextlib.contextmanager
+def serving_wheels(folder: Path, contents: Mapping[str, str]) -> Iterator[str]:
+    """A package index with a wheel for each version, with this a.txt."""
+    page = folder / "www/simple/tool"
     page.mkdir(parents=True)
     rows = []
-    for version, content in (("1", text()), ("2", GROWN), ("3", TAKEN)):
+    for version, content in contents.items():
         data, name = (
             wheel("tool", version, {"a.txt": content, "b.txt": "generated\n"}),
             f"tool-{version}-py3-none-any.whl",
@@ -34,11 +35,17 @@ def index(tmp_path: Path) -> Iterator[str]:
         rows.append(f'<a href="{name}#sha256={hashlib.sha256(data).hexdigest()}">{name}</a>')
     (page / "index.html").write_text("\n".join(rows))
     quiet = type("Quiet", (http.server.SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
-    handler = functools.partial(quiet, directory=str(tmp_path / "www"))
+    handler = functools.partial(quiet, directory=str(folder / "www"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/simple"
         server.shutdown()
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    with serving_wheels(tmp_path, {"1": text(), "2": GROWN, "3": TAKEN}) as address:
+        yield address
 
 
 @pytest.fixture
@@ -47,15 +54,15 @@ def made(tmp_path: Path, kz: Kz, index: str) -> Project:
     made = project(tmp_path, kz, started(tmp_path), [("Ours", {"a.txt": put(text(), 10, "ours")})])
     made.upstream.commit("Grow (#2)", {"a.txt": GROWN}, tag="v2")
     made.upstream.commit("Take (#7)", {"a.txt": TAKEN}, tag="v3")
-    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}}}}}\n")
+    pin_wheel(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}}}}}\n")
     done = made.kz("lock", "--write", "--trust", "up")
     assert done.returncode == 0, done.stderr
     return made
 
 
-def _pins(made: Project, source: str) -> None:
+def pin_wheel(made: Project, source: str, version: str = "1") -> None:
     pins = made.root / "pins.yaml"
-    text = pins.read_text().replace("lines:\n  l: {up: v1}", "lines:\n  l: {up: '1'}")
+    text = pins.read_text().replace(f"lines:\n  l: {{up: v{version}}}", f"lines:\n  l: {{up: '{version}'}}")
     head, _, rest = text.partition("sources:\n")
     pins.write_text(f"{head}sources:\n{source}lines:\n{rest.partition('lines:')[2].lstrip()}")
     pins.write_text(pins.read_text().replace("lines:\nl:", "lines:\n  l:"))
@@ -89,16 +96,16 @@ def test_a_wheel_is_asked_about_revisions_only_where_it_is_named(made: Project) 
 
 
 def test_a_file_that_is_not_the_repositorys_is_refused(made: Project, index: str) -> None:
-    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}, tag: v3}}}}\n")
+    pin_wheel(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}, tag: v3}}}}\n")
     done = made.kz("history", "--source", "up")
     assert done.returncode == 2
     assert "up 1: a.txt of the wheel is not what v3 of its upstream has there" in done.stderr
-    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}, tag: 'w{{version}}'}}}}\n")
+    pin_wheel(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: {URL}, tag: 'w{{version}}'}}}}\n")
     assert "w1" in made.kz("history", "--source", "up").stderr
 
 
 def test_a_wheels_upstream_out_of_reach_is_a_note_of_the_status(made: Project, index: str) -> None:
-    _pins(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: 'http://127.0.0.1:1/none'}}}}\n")
+    pin_wheel(made, f"  up: {{wheel: tool, index: '{index}', upstream: {{git: 'http://127.0.0.1:1/none'}}}}\n")
     (status,) = made.json("status")["stacks"]
     assert status["notes"][0].startswith("its upstream was not asked: ") and len(status["claims"]) == 1
 
