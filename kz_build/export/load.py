@@ -103,7 +103,7 @@ def _wrong_references(file: RecipeFile, pins: Pins) -> Iterator[Fault]:
 
 def _wrong_soc(file: RecipeFile, pinned: Mapping[str, str]) -> Iterator[Fault]:
     """Find what is wrong with the contract's SoC: hours of export would show it."""
-    from kz_build.formats.soc import SOCS
+    from kz_build.formats.soc import QNN_SINCE, SOCS
 
     name, arch = file.contract.soc, file.contract.htp_arch
     if not (soc := SOCS.get(name)):
@@ -115,6 +115,10 @@ def _wrong_soc(file: RecipeFile, pinned: Mapping[str, str]) -> Iterator[Fault]:
     if version_key(executorch) and version_key(executorch) < version_key(soc.since):
         why = f"ExecuTorch has {name} since {soc.since}, and {file.line} has {executorch}"
         yield ("contract", "soc"), f"{why}: the export would end with an unknown SoC"
+    qnn, first = pinned.get("qnn-sdk", ""), QNN_SINCE.get(soc.arch, "")
+    if first and version_key(qnn) and version_key(qnn) < version_key(first):
+        why = f"QNN has HTP {soc.arch} since {first}, and {file.line} has {qnn}"
+        yield ("contract", "soc"), f"{why}: it cannot compile for {name}"
     for i, stage in enumerate(file.command):
         if others := {other for word in stage.run for other in _SOC_OPTION.findall(word)} - {name}:
             yield ("command", i, "run"), f"exports for {', '.join(sorted(others))}, and the contract says {name}"

@@ -42,6 +42,10 @@ SOCS = {
 ARCH = {name: soc.arch for name, soc in SOCS.items()}
 BY_NUMBER = {soc.number: name for name, soc in SOCS.items()}
 
+# The first QNN with libraries for an HTP architecture, where somebody at Qualcomm said it in public. (2.39 has v81's, too, as
+# https://github.com/xororz/local-dream/releases/tag/v1.9.0 says; whether it is the first nobody says.)
+QNN_SINCE = {"v79": "2.30.0"}  # https://github.com/pytorch/executorch/issues/7550
+
 # FP16 on HTP begins with v69: https://github.com/onnxruntime/onnxruntime-qnn skips its FP16 tests up to QNN_HTP_DEVICE_ARCH_V68.
 _WITHOUT_FP16 = frozenset({"v68"})
 # What /sys/devices/soc0/soc_id says of devices that a QNN refuses ("No Snapdragon SOC detected"), whatever their ro.soc.model.

@@ -102,6 +102,16 @@ def test_a_soc_that_the_pinned_executorch_does_not_know_is_refused(project: Proj
     assert "ExecuTorch has SM8850 since 1.1.0, and et-1.2 has v1.0.1" in str(error.value)
 
 
+def test_a_qnn_without_the_socs_htp_architecture_is_refused(project: Project) -> None:
+    pins = project.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("qnn-sdk: 2.42.0.251225", "qnn-sdk: 2.29.0.241129", 1))
+    with pytest.raises(ConfigError) as error:
+        named(project.root, load_project(project.root, local=False).pins, "qwen3-4b-qnn-hybrid")
+    assert "QNN has HTP v79 since 2.30.0, and et-1.2 has 2.29.0.241129: it cannot compile for SM8750" in str(
+        error.value
+    )
+
+
 def test_the_table_of_socs_is_upstreams() -> None:
     """As `git show v1.4.1:backends/qualcomm/serialization/qc_schema.py` has it, where upstream's history is there."""
     assert (SOCS["SM8750"], SOCS["SA8797"]) == (Soc(69, "v79", 8, "0.6.0"), Soc(72, "v81", 16, "1.2.0"))
