@@ -68,7 +68,7 @@ def verify(path: Path, key: str = "") -> tuple[Check, ...]:
             place = f"{statement.LIBRARIES}/{target}"
             results += [
                 replace(c, subject=place if c.subject == "-" else f"{place}/{c.subject}")
-                for c in _run_checks(own, _SBOM_CHECKS)
+                for c in (*_run_checks(own, _SBOM_CHECKS), _pinned(own))
             ]
     else:
         results += _run_checks(folder, _SBOM_CHECKS)

@@ -308,7 +308,7 @@ def test_the_release_files_of_an_aar_fit_it(shipped: Path, kz: Kz) -> None:
     done = kz("verify-release", shipped, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = {c["check"]: c["status"] for c in json.loads(done.stdout)}
-    assert found == {**dict.fromkeys(("files", "provenance", "libraries", "sbom", "fits", "notices"), "PASS"), "signature": "SKIP"}  # fmt: skip
+    assert found == {**dict.fromkeys(("files", "provenance", "libraries", "sbom", "fits", "notices", "pinned"), "PASS"), "signature": "SKIP"}  # fmt: skip
     assert subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=shipped).returncode == 0
 
 
@@ -324,6 +324,18 @@ def test_the_sums_of_an_aar_are_signed(built: Path, kz: Kz, tmp_path: Path) -> N
     assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 0, "the same again keeps its signature"
     (folder / "SHA256SUMS.minisig").unlink()
     assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 7
+
+
+def test_an_aar_says_that_its_libraries_were_built_of_something_else(shipped: Path, kz: Kz, tmp_path: Path) -> None:
+    folder = shutil.copytree(shipped, tmp_path / "aar")
+    path = folder / "libraries/linux-arm64/provenance.json"
+    said = json.loads(path.read_text())
+    said["predicate"]["buildDefinition"]["resolvedDependencies"][0]["annotations"]["overridden"] = "another NDK"
+    path.write_text(json.dumps(said))
+    with_new_sums(folder)
+    rows = [c for c in json.loads(kz("verify-release", folder, "--json").stdout) if c["check"] == "pinned"]
+    assert [c["status"] for c in rows] == ["WARN", "PASS"] and "another NDK" in rows[0]["evidence"]
+    assert rows[0]["file"] == "libraries/linux-arm64/provenance.json"
 
 
 def other_library(folder: Path, place: str = LIBRARY) -> None:
