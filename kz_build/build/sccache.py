@@ -139,7 +139,7 @@ class CompileServer:
             contextlib.suppress(CommandError),
         ):  # `_wait` says that it did not start
             streamed(
-                [self._program],
+                [*self._prefix, self._program],
                 self._folder,
                 env,
                 lambda raw: None if log.write(raw) else None,
