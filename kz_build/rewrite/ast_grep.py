@@ -28,10 +28,10 @@ def search(rule: Rule, data: bytes) -> list[Edit] | Mismatch:
     """Find what a rule's syntax matches. Raises ConfigError for a wrong rule, MissingError without ast-grep."""
     program = _program()
     words = ("scan", "--config=sgconfig.yml", "--threads=1", "--json=stream", "--stdin")
-    most = rule.count + 1
     with scratch_folder() as folder:
         (folder / "sgconfig.yml").write_text(_CONFIG)
-        argv = ("sh", "-c", _LIMITED, "sh", program, *words, f"--max-results={most}", f"--inline-rules={rule.syntax}")
+        argv = ["sh", "-c", _LIMITED, "sh", program, *words, f"--max-results={rule.enough}"]
+        argv.append(f"--inline-rules={rule.syntax}")
         done = process.run(argv, stdin=data, cwd=folder, timeout=SECONDS)
         said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         if done.code == 124:

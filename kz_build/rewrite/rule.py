@@ -35,6 +35,11 @@ class Rule:
     replace: bytes = b""
     syntax: str = ""
 
+    @property
+    def enough(self) -> int:
+        """How many matches say that there are too many."""
+        return self.count + _SHOWN + 1
+
 
 Search = Callable[[Rule, bytes], Sequence[Edit] | Mismatch]
 """Find what a rule's syntax matches in a file."""
@@ -58,7 +63,7 @@ def apply_rules(rules: Sequence[Rule], data: bytes, search: Search) -> bytes | M
 def _found(rule: Rule, data: bytes) -> list[Edit]:
     edits: list[Edit] = []
     start = data.find(rule.find)
-    while start >= 0 and len(edits) <= rule.count + _SHOWN:  # enough to say that there are too many
+    while start >= 0 and len(edits) < rule.enough:
         end = start + len(rule.find)
         edits.append(Edit(start, end, rule.replace))
         start = data.find(rule.find, end)
@@ -70,9 +75,10 @@ def _problem(rule: Rule, data: bytes, edits: Sequence[Edit]) -> str:
     if len(edits) != rule.count:
         lines = [_line(data, edit) for edit in edits[:_SHOWN]]
         at = f", at line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else ""
-        more = " or more" if len(edits) > rule.count + _SHOWN else " …" if len(edits) > _SHOWN else ""
+        at += " …" if len(edits) > _SHOWN else ""
+        more = " or more" if len(edits) == rule.enough else ""
         has = "; what it writes is there already" if not edits and rule.replace and rule.replace in data else ""
-        return f"expects {rule.count} match{'es' * (rule.count > 1)}, and finds {len(edits)}{at}{more}{has}"
+        return f"expects {rule.count} match{'es' * (rule.count > 1)}, and finds {len(edits)}{more}{at}{has}"
     ends = sorted(edits)
     for before, edit in zip(ends, ends[1:], strict=False):
         if edit.start < before.end:

@@ -34,7 +34,7 @@ def made(find: bytes, replace: bytes, data: bytes, count: int = 1) -> bytes | st
         (b"aa", b"b", b"aaaa", 2, b"bb"),
         ("é".encode(), b"e", "é\r\n".encode(), 1, b"e\r\n"),
         (b"a", b"b", b"a\nxa\na", 1, "rule 1 expects 1 match, and finds 3, at lines 1, 2, 3"),
-        (b"a", b"b", b"a\n" * 9, 3, "rule 1 expects 3 matches, and finds 9, at lines 1, 2, 3, 4, 5 or more"),
+        (b"a", b"b", b"a\n" * 9, 3, "rule 1 expects 3 matches, and finds 9 or more, at lines 1, 2, 3, 4, 5 …"),
         (b"a", b"b", b"xbx", 1, "rule 1 expects 1 match, and finds 0; what it writes is there already"),
         # One that adds to what it matches would match again.
         (b"one\n", b"one\ntwo\n", b"one\ntwo\n", 1, "rule 1 would write a second time what is there already, at line 1"),
@@ -66,6 +66,8 @@ def test_a_syntax_is_matched_without_the_project_around_it(tmp_path: Path, monke
     )
     nested = apply_rules([syntax(2, rule={"pattern": "load($A)"}, fix="x")], b"load(load(1))\n", ast_grep.search)
     assert isinstance(nested, Mismatch) and "matches inside its own match, at line 1" in nested.reason
+    many = apply_rules([call], b"load(1)\n" * 9, ast_grep.search)
+    assert many == Mismatch("rule 1 expects 2 matches, and finds 8 or more, at lines 1, 2, 3, 4, 5 …")
     assert isinstance(apply_rules([call], b"load(\xff)\n", ast_grep.search), Mismatch)
     assert not [p.name for p in tmp_path.iterdir() if p.name != "sgconfig.yml"]
 
