@@ -156,7 +156,7 @@ def suggest(project: Project, line: str, source: str) -> Suggestion:
     opened = session_folder.find_session(project, "rebase", line, source)
     pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
     return with_files_fetched(
-        project, pinned, lambda c: suggested(session_folder.in_worktree(project, c, opened), opened)
+        project, pinned, lambda c: suggested(project, session_folder.in_worktree(project, c, opened), opened)
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.patch.intent_checks import IntentCheck
+from kz_build.pins.project import Project
 from kz_build.stack.parse import parse_checks
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Session
@@ -77,13 +78,13 @@ def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     )
 
 
-def take_best(pinned: PinnedStack, opened: SessionFolder) -> Session | None:
+def take_best(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Session | None:
     """Take the best candidate for the next patch if its confidence is high enough for the session; the patch's trailer and a note say so.
 
     None if a person must look.
     """
     session = opened.session
-    stopped = stopped_patch(pinned, session.todo[0], session.tip, session, _checks(pinned, opened))
+    stopped = stopped_patch(project, pinned, session.todo[0], session.tip, session, _checks(pinned, opened))
     offers = suggestion(stopped).offers
     if not offers or offers[0].candidate.confidence < session.take_above:
         return None
@@ -101,20 +102,21 @@ def _checks(pinned: PinnedStack, opened: SessionFolder) -> tuple[IntentCheck, ..
     return parse_checks(opened.checks.read_bytes(), str(opened.checks), slugs)
 
 
-def suggested(pinned: PinnedStack, opened: SessionFolder) -> Suggestion:
+def suggested(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Suggestion:
     """Return candidates for the patch that a session stopped at. Raises ConfigError if there is none."""
     session = opened.session
     if not session.picking:
         raise ConfigError("no patch is in the worktree: there is nothing to suggest", hint=f"kz {session.verb} status")
-    return suggestion(stopped_patch(pinned, session.picking, session.before, session, _checks(pinned, opened)))
+    checks = _checks(pinned, opened)
+    return suggestion(stopped_patch(project, pinned, session.picking, session.before, session, checks))
 
 
-def take(pinned: PinnedStack, opened: SessionFolder, choice: str) -> SessionFolder:
+def take(pinned: PinnedStack, opened: SessionFolder, project: Project, choice: str) -> SessionFolder:
     """Put a candidate, by its number, or the answer in a file into the worktree, as the patch's commit.
 
     Raises ConflictError if it must not be taken, and ConfigError if there is none.
     """
-    session, found = opened.session, suggested(pinned, opened)
+    session, found = opened.session, suggested(project, pinned, opened)
     if choice.isdecimal():
         offer = dict(zip(map(str, range(1, len(found.offers) + 1)), found.offers, strict=True)).get(choice)
         if not offer:

@@ -79,9 +79,9 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
             return opened
         stop = picked.stopped
         unasked = session.take_above and not stop.missed and not stop.kept
-        taken = take_best(pinned, opened) if unasked else None
+        taken = take_best(project, pinned, opened) if unasked else None
         if taken is None:
-            raise _stop(pinned, opened, stop)
+            raise _stop(project, pinned, opened, stop)
         opened = save(opened, pinned, taken)
 
 
@@ -182,7 +182,7 @@ def _write_commits(pinned: PinnedStack, session: Session, done: Sequence[Applied
     return pinned.repository.fast_import(stream).decode().split()[-1]
 
 
-def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictError:
+def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictError:
     """Start the patch in the worktree, and say what to do there."""
     session, patch = opened.session, stop.patch
     tree = opened.worktree(pinned)
@@ -220,7 +220,7 @@ def _stop(pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictErr
     if stop.applies and session.verb == "rebase":
         then += "; to apply it as it is: abort, and start again with --keep PATCH"
     rows += _culprits(pinned, session, patch)
-    if session.verb == "rebase" and (offers := suggested(pinned, opened).offers):
+    if session.verb == "rebase" and (offers := suggested(project, pinned, opened).offers):
         rows += offer_rows(offers, shown=1)
         if offers[0].candidate.confidence >= LIKELY:
             then = f"kz rebase --take 1, or {then}"

@@ -19,13 +19,15 @@ from kz_build.git.object_types import FILE, LINK, Blob
 from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.trailers import with_trailers
-from kz_build.resolve.candidate import Candidate, candidates
+from kz_build.resolve.candidate import SHOWN, Candidate, candidates
+from kz_build.stack.other_lines import OtherPatch, candidates_of, other_patches
 from kz_build.stack.verdict_cache import files_at, read_blobs
 
 if TYPE_CHECKING:
     from kz_build.git.object_types import Commit
     from kz_build.patch.change import Patch
     from kz_build.patch.intent_checks import IntentCheck
+    from kz_build.pins.project import Project
     from kz_build.stack.pinned import PinnedStack
     from kz_build.stack.session import Session
 
@@ -45,7 +47,7 @@ class Stopped:
     """A patch that does not apply: the commit `picking` of the old stack, to be put on `tip`, a commit of the stack on `onto`.
 
     `base` and `theirs` are its files before and after it, `ours` those of `tip`, with upstream's other files that may have the
-    code by now.
+    code by now. `others` are the patches of its name on other lines.
     """
 
     pinned: PinnedStack
@@ -57,6 +59,7 @@ class Stopped:
     ours: Blobs
     theirs: Blobs
     checks: tuple[IntentCheck, ...]
+    others: tuple[OtherPatch, ...] = ()
 
     @property
     def own_checks(self) -> tuple[IntentCheck, ...]:
@@ -109,14 +112,15 @@ class Suggestion:
 
 
 def stopped_patch(
-    pinned: PinnedStack, picking: str, tip: str, session: Session, checks: tuple[IntentCheck, ...]
+    project: Project, pinned: PinnedStack, picking: str, tip: str, session: Session, checks: tuple[IntentCheck, ...]
 ) -> Stopped:
     """Read the three sides of a patch that stopped; `checks` are those of its stack."""
     slug, mail = format_patch.format_mails(pinned.repository, f"{picking}^", picking)[0]
     patch = next((p for p in pinned.stack.patches if p.slug == slug), None) or parse_patch(f"{slug}.patch", mail)
+    others = other_patches(project, session, patch.slug)
     paths = patch.reads
     ours = files_at(pinned, tip, paths)
-    others = _moved_to(pinned, session.old_base, session.base, paths, {path for path in paths if path not in ours})
+    moved = _moved_to(pinned, session.old_base, session.base, paths, {path for path in paths if path not in ours})
     return Stopped(
         pinned,
         patch,
@@ -124,9 +128,10 @@ def stopped_patch(
         tip,
         session.base,
         files_at(pinned, f"{picking}^", paths),
-        {**files_at(pinned, tip, others), **ours},
+        {**files_at(pinned, tip, {*moved, *(path for other in others for path in other.patch.reads)}), **ours},
         files_at(pinned, picking, paths),
         checks,
+        others,
     )
 
 
@@ -157,7 +162,9 @@ def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str
 def suggestion(stopped: Stopped) -> Suggestion:
     """Return up to three candidates that pass the gate, each as a commit."""
     sides = ({path: blob.data for path, blob in side.items()} for side in (stopped.base, stopped.ours, stopped.theirs))
-    passed = [one for one in candidates(*sides) if not refusals(stopped, one.files)]
+    known = candidates_of(stopped.others, stopped.ours.get)
+    made = [*known, *(one for one in candidates(*sides) if all(one.files != other.files for other in known))]
+    passed = [one for one in made if not refusals(stopped, one.files)][:SHOWN]
     commits = upstream_commits(stopped) if passed else ()
     return Suggestion(stopped, tuple(_offer(stopped, _with_commits(stopped, one, commits)) for one in passed))
 
@@ -198,7 +205,7 @@ def refusals(stopped: Stopped, files: Mapping[str, bytes | None]) -> list[str]:
     It changes something, and only files of the patch or those it moved to; has no conflict markers that upstream has not; and
     the patch's own checks of checks.yaml hold on it.
     """
-    known = {*stopped.patch.reads, *stopped.ours}
+    known = {*stopped.patch.reads, *stopped.ours, *(path for other in stopped.others for path in other.patch.reads)}
     problems = [
         f"{path} is no file of the patch, nor one that its code moved to" for path in files if path not in known
     ]

@@ -116,6 +116,22 @@ def test_the_reason_names_upstreams_commit(tmp_path: Path, kz: Kz) -> None:
     assert [commit.rpartition("(")[2] for commit in found["commits"]] == ["#2)", "#3)", "#4)"]
 
 
+def test_what_another_line_made_of_the_patch_is_the_first_candidate(stopped: Project) -> None:
+    assert stopped.kz("rebase", "--onto", "v2", "--as", "m").returncode == 4
+    by_hand = put(RESOLVED, 12, "ours, again")
+    answer = stopped.root / "answer.json"
+    answer.write_text(json.dumps({"files": {"a.txt": by_hand}}))
+    assert stopped.kz("rebase", "--take", str(answer)).returncode == 0
+    assert stopped.kz("rebase", "--line", "l", "--onto", "v2").returncode == 4
+    found: dict[str, Any] = stopped.json("rebase", "--suggest")
+    first, second = found["candidates"][:2]
+    assert (first["rule"], first["confidence"], first["files"]) == ("another line's patch", 0.95, {"a.txt": by_hand})
+    assert first["reason"].startswith("line m, on v2, has this patch") and second["files"] == {"a.txt": RESOLVED}
+    assert stopped.kz("rebase", "abort").returncode == 0
+    done = stopped.kz("rebase", "--line", "l", "--onto", "v2", "--take-above", "0.95")
+    assert done.returncode == 0 and "ours, again" in stack(stopped), done.stderr
+
+
 def test_a_candidate_is_taken_unasked_only_on_request_and_the_patch_says_so(stopped: Project) -> None:
     assert stopped.kz("rebase", "--onto", "v2", "--take-above", "1").returncode == 4
     assert stopped.kz("rebase", "abort").returncode == 0

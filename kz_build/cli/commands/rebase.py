@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
             show(arguments, found.plain() if arguments.json else found, text.suggestion(found))
             return 0
         if arguments.take:
-            choice = partial(take, choice=arguments.take)
+            choice = partial(take, project=project, choice=arguments.take)
             written = resume(project, "rebase", arguments.line or "", arguments.source, choice)
             show(arguments, written, text.written_stack(written))
             return 0
