@@ -53,13 +53,14 @@ def test_cmake_takes_the_libraries_as_they_were_built_and_no_others(
     (tmp_path / "app").mkdir()
     (tmp_path / "app/CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.24)\nproject(app LANGUAGES NONE)\n"
-        f"set_property(GLOBAL PROPERTY TARGET_SUPPORTS_SHARED_LIBS TRUE)\nfind_package(kz CONFIG REQUIRED PATHS {folder} NO_DEFAULT_PATH)\n"
+        f"set_property(GLOBAL PROPERTY TARGET_SUPPORTS_SHARED_LIBS TRUE)\nfind_package(kz CONFIG REQUIRED PATHS {folder} NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)\n"
         "get_target_property(at kz::minirt IMPORTED_LOCATION)\nget_property(again DIRECTORY PROPERTY CMAKE_CONFIGURE_DEPENDS)\n"
         'message("takes ${at}, looks at ${again}")\n'
     )
 
     def configured(*more: str) -> subprocess.CompletedProcess[str]:
-        argv = [cmake, "-G", "Unix Makefiles", "-S", tmp_path / "app", "-B", tmp_path / "out", *more]
+        ndk = ("-DCMAKE_FIND_ROOT_PATH=/none", "-DCMAKE_FIND_ROOT_PATH_MODE_PACKAGE=ONLY")  # as its toolchain file says
+        argv = [cmake, *ndk, "-G", "Unix Makefiles", "-S", tmp_path / "app", "-B", tmp_path / "out", *more]
         return subprocess.run(argv, capture_output=True, text=True)
 
     library = folder / "lib/libminirt.so"
