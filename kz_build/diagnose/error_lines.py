@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kz_build.diagnose.log_line import Found, Prefix, around, prefix, trimmed
+from kz_build.diagnose.log_line import Found, Prefix, around, bare, prefix, trimmed
 from kz_build.diagnose.signature import ErrorLine
 
 MOST = 5
@@ -33,13 +33,13 @@ TEXTS = frozenset((
     b"Undefined symbols", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",
-    TASK, FRAME_0, FRAME_00, b"is not an object", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:",
+    TASK, FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: )"
+    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
@@ -47,7 +47,7 @@ _FATAL = re.compile(
 )
 _ERROR = re.compile(
     r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}: |\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
-    r"|^Undefined symbols for |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|multiple definition of |duplicate symbol|^CONFLICT \("
+    r"|^Undefined symbols for |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _FAILED = re.compile(
@@ -55,7 +55,7 @@ _FAILED = re.compile(
     r"|: (?:Permission denied|No such file or directory)|is not recognized as an "
 )
 _FOLLOWS = re.compile(
-    r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: |subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
+    r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
     r"|Could not build wheels|ninja: build stopped|ld returned \d|linker command failed|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
@@ -208,14 +208,16 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
         return found
     while found.end + 1 < len(block):
         found = around(block, found.end + 1)
-        text = found.text.strip()
-        if head == TRACEBACK and text.startswith("---") or crash and not _FRAME.search(text):
+        text = bare(found.text).strip()
+        if head == TRACEBACK and (text.startswith("---") or found.text[column:].startswith('File "')):
+            break
+        if crash and not _FRAME.search(text):
             break
         if crash and not _SYSTEM.search(text):
             return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
             return found
-        if head in (GRADLE, TASK) and text and not (text.startswith(">") or not below.text.lstrip().startswith(">")):
+        if head in (GRADLE, TASK) and text and not (text.startswith(">") or not bare(below.text).lstrip().startswith(">")):
             return below
         below = found if text else below
     return below if head in (GRADLE, TASK) else Found(below.start, below.end, "")
@@ -225,11 +227,11 @@ def _passage(block: bytes, start: int) -> str:
     """Return an error and the lines below it, without times and ids, and the last frame of a Python exception below those."""
     lines = block[start : start + PASSAGE].decode("utf-8", "replace").splitlines()[:PASSAGE_LINES]
     parts = [(prefix(line), line) for line in lines]
-    shown = [f"{p.level} {p.tag}: {p.message}" if p.tag else p.message if p.level else line for p, line in parts]
-    passage = _MARGIN.sub("", "\n".join(line[:WIDTH].rstrip() for line in shown).strip())
+    shown = [f"{p.level} {p.tag}: {p.message}" if p.tag else p.message if p.level else bare(line) for p, line in parts]
+    passage = "\n".join(line[:WIDTH].rstrip() for line in shown).strip()
     frame = block.rfind(b'File "', max(0, start - 800), start)
     if frame >= 0 and block.count(b"\n", frame, start) <= FRAME:
-        code = (line.strip() for line in block[frame:start].decode("utf-8", "replace").splitlines())
+        code = (bare(line).strip() for line in block[frame:start].decode("utf-8", "replace").splitlines())
         passage += "\nraised in " + "\n".join(code)
     return passage
 
@@ -238,7 +240,6 @@ _VARIABLE = re.compile(
     r"\S*[/\\]\S*|\S+@\S+|\b0x[0-9a-fA-F]+\b|\b(?=\w*\d)[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b"
     r"|(?<![\w.])[-+]?\d[\d.,:]*(?:[kKMG]?i?B|ms|us|s|%)?(?!\w)|(?<=\w):\d+\]?"
 )
-_MARGIN = re.compile(r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*)+", re.M)
 _PYTEST = re.compile(r"^E\s{2,}")
 _BREAK = re.compile(r"[\0\[\](){}<>\"“”‘’|;,=*│]+|(?<!\w)['`]+|['`]+(?!\w)|\s:\s|:{3,}")
 

@@ -32,8 +32,20 @@ class Prefix(NamedTuple):
     message: str
 
 
+_MARGIN = re.compile(
+    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW)\]\s|C/C\+\+: |#\d+ \d+\.\d+\s"
+    r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s)+"
+)
+
+
+def bare(line: str) -> str:
+    """Return a line without what another program writes before it: pytest, torchrun, docker, flutter, a CI service."""
+    return _MARGIN.sub("", line)
+
+
 def prefix(line: str) -> Prefix:
     """Part the prefix from a line of logcat, in each of its formats, of ExecuTorch or of glog."""
+    line = bare(line)
     match = _PREFIX.match(line)
     if not match:
         return Prefix("", "", line.strip())
