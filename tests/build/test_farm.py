@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import http.server
 import json
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 import tomllib
 
+from kz_build.build.engine import _why_unmapped, root_prefix
 from kz_build.build.farm import TOKEN, ask, farm_of, join
 from kz_build.build.farm_engine import FarmEngine
 from kz_build.build.plan import plan
-from kz_build.build.sccache import Farm, Shares, client_config, shares, total
+from kz_build.build.sccache import CompileServer, Farm, Shares, client_config, shares, total
 from kz_build.build.steps import CACHING, Command
 from kz_build.core.errors import ConfigError
 from kz_build.core.progress import quiet
@@ -96,6 +99,37 @@ def test_the_shares_are_those_of_all_servers_of_a_build() -> None:
     one = shares(json.dumps({"stats": stats}))
     assert one == Shares({"10.0.0.2:10501": 4, "10.0.0.3:10501": 3}, 2, 1)
     assert total([one, one, Shares({}, 5, 0)]) == Shares({"10.0.0.2:10501": 8, "10.0.0.3:10501": 6}, 9, 2)
+
+
+SERVER = """#!{python}
+import json, os, socket, time
+conf = os.environ["SCCACHE_CONF"]
+with open(os.environ["HOME"] + "/seen", "w") as file:
+    json.dump([os.listdir("/kz"), oct(os.stat(conf).st_mode & 0o777), open(conf).read(), [*os.environ]], file)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(os.environ["SCCACHE_SERVER_UDS"])
+listener.listen()
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(bool(_why_unmapped()), reason="needs a kernel that allows `unshare -rm`")
+def test_the_server_sees_the_paths_of_the_build_and_leaves_no_token(tmp_path: Path) -> None:
+    program, tree, root = tmp_path / "sccache", tmp_path / "tree", tmp_path / "root"
+    program.write_text(SERVER.format(python=sys.executable))
+    program.chmod(0o755)
+    for folder in (tree / "upstream", root):
+        folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # a socket's path is short
+        prefix = root_prefix(root, [(Path("/kz"), tree)], Path("/"), network=True)
+        server = CompileServer(str(program), Path(name), tmp_path / "log", prefix)
+        server.start(client_config(Farm(URL, SECRET), tmp_path / "toolchains"))
+        paths, mode, config, variables = json.loads(Path(name, "seen").read_text())
+        assert server.running and paths == ["upstream"]
+        assert mode == "0o600" and tomllib.loads(config)["dist"]["auth"]["token"] == SECRET and TOKEN not in variables
+        assert not Path(name, "config").exists()
+        server.stop()
+        assert not server.running
 
 
 @pytest.mark.parametrize(
