@@ -162,8 +162,9 @@ class Instance:
         leaf = hashlib.sha256(b"\0" + body).digest()
         root = hashlib.sha256(b"\x01" + self.leaves[0] + leaf).digest()
         key_id = hashlib.sha256(der(self.log)).digest()
-        note = f"kz.test - 1\n2\n{b64(root)}\n"
-        checkpoint = f"{note}\n\u2014 kz.test {b64(key_id[:4] + self.log.sign(note.encode(), _EC))}\n"
+        host = self.url.rpartition("/")[2]  # some verifiers look the log up by this name
+        note = f"{host} - 1\n2\n{b64(root)}\n"
+        checkpoint = f"{note}\n\u2014 {host} {b64(key_id[:4] + self.log.sign(note.encode(), _EC))}\n"
         promised = {"body": b64(body), "integratedTime": int(time.time()), "logID": key_id.hex(), "logIndex": 1}
         proof = {
             "checkpoint": checkpoint,
