@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
+import kz_build.export
 from kz_build.device.reply import Greedy, greedy, judged, senseless
 
 PARIS = "The capital of France is Paris. It lies on the Seine, and two million people live there."
@@ -79,3 +85,24 @@ def test_a_rehearsal_is_read_from_an_exports_record() -> None:
         {"greedy": {"prompt": "p"}},
     ):
         assert greedy(broken) is None
+
+
+def test_the_scripts_write_what_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The greedy tokens of a model that counts: each token once at its place, and letters of several tokens with the last of them."""
+    words = {1: b"<s>", 2: b"one", 3: b" two", 4: b" \xc3", 5: b"\xa4", 6: b"!"}
+    tokenizer = SimpleNamespace(
+        encode=lambda text, bos, eos: [1] * bos + [2],
+        decode=lambda tokens: b"".join(words[one] for one in tokens).decode("utf-8", "replace"),
+    )
+    monkeypatch.setitem(sys.modules, "pytorch_tokenizers", SimpleNamespace(get_tokenizer=lambda path: tokenizer))
+    monkeypatch.syspath_prepend(str(Path(kz_build.export.__file__).with_name("scripts")))
+    asked: list[tuple[int, int]] = []
+
+    def step(token: int, at: int) -> SimpleNamespace:
+        asked.append((token, at))
+        return SimpleNamespace(argmax=lambda: token + 1)
+
+    said = importlib.import_module("greedy").greedy("one", "tokenizer.model", step, 5, bos=True)
+    monkeypatch.delitem(sys.modules, "greedy")
+    assert asked == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4)]
+    assert greedy({"greedy": said}) == Greedy("one", (3, 4, 5, 6), (" two", "", " \xe4", "!"))

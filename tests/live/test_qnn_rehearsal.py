@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from kz_build.core.env import config_root
+from kz_build.device.reply import first_difference, greedy
 from kz_build.formats.pte import read_pte
 from kz_build.formats.pte_types import Pte
 from tests.conftest import ROOT, Kz
@@ -117,6 +118,21 @@ def test_the_emulated_one_is_its_quantized_reference(made: Rehearsal) -> None:
     assert len(decode["steps"]) == 32
     assert all(step["same"] and step["cosine"] > 0.999 for step in decode["steps"]), decode
     assert decode["prefill"] is True, "blocks of 32 give the very numbers that single tokens give"
+
+
+def test_what_the_emulated_one_says_is_kept_for_a_device(made: Rehearsal) -> None:
+    """By the greedy tokens of its own logits; a device that leaves them is told at which token."""
+    said = greedy(made.facts(X86)["decode"])
+    assert said and said.prompt == "once upon a time" and 40 < len(said.tokens) < 64, said
+    text = "".join(said.pieces)
+    assert first_difference(text, said) == ""
+    first = next(
+        at for at, piece in enumerate(said.pieces) if at > 4 and piece.replace("\N{REPLACEMENT CHARACTER}", "").strip()
+    )
+    other = "".join(said.pieces[:first]) + "\N{SNOWMAN}"
+    assert first_difference(other, said).startswith(
+        f"token {first + 1} of {len(said.tokens)}: the host said {said.tokens[first]} "
+    )
 
 
 def test_other_weights_are_noticed(made: Rehearsal, tmp_path: Path) -> None:

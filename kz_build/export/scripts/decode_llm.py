@@ -30,25 +30,17 @@ def last_token(logits: object) -> torch.Tensor:
     return tensor.flatten(0, -2)[-1]
 
 
-def say(path: str, tokenizer_path: str, prompt: str, context: int) -> dict:
-    """Return what the .pte says after a prompt, until its context is full: tokens, and the text that each adds."""
-    from pytorch_tokenizers import get_tokenizer
+def say(path: str, tokenizer_path: str, prompt: str, most: int) -> dict:
+    """Return what the .pte says after a prompt, until prompt and answer are `most` tokens."""
+    from greedy import greedy
 
-    tokenizer = get_tokenizer(tokenizer_path)
     program = Runtime.get().load_program(path)
     method = program.load_method("forward")
-    tokens = tokenizer.encode(prompt, bos=False, eos=False)
-    prompted, pieces, text = len(tokens), [], ""
-    for at in range(context):
-        logits = method.execute([torch.tensor([[tokens[at]]]), torch.tensor([at])])[0].flatten()
-        if at + 1 < len(tokens):
-            continue
-        tokens.append(int(logits.argmax()))
-        whole = tokenizer.decode(tokens)[len(tokenizer.decode(tokens[:prompted])) :]
-        # A character of several tokens belongs to the last of them.
-        pieces.append("" if whole.endswith("\N{REPLACEMENT CHARACTER}") else whole[len(text) :])
-        text += pieces[-1]
-    return {"prompt": prompt, "tokens": tokens[prompted:], "pieces": pieces}
+
+    def step(token: int, at: int) -> torch.Tensor:
+        return method.execute([torch.tensor([[token]]), torch.tensor([at])])[0].flatten()
+
+    return greedy(prompt, tokenizer_path, step, most, bos=False)
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
 """Run by an environment's own Python: a decoder of Qualcomm's llama.py, in QNN's emulation on this machine, against torch.
 
-    decode_qnn.py --pte F.pte --reference decode_qdq.pt2 [--tokens N]
+    decode_qnn.py --pte F.pte --reference decode_qdq.pt2 [--tokens N] [--tokenizer F --prompt TEXT]
 
 The reference is what llama.py saves of its quantized torch model before QNN sees it. It takes all tokens at once; the .pte takes
 them one by one, and in blocks where it has prefill_forward too. Logits are compared as the integers that the .pte gives. Its
 last line is {"steps": [{"cosine": …, "same": …, "off": …}, …], "prefill": …}: `off` is the largest difference in those integers, `same` is
 of the arg-max, `prefill` whether blocks give the very numbers that single tokens give (null without that method, or with fewer tokens than a block).
+With a tokenizer it also has "greedy": the most likely tokens of the .pte after that prompt, and their text, for a device to repeat.
 """
 
 import argparse
@@ -70,11 +71,26 @@ def expected(path: str, decoder: Decoder, tokens: torch.Tensor) -> torch.Tensor:
     return (torch.round(logits / decoder.scale) + decoder.zero).clamp(0, MOST).to(torch.int64)
 
 
+def say(decoder: Decoder, tokenizer_path: str, prompt: str, most: int) -> dict:
+    """Return what the .pte says after a prompt. Upstream's runner begins it with the token of a beginning."""
+    from greedy import greedy
+
+    decoder.start("kv_forward", 1)
+
+    def step(token: int, at: int) -> torch.Tensor:
+        return decoder.step(torch.tensor([[token]], dtype=torch.int32), at)[-1]
+
+    return greedy(prompt, tokenizer_path, step, most, bos=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pte", required=True)
     parser.add_argument("--reference", required=True)
     parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("--tokenizer", default="")
+    parser.add_argument("--prompt", default="")
+    parser.add_argument("--most", type=int, default=64, help="tokens of prompt and answer together")
     arguments = parser.parse_args()
     decoder = Decoder(arguments.pte)
     torch.manual_seed(1)
@@ -92,9 +108,12 @@ def main() -> None:
         )
         same = bool(one.argmax() == other.argmax())
         steps.append({"cosine": near.item(), "same": same, "off": int((one - other).abs().max())})
+    said = (
+        {"greedy": say(decoder, arguments.tokenizer, arguments.prompt, arguments.most)} if arguments.tokenizer else {}
+    )
     del decoder  # QNN prints when it is unloaded, and the last line must be ours
     gc.collect()
-    print("\n" + json.dumps({"steps": steps, "prefill": same_in_blocks}), flush=True)
+    print("\n" + json.dumps({"steps": steps, "prefill": same_in_blocks, **said}), flush=True)
 
 
 if __name__ == "__main__":
