@@ -79,6 +79,7 @@ class Night:
         self.head = head_of(project)
         self.failures: list[KzError] = []
         self.fetched: set[str] = set()
+        self.troubles: list[Trouble] = []
 
     def run(self) -> Nightly:
         """Judge and move every line."""
@@ -151,6 +152,7 @@ class Night:
         hunks = {s.patch: diffs.get((s.patch, s.since.commit.id), "") for s in history.patches if s.since}
         found = _suggestion(copy, history, self.watch)
         trouble = Trouble(history, hunks, _command(copy, history, as_new_line=not to), found)
+        self.troubles.append(trouble)
         told = self._attempt(lambda: tell(self.project.store, self.slug, trouble, dry_run=self.dry_run)) or Told(
             (), "", Done("failed")
         )
@@ -159,11 +161,17 @@ class Night:
             history.line, history.source, pinned.version, history.to, history, told.changes, shown, told.done
         )
 
+    def _stuck(self, nights: Sequence[StackNight]) -> list[Trouble]:
+        """Return what keeps stacks of a line where they are, while others move."""
+        places = {(night.line, night.source, night.to) for night in nights if night.history}
+        wheres = ((one, (one.history.line, one.history.source, one.history.to)) for one in self.troubles)
+        return [one for one, where in wheres if where in places and one.broken]
+
     def _propose(self, line: str, moves: Sequence[Moved], nights: tuple[StackNight, ...]) -> LineNight:
         moved = load_project(self.project.out("nightly", "lines", line) / self.head.prefix)
         tree, content = content_of(self.head, moved, {file for one in moves for file in one.written.files})
         commit = commit_on(self.head, tree, text.commit_message(line, moves, f"{CONTENT}: {content}"))
-        title, body = text.pull_title(line, moves), text.pull_body(line, moves)
+        title, body = text.pull_title(line, moves), text.pull_body(line, moves, self._stuck(nights))
         proposal = Proposal(
             line, f"kz/nightly-{line}", self.head.branch, self.head.commit, commit, content, title, body
         )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kz_build.stack.patch_history import PatchHistory
     from kz_build.stack.session import Dropped
     from kz_build.stack.stack_history import StackHistory
-    from kz_build.stack.suggestion import Suggestion
 
 _LONGEST_TITLE = 200
 _LONGEST_HUNK = 6_000
@@ -40,8 +39,7 @@ def issue(trouble: Trouble, changes: Sequence[Change]) -> str:
     for one in history.patches:
         if not one.now.holds:
             rows += ["", *_broken(history, one, trouble.hunks.get(one.patch, ""))]
-            if trouble.suggestion and trouble.suggestion.stopped.patch.name == one.patch:
-                rows += _candidates(trouble.suggestion)
+            rows += _candidates(trouble, one.patch)
     if trouble.broken:
         rows += ["", "Next:", "", *code_block(trouble.command, "sh")]
     return "\n".join(rows)
@@ -58,10 +56,11 @@ def _broken(history: StackHistory, one: PatchHistory, hunk: str) -> list[str]:
     return rows
 
 
-def _candidates(suggestion: Suggestion) -> list[str]:
-    """List the candidates of a conflict, each with its diff against upstream's files."""
+def _candidates(trouble: Trouble, patch: str) -> list[str]:
+    """List the candidates for a patch, if it is the one that stops, each with its diff against upstream's files."""
+    found = trouble.suggestion
     rows: list[str] = []
-    for number, offer in enumerate(suggestion.offers, 1):
+    for number, offer in enumerate(found.offers if found and found.stopped.patch.name == patch else (), 1):
         one = offer.candidate
         rows += [
             "",
@@ -82,8 +81,8 @@ def _short(version: str) -> str:
     return version[:10] if len(version) == 40 else version
 
 
-def pull_body(line: str, moves: Sequence[Moved]) -> str:
-    """Return the text of a line's pull request: what moved, and git's range-diff of each stack."""
+def pull_body(line: str, moves: Sequence[Moved], stuck: Sequence[Trouble]) -> str:
+    """Return the text of a line's pull request: what moved, git's range-diff of each stack, and candidates for what did not move."""
     rows = [
         "Every patch applies there, and every check of the stacks holds. The other pins of the line stay as they are, and only a build shows whether it compiles."
     ]
@@ -97,6 +96,14 @@ def pull_body(line: str, moves: Sequence[Moved]) -> str:
         rows += [f"- {code(note)}" for note in written.notes]
         rows += [f"- {code(_dropped(dropped))}" for dropped in written.dropped]
         rows += ["", *code_block(written.range_diff or "(no patch is left)", "")]
+    for trouble in stuck:
+        history = trouble.history
+        rows += [
+            "",
+            f"{code(history.source)} stays at {code(_short(history.pin))}, because of patches on {code(history.to)}:",
+        ]
+        for patch in trouble.broken:
+            rows += ["", f"- {code(patch.removesuffix('.patch'))}", *_candidates(trouble, patch)]
     rows += ["", "Next:", "", *code_block(f"kz verify --line {line}\nkz build --line {line}", "sh")]
     return "\n".join(rows)
 

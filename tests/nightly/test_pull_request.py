@@ -111,6 +111,25 @@ def test_the_same_content_is_not_pushed_again_and_more_of_it_updates_the_pull_re
     assert not night.github.wrote
 
 
+def test_the_pull_request_has_candidates_for_a_stack_that_stays(
+    ours: Project, make_github: Callable[[Path], GitHub]
+) -> None:
+    pins, stack = ours.root / "pins.yaml", ours.root / "patches/l/two"
+    url = pins.read_text().split("git: ")[1].split("}")[0]
+    pins.write_text(pins.read_text().replace("lines:\n  l: {", f"  two: {{git: {url}}}\nlines:\n  l: {{two: v1.0.0, "))
+    stack.mkdir()
+    (second,) = (ours.root / "patches/l/up").glob("*second*")
+    (stack / second.name).write_bytes(second.read_bytes())
+    (stack / "series").write_text(f"{second.name}\n")
+    assert ours.kz("lock", "--write").returncode == 0
+    night = Night(ours, make_github(ours.root))
+    ours.upstream.commit("Near it (#2)", {"a.txt": put(text(), 8, "theirs")}, tag="v1.0.1")
+    said = night.run("--dry-run").stdout
+    assert "l: two v1.0.0 -> v1.0.1" in said and "`up` stays at `v1.0.0`, because of patches on `main`:" in said
+    body = said.partition("`up` stays")[2]
+    assert "- `0001-first`" in body and "Candidate 1, confidence 0." in body and "-line 10\n  +ours\n" in body
+
+
 def test_what_a_person_closed_stays_closed_until_it_is_something_else(night: Night) -> None:
     night.project.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
     night.run()
