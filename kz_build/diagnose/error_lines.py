@@ -30,16 +30,16 @@ TEXTS = frozenset((
     b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
     b" *** ", b"command not found", b"not found for arch", b": Could not ", b"rror occurred",
     b"No solution found", b"e: /", b"e: file:", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
-    b"Undefined symbols", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
+    b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",
-    TASK, FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:",
+    TASK, FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: )"
+    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
@@ -47,7 +47,7 @@ _FATAL = re.compile(
 )
 _ERROR = re.compile(
     r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}: |\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
-    r"|^Undefined symbols for |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
+    r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _FAILED = re.compile(
@@ -56,7 +56,7 @@ _FAILED = re.compile(
 )
 _FOLLOWS = re.compile(
     r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
-    r"|Could not build wheels|ninja: build stopped|ld returned \d|linker command failed|error: command '.*' failed with exit"
+    r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
     r"|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed"
@@ -217,7 +217,8 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
             return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
             return found
-        if head in (GRADLE, TASK) and text and not (text.startswith(">") or not bare(below.text).lstrip().startswith(">")):
+        nested = bare(below.text).lstrip().startswith(">")
+        if head in (GRADLE, TASK) and text and nested and not text.startswith(">"):
             return below
         below = found if text else below
     return below if head in (GRADLE, TASK) else Found(below.start, below.end, "")

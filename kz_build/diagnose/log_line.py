@@ -14,7 +14,7 @@ SHOWN = 300
 _TIME = r"(?:(?:\d{4}-)?\d\d-\d\d\s)?\d\d:\d\d:\d\d[.,]\d+:?"
 _PREFIX = re.compile(
     rf"""(?x) ^\s*(?:
-      {_TIME}\s+\d+\s+\d+\s (?P<threadtime>[VDIWEFA])\s (?P<tag1>.*?)\s*:\s
+      {_TIME}\s+(?:\w+\s+)?\d+\s+\d+\s (?P<threadtime>[VDIWEFA])\s (?P<tag1>.*?)\s*:\s
     | {_TIME}\s+\d+-\d+\s+ (?P<tag2>\S+)\s+ \S+\s+ (?P<studio>[VDIWEFA])\s+
     | (?:{_TIME}\s+)? (?:\d+-\d+/\S+\s+)? (?P<brief>[VDIWEFA])/(?P<tag3>[^(:]*?)\s*(?:\(\s*\d+\))?:\s?
     | (?P<executorch>[DIWEF])\s (?:\d\d:\d\d:\d\d\.\d+\s+)? (?=\w+:\w+\.\w+:\d+\]\s|\[Qnn\ ExecuTorch\])
@@ -33,7 +33,7 @@ class Prefix(NamedTuple):
 
 
 _MARGIN = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW)\]\s|C/C\+\+: |#\d+ \d+\.\d+\s"
+    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW)\]\s|C/C\+\+: | *= note: (?=/)|#\d+ \d+\.\d+\s"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s)+"
 )
 
