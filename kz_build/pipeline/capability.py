@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kz_build.core.errors import Missing
-from kz_build.core.escape import wrapped
+from kz_build.core.escape import text_width, wrapped
 
 LINES = 40
 """What fits on a screen."""
@@ -92,4 +92,4 @@ def _ranges(numbers: Sequence[int]) -> str:
 def _gap(number: int, item: Missing, width: int) -> str:
     """Return a command with what it is for, if a line has room for both. A command is never broken: it is there to paste."""
     command, reason = f"{number:2} -> {_way(item)}", f"  # {item.what}"
-    return command + reason if len(command + reason) <= width and "#" not in command else command
+    return command + reason if len(command + reason) <= (width or text_width()) and "#" not in command else command

@@ -46,6 +46,7 @@ def kz_commands(typed: str) -> Iterator[list[str]]:
     """Find each `kz …` of a shell command, as words."""
     words = shlex.shlex(typed.replace("\\\n", " "), posix=True, punctuation_chars=True)
     words.commenters = "#"
+    words.whitespace_split = True  # else a colon ends a word
     one: list[str] = []
     for word in [*words, ";"]:
         if not set(word) <= set("();<>|&"):

@@ -119,6 +119,7 @@ def test_what_files_say(hostile: Project, tmp_path: Path) -> None:
         ("pte", str(pte)),
         ("check-apk", str(pte)),
         ("verify-release", str(folder)),
+        ("attest", "--verify", str(folder)),
         ("fetch", "--target", HOSTILE),
         (f"verb{HOSTILE}",),
         ("verify", f"--{HOSTILE}"),

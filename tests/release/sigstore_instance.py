@@ -1,6 +1,6 @@
 """An instance of sigstore of our own on loopback: a CA with a certificate log (Fulcio), a transparency log (Rekor), and their trusted root.
 
-It does what the public one does for a client, with keys made for one test run, and vouches for whoever asks: the token says who that is.
+It does what the public one does for a client, with keys made for one test run, and vouches for everyone who asks: the token says who that is.
 """
 
 from __future__ import annotations
