@@ -122,6 +122,8 @@ class ErrorLines:
         self.texts = TEXTS
         self._seen: dict[bytes, int] = {}
         self._kept: dict[int, Candidate] = {}
+        self._full: set[int] = set()
+        self._said: set[str] = set()
 
     def look_at(self, block: bytes) -> None:
         """Look at every line of a block."""
@@ -149,13 +151,17 @@ class ErrorLines:
             value = 0
         if value == 0 and block.find(_WRAPPED, found.end, found.end + 400) >= 0:
             value = 1
-        if value >= 0:
-            number = before + block.count(b"\n", 0, found.start) + 1
-            line = ErrorLine(number, trimmed(found.text), search_words(prefix(found.text).message))
-            old = self._kept.get(number)
-            passage = _passage(block, head)
-            if not old or (value, -len(passage)) < (old.rank, -len(old.passage)):
-                self._kept[number] = Candidate(value, line, passage)
+        # What trim would drop is not made at all: in a large log that is nearly every line.
+        if value < 0 or value in self._full:
+            return
+        words = search_words(prefix(found.text).message)
+        if words in self._said:
+            return
+        number = before + block.count(b"\n", 0, found.start) + 1
+        old = self._kept.get(number)
+        passage = _passage(block, head)
+        if not old or (value, -len(passage)) < (old.rank, -len(old.passage)):
+            self._kept[number] = Candidate(value, ErrorLine(number, trimmed(found.text), words), passage)
 
     def trim(self) -> None:
         """Keep the first lines of each rank, each text once; with enough of the best, search no more."""
@@ -167,6 +173,8 @@ class ErrorLines:
                 counts[value] -= 1
                 del self._kept[number]
             seen.add(line.search)
+        self._full = {value for value, count in counts.items() if count >= MOST}
+        self._said = {one.line.search for one in self._kept.values()}
         if counts.get(0, 0) >= MOST:
             self.texts = frozenset()
 

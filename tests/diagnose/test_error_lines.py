@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.diagnose.diagnose import diagnose, shipped
-from kz_build.diagnose.error_lines import LIMIT, MOST, search_words
+from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, search_words
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, ErrorLine
@@ -234,3 +234,17 @@ def test_a_number_that_tells_is_found_after_one_that_does_not() -> None:
     scanner.feed(b"the job ended with exit code 100\n")
     scanner.feed(b"the job ended with exit code 137\n")
     assert [(one.id, one.line) for one in scanner.found()] == [("exit-137", 2)]
+
+
+def test_a_line_that_cannot_be_among_the_best_costs_no_passage(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def passage(_block: bytes, start: int) -> str:
+        made.append(start)
+        return ""
+
+    monkeypatch.setattr("kz_build.diagnose.error_lines._passage", passage)
+    lines = ErrorLines()
+    for _ in range(50):
+        lines.look_at(b"frob: error: handle is odd\nE/Frob: no handle\n")
+    assert len(made) <= 4 and len(lines.best()) == 2
