@@ -43,16 +43,33 @@ FOLDER = Path(__file__).with_name("signatures")
 @cache
 def shipped() -> tuple[Signature, ...]:
     """Return kz's signatures. A test validates their files; here they are only read."""
+    return _signatures(_shipped_files())
+
+
+@cache
+def _shipped_files() -> dict[Path, dict[str, Any]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    files = (yaml.load(path.read_bytes(), loader) for path in sorted(FOLDER.glob("*.yaml")))
-    return tuple(parse_signature(id, plain) for file in files for id, plain in file.items())
+    return {path: yaml.load(path.read_bytes(), loader) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def extra(paths: Sequence[str]) -> tuple[Signature, ...]:
-    """Return the signatures of a user's files. Raises ConfigError with every problem of each."""
-    return tuple(parse_signature(id, plain) for path in paths for id, plain in read(Path(path)).items())
+    """Return the signatures of a user's files. Raises ConfigError with every problem of each, and for an id that is taken."""
+    files = {Path(path): read(Path(path)) for path in paths}
+    return _signatures(_shipped_files() | files)[len(shipped()) :]
+
+
+def _signatures(files: dict[Path, dict[str, Any]]) -> tuple[Signature, ...]:
+    """Build the signatures of all files. Raises ConfigError if two have one id: the text of one would stand beside the other's line."""
+    first: dict[str, Path] = {}
+    for path, file in files.items():
+        for id in file:
+            if first.setdefault(id, path) != path:
+                raise ConfigError(
+                    f"the signature {id} is in two files: {first[id]} and {path}", hint="give one of them another id"
+                )
+    return tuple(parse_signature(id, plain) for file in files.values() for id, plain in file.items())
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
-from kz_build.diagnose.diagnose import FOLDER, read, shipped
+from kz_build.diagnose.diagnose import FOLDER, extra, read, shipped
 from kz_build.diagnose.scanner import LIMIT, Scanner
 from kz_build.diagnose.signature import PLACE, Diagnosis, Finding, Seen, Signature
 from kz_build.diagnose.text import text
@@ -243,3 +243,14 @@ def test_examples_that_do_not_do_what_they_are_there_for_are_errors(tmp_path: Pa
         "one.seen.0: does not trigger it",
         "one.near.0: triggers it",
     ]
+
+
+def test_an_id_that_is_taken_is_an_error_with_both_files(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    entry = '{title: t, find: ["frob failed"], cause: c, next: n, seen: [{line: frob failed, at: "https://example.org"}], near: [x]}\n'
+    own.write_text(f"frob: {entry}")
+    assert [one.id for one in extra([str(own)])] == ["frob"]
+    own.write_text(f"spec-violation: {entry}")
+    with pytest.raises(ConfigError) as error:
+        extra([str(own)])
+    assert str(own) in str(error.value) and str(FOLDER / "host.yaml") in str(error.value)
