@@ -1,18 +1,18 @@
 """kz's candidates against what maintainers made of the same conflicts.
 
-    python benchmarks/candidates.py CASES... [--half tuned|held] [--fit]
+    python benchmarks/candidates.py CASES... [--half tuned|held] [--fit | --cross]
 
 Each folder of CASES has cases at any depth: a folder with case.json, old.patch, new.patch and the files in base/ (before the old
 patch), theirs/ (after it), ours/ (the newer upstream) and truth/ (with the maintainers' own new patch). A case is *kept* if the
 new patch adds no line that the old one does not add, else *changed*. Its package is its first folder; the hash of that name
-decides in which half it is. `--fit` prints the constants of kz_build/resolve/confidence.py.
+decides in which half it is. `--fit` prints the constants of kz_build/resolve/confidence.py; `--cross` scores each
+package by a fit that did not see it.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import statistics
 import time
 from collections import Counter
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.resolve.candidate import likely, made_candidates
-from kz_build.resolve.confidence import FEATURES, confidence, features
+from kz_build.resolve.confidence import FEATURES, OFFERED, confidence, features
 
 
 class Try(NamedTuple):
@@ -33,13 +33,11 @@ class Try(NamedTuple):
     rules: tuple[str, ...]
     features: tuple[tuple[float, ...], ...]
     right: tuple[bool, ...]
+    confidences: tuple[float, ...]
+    changes: bool
+    """Whether the first changes anything."""
     offered: bool
     seconds: float
-
-    @property
-    def confidence(self) -> float:
-        """That of the first candidate, 0 for none."""
-        return confidence(self.features[0]) if self.features else 0.0
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -79,6 +77,8 @@ def tries(root: Path, half: str) -> Iterator[Try]:
             tuple(one.candidate.rule for one in made),
             tuple(features(one.steps, rank) for rank, one in enumerate(made)),
             tuple(right),
+            tuple(one.candidate.confidence for one in made),
+            bool(made and made[0].candidate.files),
             likely([one.candidate for one in made]),
             seconds,
         )
@@ -97,9 +97,9 @@ def report(done: list[Try]) -> None:
         rules = Counter(one.rules[0] for one in told if one.right[0])
         print(f"         right by least certain step: {', '.join(f'{rule} {n}' for rule, n in rules.most_common())}")
     for low, high in ((0.0, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 0.9), (0.9, 1.01)):
-        some = [one for one in done if one.features and low <= one.confidence < high]
+        some = [one for one in done if one.features and low <= one.confidences[0] < high]
         if some:
-            mean = statistics.mean(one.confidence for one in some)
+            mean = statistics.mean(one.confidences[0] for one in some)
             right = sum(one.right[0] for one in some)
             print(
                 f"confidence {low} to {min(high, 1)}: {len(some)} cases, mean {mean:.2f}, right {right / len(some):.2f}"
@@ -108,23 +108,33 @@ def report(done: list[Try]) -> None:
     print(f"seconds: median {statistics.median(spent):.2f}, most {spent[-1]:.2f}")
 
 
-def fit(done: list[Try]) -> None:
+def fit(done: list[Try]) -> list[float]:
     """Fit a logistic regression to the candidates; the same patch in several pairs of releases counts once in all."""
     times = Counter((one.package, one.patch) for one in done)
-    rows = [
-        (x, float(right), 1 / times[one.package, one.patch])
-        for one in done
-        for x, right in zip(one.features, one.right, strict=True)
-    ]
+    rows: dict[tuple[tuple[float, ...], bool], float] = {}
+    for one in done:
+        for row in zip(one.features, one.right, strict=True):
+            rows[row] = rows.get(row, 0.0) + 1 / times[one.package, one.patch]
+    total = sum(rows.values())
     weights = [0.0] * len(FEATURES)
     for _ in range(1_500):
         slopes = [0.0, *(0.2 * weight for weight in weights[1:])]
-        for x, right, share in rows:
-            off = 1 / (1 + math.exp(-sum(a * b for a, b in zip(weights, x, strict=True)))) - right
+        for (x, right), share in rows.items():
+            off = confidence(x, weights) - right
             slopes = [slope + share * off * value for slope, value in zip(slopes, x, strict=True)]
-        weights = [weight - 3 * slope / len(rows) for weight, slope in zip(weights, slopes, strict=True)]
-    for name, weight in zip(FEATURES, weights, strict=True):
-        print(f'    "{name}": {weight:.2f},')
+        weights = [weight - 1.5 * slope / total for weight, slope in zip(weights, slopes, strict=True)]
+    return weights
+
+
+def crossed(done: list[Try]) -> list[Try]:
+    """Score each package by a fit that did not see it."""
+    scored = []
+    for package in sorted({one.package for one in done}):
+        weights = fit([one for one in done if one.package != package])
+        for one in (one for one in done if one.package == package):
+            sure = [confidence(x, weights) for x in one.features]
+            scored.append(one._replace(confidences=tuple(sure), offered=one.changes and sure[0] >= OFFERED))
+    return scored
 
 
 def main() -> None:
@@ -133,12 +143,14 @@ def main() -> None:
     words.add_argument("cases", nargs="+", type=Path)
     words.add_argument("--half", default="", choices=("tuned", "held"))
     words.add_argument("--fit", action="store_true")
+    words.add_argument("--cross", action="store_true")
     given = words.parse_args()
     done = [one for root in given.cases for one in tries(root, given.half)]
     if given.fit:
-        fit(done)
+        for name, weight in zip(FEATURES, fit(done), strict=True):
+            print(f'    "{name}": {weight:.2f},')
     else:
-        report(done)
+        report(crossed(done) if given.cross else done)
 
 
 if __name__ == "__main__":

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kz_build.resolve.option import OF_A_FILE, Option, Rule
 
-OFFERED = 0.55
+OFFERED = 0.7
 """Where the first candidate has less confidence than this, none is offered."""
 
 WEIGHTS = {
-    "1": 2.09,
-    "conflicts": -1.96,
-    "left out": -2.46,
-    "rank": -1.59,
+    "1": 1.58,
+    "conflicts": -0.69,
+    "left out": -3.35,
+    "either order": -2.03,
+    "rewritten": -0.22,
+    "rank": -1.00,
 }
-"""A logistic regression, from `benchmarks/candidates.py CASES --half tuned --fit`."""
+"""A logistic regression, from `benchmarks/candidates.py CASES --fit`."""
 FEATURES = tuple(WEIGHTS)
 
 
 def features(steps: Sequence[Option], rank: int) -> tuple[float, ...]:
     """Return what is known of a candidate: its steps, and how many are ranked before it. In the order of FEATURES.
 
-    Of the edits that do not merge, only their number tells, not which rule made them nor with what score.
+    Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, and whether both
+    sides inserted at one place; not which rule made them nor with what score.
     """
-    rules = [step.rule for step in steps if step.rule is not Rule.MERGED and step.rule not in OF_A_FILE]
-    return (1.0, math.log1p(len(rules)), math.log1p(rules.count(Rule.LEFT_OUT)), float(rank))
+    edits = [step for step in steps if step.rule is not Rule.MERGED and step.rule not in OF_A_FILE]
+    left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
+    either_order = sum(1 for step in edits if _either_order(step))
+    rewritten = sum(len(step.was) for step in edits)
+    return (1.0, *map(math.log1p, (len(edits), left_out, either_order, rewritten)), float(rank))
 
 
-def confidence(features: Sequence[float]) -> float:
+def _either_order(step: Option) -> bool:
+    """Whether upstream inserted lines, and nothing else, where the patch does."""
+    return step.rule in (Rule.PLACED, Rule.REPLAYED) and step.start == step.end and bool(step.now) and not step.was
+
+
+def confidence(features: Sequence[float], weights: Iterable[float] = WEIGHTS.values()) -> float:
     """Return the share of candidates with such features that are right."""
-    return 1 / (1 + math.exp(-sum(weight * value for weight, value in zip(WEIGHTS.values(), features, strict=True))))
+    return 1 / (1 + math.exp(-sum(weight * value for weight, value in zip(weights, features, strict=True))))

@@ -16,6 +16,8 @@ OFTEN = 12
 """A line that upstream's file has more often than this tells nothing about a place."""
 LONG = 200
 """Lines between an edit's neighbours beyond which they are no longer compared by words."""
+ALIKE = 0.5
+"""The share of words that lines have in common with those that upstream made of them; with less they are others."""
 OPTIONS = 4
 
 
@@ -62,8 +64,9 @@ def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     undone = bool(old) and _has(mine, old)
     nothing = (gap.our_start, gap.our_start, ())
     if not new:
-        if not any(weight(one) >= 0.3 and one in mine for one in old):
-            yield Option(*nothing, Rule.THERE, 6.0 if mine else 9.0)
+        # Lines in place of the removed ones may be the same, rewritten.
+        if not mine:
+            yield Option(*nothing, Rule.THERE, 9.0)
     elif telling >= 0.5 and _has(mine, new) and (not undone or _has(new, old)):
         yield Option(*nothing, Rule.THERE, 8.0 + min(telling, 1))
 
@@ -82,6 +85,8 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
     old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
     new = [*versions.base[gap.start : edit.start], *versions.new(edit), *versions.base[edit.end : gap.end]]
     alike = similarity(b"".join(old), b"".join(mine))
+    if alike < ALIKE:
+        return
     score = 4.0 + 4 * alike - (edit.start == edit.end)
     merged = merge_tokens(old, mine, new)
     if merged is None or merged == mine:

@@ -42,7 +42,11 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
 
 def best(base: str, ours: str, theirs: str) -> Candidate:
     """The first candidate for one file."""
-    return made_candidates(*({"model.c": text.encode()} for text in (base, ours, theirs)))[0].candidate
+    return made_candidates(*sides(base, ours, theirs))[0].candidate
+
+
+def sides(*texts: str) -> list[dict[str, bytes]]:
+    return [{"model.c": text.encode()} for text in texts]
 
 
 def text(candidate: Candidate, path: str = "model.c") -> str:
@@ -86,6 +90,23 @@ def test_lines_that_upstream_removed_too_need_no_removal() -> None:
     ours = changed(FUNCTION, ("  close_file(handle);\n", ""), ("int size", "long size"))
     theirs = changed(FUNCTION, ("  close_file(handle);\n", ""), ("report_error(path)", "report_error(path, 1)"))
     assert text(best(FUNCTION, ours, theirs)) == changed(ours, ("report_error(path)", "report_error(path, 1)"))
+
+
+def test_a_line_that_the_patch_removes_and_upstream_rewrote_is_not_taken_for_gone() -> None:
+    theirs = changed(FUNCTION, ("  close_file(handle);\n", ""))
+    ours = changed(FUNCTION, ("  close_file(handle);", "  unmap(close_file(handle, 0));"))
+    assert "there" not in [one.candidate.rule for one in made_candidates(*sides(FUNCTION, ours, theirs))]
+
+
+def test_what_upstream_has_in_place_of_lines_that_moved_away_is_not_changed() -> None:
+    program = "if BUILD_{0}\nbin_PROGRAMS += {1}\nMANPAGES += utils/{1}.1\n{1}_SOURCES = {2}\n"
+    base = program.format("TRACE", "trace", "utils/trace.c lib/strings.c lib/paths.c lib/events.c")
+    parts = "".join(
+        f"\\\n  model/{part}/{part}_{kind}.c " for part in ("header", "check", "map") for kind in ("x", "y")
+    )
+    ours = program.format("MODEL", "model", parts)
+    theirs = changed(base, ("bin_PROGRAMS", "usrbin_exec_PROGRAMS"))
+    assert "replayed" not in [one.candidate.rule for one in made_candidates(*sides(base, ours, theirs))]
 
 
 def test_words_that_the_patch_changes_are_changed_in_lines_that_upstream_rewrote() -> None:
@@ -156,6 +177,12 @@ def test_a_file_that_the_patch_renames_keeps_what_upstream_changed() -> None:
     assert one.files == {"model.c": None, "loader.c": LIMITED.replace("int size", "long size").encode()}
 
 
+def test_a_file_that_the_patch_only_renames_keeps_what_upstream_changed() -> None:
+    ours = {"model.c": FUNCTION.replace("int size", "long size").encode()}
+    (one, *_) = candidates({"model.c": FUNCTION.encode()}, ours, {"loader.c": FUNCTION.encode()})
+    assert one.files == {"model.c": None, "loader.c": ours["model.c"]}
+
+
 def test_new_and_removed_files() -> None:
     base = {"gone.c": b"a\n", "model.c": FUNCTION.encode()}
     theirs = {"new.c": b"unlike anything that was there\n", "model.c": LIMITED.encode()}
@@ -175,6 +202,11 @@ def test_two_ways_to_order_what_both_sides_insert_are_both_there() -> None:
     found = [text(one.candidate) for one in made_candidates(*sides) if one.candidate.files]
     assert changed(ours, (MAPPED, LIMIT + MAPPED)) in found
     assert changed(ours, ("  trace(", f"{LIMIT}  trace(")) in found
+
+
+def test_where_both_sides_insert_no_order_is_offered_as_the_right_one() -> None:
+    ours = changed(FUNCTION, (MAPPED, f"  trace(path, size);\n{MAPPED}"))
+    assert candidates(*sides(FUNCTION, ours, LIMITED)) == ()
 
 
 def test_what_is_binary_has_no_candidate() -> None:
