@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import hardlink_or_copy, new_folder
-from kz_build.core.stage_record import changed, load_any
+from kz_build.core.stage_record import StageRecord, changed, load_any
 from kz_build.pins.project import RECORD, Project
 from kz_build.report.report import STAGES
 
@@ -76,14 +76,10 @@ def _files(project: Project, cell: Cell) -> list[Path]:
     build = load_any(path)
     if not build:
         raise LockError(f"{path} was not written by kz", hint="run the job again")
-    pins = project.pins.line(cell.line)
-    for source in build.get("sources", list):
-        if source["version"] != pins.get(source["name"], source["version"]):
-            raise LockError(f"{path}: {source['name']} was {source['version']}, pins.yaml has {pins[source['name']]}")
-    for stack in build.get("stacks", list):
-        patched = (project.lock.entry(cell.line, stack["source"]) or {}).get("patched") or {}
-        if stack["tree"] != patched.get("tree", stack["tree"]):
-            raise LockError(f"{path}: {stack['source']} was tree {stack['tree']}, pins.lock has {patched['tree']}")
+    try:
+        _same_pins(project, cell, path, build)
+    except (TypeError, KeyError, AttributeError):  # it came from another machine
+        raise LockError(f"{path} was not written by kz", hint="run the job again") from None
     dist = cell.folder / "dist" / cell.line / cell.target
     if gone := changed(dist, build.outputs):
         raise LockError(f"{gone} is not the file that was built", hint="keep dist/LINE/TARGET of each job, whole")
@@ -94,6 +90,18 @@ def _files(project: Project, cell: Cell) -> list[Path]:
     if odd := next((path for path in files if not stat.S_ISREG(path.lstat().st_mode)), None):
         raise LockError(f"{odd} is no regular file: a link leads out of the folder")
     return files
+
+
+def _same_pins(project: Project, cell: Cell, path: Path, build: StageRecord) -> None:
+    """Raise LockError if a build is of other versions than pins.yaml's, or of another tree than pins.lock's."""
+    pins = project.pins.line(cell.line)
+    for source in build.get("sources", list):
+        if source["version"] != pins.get(source["name"], source["version"]):
+            raise LockError(f"{path}: {source['name']} was {source['version']}, pins.yaml has {pins[source['name']]}")
+    for stack in build.get("stacks", list):
+        patched = (project.lock.entry(cell.line, stack["source"]) or {}).get("patched") or {}
+        if stack["tree"] != patched.get("tree", stack["tree"]):
+            raise LockError(f"{path}: {stack['source']} was tree {stack['tree']}, pins.lock has {patched['tree']}")
 
 
 def _copy(project: Project, cell: Cell, files: Sequence[Path]) -> None:

@@ -61,6 +61,11 @@ def older(cell: Path) -> None:
     (cell / RECORD).write_text(json.dumps(record))
 
 
+def hostile(cell: Path) -> None:
+    record = json.loads((cell / RECORD).read_text())
+    (cell / RECORD).write_text(json.dumps({**record, "sources": [{"name": [], "version": 1}], "stacks": [7]}))
+
+
 def moved(cell: Path) -> None:
     (cell / RECORD).write_text((cell / RECORD).read_text().replace('"v0.1.0"', '"v0.0.9"'))
 
@@ -79,6 +84,7 @@ def linked(cell: Path) -> None:
         (lambda cell: shutil.rmtree(cell / "out"), 2, "has no cell: there is no out/build/LINE/TARGET/manifest.json"),
         (other, 2, "has sample-0.1/mine, which is no cell of this project"),
         (lambda cell: (cell / RECORD).write_text("{}"), 3, "was not written by kz"),
+        (hostile, 3, "was not written by kz"),
         (older, 3, f"minirt was tree {'1' * 40}, pins.lock has"),
         (moved, 3, "minirt was v0.0.9, pins.yaml has v0.1.0"),
         (lambda cell: (cell / "dist" / CELL / "lib/libminirt.so").write_bytes(b"x"), 3, "libminirt.so is not the file that was built"),
