@@ -368,9 +368,12 @@ def test_two_devices_at_once_each_with_its_own_report(
         assert "checks" in reports[0] and reports[1]["serial"] == second.serial and reports[1]["error"]
 
 
-def test_emulated_timings_are_compared_with_nothing(tried: Try) -> None:
+def test_emulated_timings_are_compared_with_nothing(tried: Try, project: Path, tmp_path: Path) -> None:
+    recipe(project, "runner", run=("./runner",))
+    two_megabytes = "held=$(head -c 2000000 /dev/zero | tr '\\0' x); "
+    script(tmp_path / "files/runner", two_megabytes + stats(300, 5))  # the sample's own may end before the first sample
     for _ in range(2):
-        report = tried("--runs", "2", "--warmup", "0", verb="run", code=0)
+        report = tried("--recipe", "r", "--runs", "2", "--warmup", "0", verb="run", code=0)
         assert report["run"]["compared"] == [] and "EMULATED" in report["run"]["notes"][0]
         assert len(report["run"]["samples"]) == 2
         assert report["run"]["memory"] and report["run"]["memory"]["pss_peak_mb"] > 1, report["run"]["notes"]
