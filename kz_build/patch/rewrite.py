@@ -11,9 +11,11 @@ from kz_build.patch.apply import Applied, Read, Refused, apply_patch, content
 
 
 class Mismatch(NamedTuple):
-    """Why rules do not give a result, in a sentence."""
+    """Why rules do not give a result, in a sentence; where a rule found nothing, what it `wanted` in which `content`."""
 
     reason: str
+    wanted: bytes = b""
+    content: bytes = b""
 
 
 class Rewrite(NamedTuple):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +42,11 @@ class Rule:
         """How many matches say that there are too many."""
         return self.count + _SHOWN + 1
 
+    @property
+    def wanted(self) -> bytes:
+        """What it looks for: text as it is, syntax as its patterns."""
+        return self.find or "\n".join(_patterns(json.loads(self.syntax)["rule"])).encode()
+
 
 Search = Callable[[Rule, bytes], Sequence[Edit] | Mismatch]
 """Find what a rule's syntax matches in a file."""
@@ -54,10 +61,19 @@ def apply_rules(rules: Sequence[Rule], data: bytes, search: Search) -> bytes | M
         if isinstance(edits, Mismatch):
             return edits
         if problem := _problem(rule, data, edits):
-            return Mismatch(f"{rule.where} {problem}")
+            return Mismatch(f"{rule.where} {problem}", *(() if edits else (rule.wanted, data)))
         for edit in sorted(edits, reverse=True):
             data = data[: edit.start] + edit.new + data[edit.end :]
     return data
+
+
+def _patterns(rule: object) -> Iterator[str]:
+    """Yield the texts of a rule of ast-grep that stand for code."""
+    for key, value in rule.items() if isinstance(rule, dict) else ():
+        if key in ("pattern", "context", "regex") and isinstance(value, str):
+            yield re.sub(r"\$+\w+", " ", value)
+        for part in value if isinstance(value, list) else (value,):
+            yield from _patterns(part)
 
 
 def _found(rule: Rule, data: bytes) -> list[Edit]:

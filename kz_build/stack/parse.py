@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,13 +55,25 @@ def parse_stack(files: StackFiles) -> Stack:
 
 
 def _with_rules(patch: Patch, files: StackFiles) -> Patch:
+    name = rules_name(patch.name)
+    return with_edited_rules(patch, files.files[name], f"{files.folder}/{name}", {})[0]
+
+
+def with_edited_rules(
+    patch: Patch, data: bytes, shown: str, renames: Mapping[str, str]
+) -> tuple[Patch, dict[str, str]]:
+    """Return a patch with these rules beside it. Its files that upstream renamed, and that the rules name by the new name, are
+    changed there; the other renames of files that the rules name are returned."""
     from kz_build.rewrite.ast_grep import search
     from kz_build.rewrite.rules_file import read_rewrite
 
-    name = rules_name(patch.name)
     in_place = {c.path for c in patch.files if c.hunks and not (c.creates or c.deletes or c.source)}
-    rewrite = read_rewrite(files.files[name], f"{files.folder}/{name}", in_place, search)
-    return replace(patch, rewrite=rewrite)
+    renamed = {old: new for old, new in renames.items() if old in in_place}
+    rewrite = read_rewrite(data, shown, in_place.union(renamed.values()), search)
+    named = {old: new for old, new in renamed.items() if new in rewrite.paths}
+    changes = tuple(replace(change, path=named.get(change.path, change.path)) for change in patch.files)
+    left = {old: new for old, new in renamed.items() if old in rewrite.paths}
+    return replace(patch, files=changes, rewrite=rewrite), left
 
 
 def _parsers(files: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Patch]]]:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError, ConflictError
+from kz_build.git import fast_import
+from kz_build.git.log import renamed
+from kz_build.git.worktree import Worktree
+from kz_build.patch.apply import Applied, Read, Refused, content
+from kz_build.patch.attempt import attempt
+from kz_build.patch.change import Patch
 from kz_build.patch.intent_checks import IntentCheck
+from kz_build.patch.rewrite import Mismatch
 from kz_build.pins.project import Project
-from kz_build.stack.parse import parse_checks
+from kz_build.stack.files import rules_name
+from kz_build.stack.parse import parse_checks, with_edited_rules
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Session
 from kz_build.stack.session_folder import SessionFolder, save
 from kz_build.stack.suggestion import Suggestion, answer, require_taken, stopped_patch, suggestion, write
+from kz_build.stack.text import mismatch_rows
+from kz_build.stack.verdict_cache import files_at
 
 
 def take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
@@ -50,6 +61,73 @@ def take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder
     if tip == session.before:
         raise _nothing_committed(session)
     return save(opened, pinned, replace(session, tip=tip, picking="", before=""))
+
+
+def take_rules(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder | None:
+    """Make the patch's commit from the rules that the user edited; None if they are as they were, or the worktree has a resolution.
+
+    Raises ConflictError if they do not match, with the lines that are nearest.
+    """
+    session = opened.session
+    patch = stopped_at(pinned, session)
+    if patch is None or patch.rewrite is None or not opened.rules(patch.slug).is_file():
+        return None
+    file, tree = opened.rules(patch.slug), opened.worktree(pinned)
+    data = file.read_bytes()
+    if not data.strip() or data == pinned.files.files[rules_name(patch.name)] or _resolved(tree, session):
+        return None
+    patch, moved = with_edited_rules(patch, data, str(file), _renames(pinned, session, patch))
+    read = files_at(pinned, session.before, patch.reads).get
+    outcome = attempt(patch, read)
+    if isinstance(outcome, Refused):
+        rows = mismatch_rows(mismatches(patch, read)) or [f"  {outcome.path}: {outcome.reason}"]
+        rows += [f"  upstream renamed {old} to {new}: name that in the rules" for old, new in moved.items()]
+        raise ConflictError(
+            "\n".join([f"{patch.subject}: its rules do not give a result yet:", *rows]),
+            hint=f"edit {file}, or resolve it in {tree.path} and `git add` the files; then kz rebase continue, skip or abort",
+        )
+    commit = write_commits(pinned, replace(session, tip=session.before), [outcome])
+    tree.reset_to(commit)
+    notes = (*session.notes, f"{patch.subject}: made again from its rules, as you edited them")
+    return save(opened, pinned, replace(session, tip=commit, picking="", before="", notes=notes))
+
+
+def stopped_at(pinned: PinnedStack, session: Session) -> Patch | None:
+    """Return the patch of the stack that a rebase stopped at; None if it stopped at the end, or is none."""
+    if session.verb != "rebase" or session.picking in ("", session.tip):
+        return None
+    return pinned.stack.patches[-len(session.todo) - 1]
+
+
+def _resolved(tree: Worktree, session: Session) -> bool:
+    """Return whether somebody resolved the patch in the worktree: what is there is not what kz left there."""
+    if tree.picking():
+        return not tree.unmerged() and (bool(tree.dirty()) or tree.head() != session.before)
+    return bool(tree.dirty()) or tree.head() != session.merged
+
+
+def _renames(pinned: PinnedStack, session: Session, patch: Patch) -> dict[str, str]:
+    """Return where upstream moved files of a patch, by git's own measure."""
+    gone = patch.reads.difference(files_at(pinned, session.before, patch.reads))
+    moves = {path: renamed(pinned.repository, session.old_base, session.base, path) for path in sorted(gone)}
+    return {path: move[1] for path, move in moves.items() if move and move[1]}
+
+
+def mismatches(patch: Patch, read: Read) -> dict[str, Mismatch]:
+    """Return by file what the rules of a patch say that do not match."""
+    rules = patch.rewrite
+    contents = {path: content(read(path)) for path in sorted(rules.paths)} if rules else {}
+    results = {path: rules.generate(path, data) for path, data in contents.items() if rules and data is not None}
+    return {path: result for path, result in results.items() if isinstance(result, Mismatch)}
+
+
+def write_commits(pinned: PinnedStack, session: Session, done: Sequence[Applied]) -> str:
+    """Write patches as commits on the session's tip, and return the last."""
+    if not done:
+        return session.tip
+    ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
+    stream = fast_import.commits_stream(session.tip, [outcome.commit for outcome in done], ref)
+    return pinned.repository.fast_import(stream).decode().split()[-1]
 
 
 def _nothing_committed(session: Session) -> ConflictError:

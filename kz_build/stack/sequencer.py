@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kz_build.core.errors import ConflictError
 from kz_build.core.process import require_success
-from kz_build.git import fast_import, format_patch
+from kz_build.git import format_patch
 from kz_build.git import log as history
 from kz_build.git.object_types import Blob
 from kz_build.git.repository import commit_id
@@ -24,11 +24,11 @@ from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.blame import lines_changed
 from kz_build.stack.pinned import PinnedStack
-from kz_build.stack.resolution import suggested, take_best, take_resolution
+from kz_build.stack.resolution import mismatches, suggested, take_best, take_resolution, take_rules, write_commits
 from kz_build.stack.session import Dropped, Session
 from kz_build.stack.session_folder import SessionFolder, save
 from kz_build.stack.stack_history import judge_history
-from kz_build.stack.text import offer_rows
+from kz_build.stack.text import mismatch_rows, offer_rows
 from kz_build.stack.verdict_cache import files_at
 
 LIKELY = 0.5
@@ -37,12 +37,13 @@ LIKELY = 0.5
 
 class Stop(NamedTuple):
     """A patch that needs a person. `missed` is the check that fails without it, `kept`: it must not be dropped, `applies`: it
-    would apply."""
+    would apply, `by_rules`: its rules do not match."""
 
     patch: Patch
     missed: str
     kept: bool
     applies: bool
+    by_rules: bool
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
     """Pick the remaining patches. Raises ConflictError at the first that a person must resolve."""
     session = opened.session
     if session.picking:
-        opened = take_resolution(pinned, opened)
+        opened = take_rules(pinned, opened) or take_resolution(pinned, opened)
     while True:
         session = opened.session
         picked = _pick(project, pinned, session, _patches(pinned, session))
@@ -78,7 +79,7 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
         if picked.stopped is None:
             return opened
         stop = picked.stopped
-        unasked = session.take_above and not stop.missed and not stop.kept
+        unasked = session.take_above and not (stop.missed or stop.kept or stop.by_rules)
         taken = take_best(project, pinned, opened) if unasked else None
         if taken is None:
             raise _stop(project, pinned, opened, stop)
@@ -117,11 +118,11 @@ def _pick(project: Project, pinned: PinnedStack, session: Session, patches: dict
             patch = own.get(left[0], outcome.patch)
             missed = _failed_checks(checks, patch, files, outcomes) if outcome.upstreamed else ""
             if missed or not outcome.upstreamed:
-                stopped = Stop(outcome.patch, missed, number in keep, outcome.applies)
+                stopped = Stop(outcome.patch, missed, number in keep, outcome.applies, outcome.by_rules)
                 break
             dropped.append(Dropped(patch.name, _upstream_lines(pinned, session, files, outcome)))
         left.pop(0)
-    tip = _write_commits(pinned, session, done)
+    tip = write_commits(pinned, session, done)
     return PickResult(tip, tuple(left), tuple(notes), tuple(dropped), stopped)
 
 
@@ -174,14 +175,6 @@ def _with_commits(
     )
 
 
-def _write_commits(pinned: PinnedStack, session: Session, done: Sequence[Applied]) -> str:
-    if not done:
-        return session.tip
-    ref = f"refs/kz/{session.verb}/{session.line}-{session.source}"
-    stream = fast_import.commits_stream(session.tip, [outcome.commit for outcome in done], ref)
-    return pinned.repository.fast_import(stream).decode().split()[-1]
-
-
 def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictError:
     """Start the patch in the worktree, and say what to do there."""
     session, patch = opened.session, stop.patch
@@ -193,13 +186,22 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
     opened = save(
         opened,
         pinned,
-        replace(session, picking=session.todo[0], stopped=patch.subject, before=session.tip, todo=session.todo[1:]),
+        replace(
+            session,
+            picking=session.todo[0],
+            stopped=patch.subject,
+            before=session.tip,
+            merged="" if picked.code else tree.head(),
+            todo=session.todo[1:],
+        ),
     )
     rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
+    rules = opened.rules(patch.slug)
+    if stop.by_rules:
+        rows += mismatch_rows(mismatches(patch, files_at(pinned, session.tip, patch.reads).get))
+        rows.append(f"  edit its rules in {rules}: kz rebase continue then writes the mail from them")
     if patch.rewrite:
-        rows.append(
-            f"  your result must be what its rules give: fix them in {opened.rules(patch.slug)}, or empty that file"
-        )
+        rows.append(f"  what you resolve by hand must be what its rules give: an empty {rules.name} removes them")
     if stop.missed:
         rows.append(f"  it is not dropped, because without it a check fails: {stop.missed}")
     if stop.kept:
@@ -222,8 +224,10 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
     rows += _culprits(pinned, session, patch)
     if session.verb == "rebase" and (offers := suggested(project, pinned, opened).offers):
         rows += offer_rows(offers, shown=1)
-        if offers[0].candidate.confidence >= LIKELY:
+        if offers[0].candidate.confidence >= LIKELY and not stop.by_rules:
             then = f"kz rebase --take 1, or {then}"
+    if stop.by_rules:
+        then = f"edit {rules}, then kz rebase continue; or {then}"
     return ConflictError("\n".join([*rows, f"  worktree: {tree.path}"]), hint=f"{then}. The project has not changed")
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.patch.place import places_text
 from kz_build.patch.text import explanation, wrap
+from kz_build.rewrite.nearest_lines import nearest_lines
 from kz_build.stack.session import Session
 
 if TYPE_CHECKING:
+    from kz_build.patch.rewrite import Mismatch
     from kz_build.sources.fetched import Tree
     from kz_build.stack.edit import EditResult
     from kz_build.stack.session import Dropped
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 DIFF_LINES = 200
 """How much of a candidate's diff a terminal shows."""
+MOST_SHOWN = 160
+"""How many characters of a line of upstream's a terminal shows."""
 
 
 def ready(result: Ready) -> str:
@@ -94,6 +98,18 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         rows += [row for one in session.dropped for row in _dropped(one)]
         rows.append(f"  kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort")
     return "\n".join(rows) or "no session is open"
+
+
+def mismatch_rows(found: Mapping[str, Mismatch]) -> list[str]:
+    """List the rules that do not match, by their files, each with the lines that are nearest to what it looks for."""
+    rows: list[str] = []
+    for path, mismatch in found.items():
+        rows += wrap(f"{path}: {mismatch.reason}", "  ", "    ")
+        line, lines = nearest_lines(mismatch.wanted, mismatch.content)
+        if line:
+            rows.append(f"    nearest, at {path}:{line}:")
+            rows += [f"      {text.decode('utf-8', 'replace')[:MOST_SHOWN]}".rstrip() for text in lines]
+    return rows
 
 
 def offer_rows(offers: Sequence[Offer], *, shown: int) -> list[str]:

@@ -120,25 +120,76 @@ def test_a_rebase_writes_the_mails_again_where_they_would_conflict(ours: Project
     assert sh("git", "rev-parse", "HEAD^{tree}", cwd=tree) in locked
 
 
-def test_rules_that_do_not_match_stop_a_rebase_until_they_give_what_a_person_wrote(ours: Project) -> None:
+PORT = GATE.replace("# gate", "# the port's gate").replace("line 5", "line 5 of more")
+
+
+@pytest.fixture
+def ported(ours: Project) -> Project:
+    """At v6 upstream has the gate again, under another comment."""
     ours.upstream.git("checkout", "-q", "v3")
-    ours.upstream.commit(
-        "Bring the gate back", {"gate.txt": GATE.replace("# gate", "# port"), "models.py": MODELS}, tag="v6"
-    )
-    stopped = ours.kz("rebase", "--onto", "v6")
-    assert stopped.returncode == 4 and "expects 1 match, and finds 0" in stopped.stderr, stopped.stderr
-    assert "your result must be what its rules give" in stopped.stderr
-    tree = ours.root / "out/rebase/l/up/tree"
-    (tree / "gate.txt").write_text(GATE.replace("# gate", "# port").replace("if(", "if(OURS AND "))
+    ours.upstream.commit("Bring the gate back", {"gate.txt": PORT, "models.py": MODELS}, tag="v6")
+    return ours
+
+
+def test_a_rebase_that_stops_at_a_rule_goes_on_from_edited_rules(ported: Project) -> None:
+    rules = ported.root / "out/rebase/l/up/gate.rewrite.yaml"
+    stopped = ported.kz("rebase", "--onto", "v6", "--take-above", "0.01")
+    assert stopped.returncode == 4, stopped.stderr
+    for said in (
+        "rule 1 of 0002-gate.rewrite.yaml (line 1) expects 1 match, and finds 0\n",
+        '    nearest, at gate.txt:6:\n      # the port\'s gate\n      if(X MATCHES "a")\n',
+        f"  edit its rules in {rules}: kz rebase continue then writes the mail from them\n",
+        f"  -> edit {rules}, then kz rebase continue; or ",
+    ):
+        assert said in stopped.stderr, stopped.stderr
+    rules.write_text(OPEN.replace("# gate", "# ports gate"))
+    refused = ported.kz("rebase", "continue")
+    assert refused.returncode == 4 and "its rules do not give a result yet:" in refused.stderr, refused.stderr
+    assert "finds 0\n    nearest, at gate.txt:6:\n" in refused.stderr and str(rules) in refused.stderr
+    rules.write_text(OPEN.replace("gate.txt", "gte.txt"))
+    refused = ported.kz("rebase", "continue")
+    assert refused.returncode == 2 and "the mail does not change gte.txt in place" in refused.stderr
+    rules.write_text(rules_of("# the port's gate"))
+    done = ported.kz("rebase", "continue")
+    assert done.returncode == 0, done.stderr
+    assert "  gate: made again from its rules, as you edited them\n" in done.stdout
+    assert (ported.root / RULES).read_text() == rules_of("# the port's gate")
+    assert "+if(OURS AND X" in (ported.root / "patches/l/up/0002-gate.patch").read_text()
+    assert ported.kz("verify").returncode == 0 == ported.kz("apply").returncode
+
+
+def test_rules_follow_a_file_that_upstream_renamed_by_the_name_that_the_stop_says(ours: Project) -> None:
+    moved = GATE.replace("line 3\n", "line three\n")
+    ours.upstream.git("checkout", "-q", "--detach", "v1")
+    ours.upstream.commit("Move the gate", {"gate.txt": None, "deep/door.txt": moved}, tag="v7")
+    stopped = ours.kz("rebase", "--onto", "v7")
+    assert stopped.returncode == 4 and "gate: gate.txt: renamed to deep/door.txt by" in stopped.stderr, stopped.stderr
+    rules = ours.root / "out/rebase/l/up/gate.rewrite.yaml"
+    rules.write_text("# still the old name\n" + OPEN)
+    refused = ours.kz("rebase", "continue")
+    assert "upstream renamed gate.txt to deep/door.txt: name that in the rules" in refused.stderr, refused.stderr
+    rules.write_text(OPEN.replace("gate.txt", "deep/door.txt"))
+    done = ours.kz("rebase", "continue")
+    assert done.returncode == 0, done.stderr
+    patch = (ours.root / "patches/l/up/0002-gate.patch").read_text()
+    assert "+++ b/deep/door.txt\n" in patch and "gate.txt" not in patch and "+if(OURS AND X" in patch
+    assert ours.kz("verify").returncode == 0 == ours.kz("apply").returncode
+
+
+def test_what_a_person_resolved_is_taken_and_the_rules_must_give_it(ported: Project) -> None:
+    stopped = ported.kz("rebase", "--onto", "v6")
+    assert stopped.returncode == 4 and "what you resolve by hand must be what its rules give" in stopped.stderr
+    ours, tree = ported, ported.root / "out/rebase/l/up/tree"
+    (tree / "gate.txt").write_text(PORT.replace("if(", "if(OURS AND "))
     sh("git", "add", "gate.txt", cwd=tree)
     refused = ours.kz("rebase", "continue")
     rules = ours.root / "out/rebase/l/up/gate.rewrite.yaml"
     assert refused.returncode == 4 and "their rules do not give the result" in refused.stderr, refused.stderr
     assert str(rules) in refused.stderr
-    rules.write_text(OPEN.replace("# gate", "# port"))
+    rules.write_text(rules_of("# the port's gate"))
     done = ours.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr
-    assert (ours.root / RULES).read_text() == rules_of("# port") and ours.kz("verify").returncode == 0
+    assert ours.kz("verify").returncode == 0
 
 
 def rules_of(comment: str) -> str:
