@@ -14,6 +14,7 @@ from kz_build.build.build import Built
 from kz_build.build.steps import MAPPED, Copy, Plan
 from kz_build.core import files, locks
 from kz_build.core.env import variable
+from kz_build.core.errors import ConfigError
 from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
@@ -164,6 +165,7 @@ def _write(
             files.hardlink_or_copy(plan.dist / name, folder / name)
         parts = []
         texts = dict(_texts(sources))
+        _require_concluded(project, plan, texts)
         source_paths = _source_paths(plan, built, _names(project, plan, sources))
         notice_names = {ref: list(by_name) for ref, by_name in texts.items()}
         compiled = statement.artifacts_by_component(notice_names, source_paths, MAPPED)
@@ -194,6 +196,20 @@ def _concluded(project: Project, ref: str) -> dict[str, tuple[str, str]]:
     named: Mapping[str, Mapping[str, str]] = project.pins.source(name).options.get("concluded") or {}
     places = {f"{name}/{at}".removesuffix("/."): (one["licence"], one["because"]) for at, one in named.items()}
     return {at[len(ref) + 1 :]: licence for at, licence in places.items() if f"{at}/".startswith(f"{ref}/")}
+
+
+def _require_concluded(project: Project, plan: Plan, texts: Mapping[str, Mapping[str, bytes]]) -> None:
+    """Raise ConfigError for a path of `concluded` that is no component of the SBOM: it would say nothing. What the target omits may be one."""
+    places = {*texts} | {f"{ref}/{path.rpartition('/')[0]}" for ref, by_name in texts.items() for path in by_name}
+    omit = tuple(project.pins.target(plan.target, plan.line)["omit"])
+    for name in sorted({ref.partition("/")[0] for ref in texts}):
+        for at in project.pins.source(name).options.get("concluded") or {}:
+            if f"{name}/{at}".removesuffix("/.") not in places and not f"{name}/{at}/".startswith(omit):
+                raise ConfigError(
+                    f"sources.{name}.concluded in pins.yaml: {at} is neither a submodule of {name} in {plan.line}, nor a folder "
+                    "with a licence text of its own",
+                    hint="correct the path, or remove it: the SBOM would not say what it concludes",
+                )
 
 
 def _source_paths(plan: Plan, built: Built, names: Sequence[tuple[str, str]]) -> dict[str, frozenset[str]]:

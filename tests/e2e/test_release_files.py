@@ -379,6 +379,23 @@ def test_the_next_build_fixes_release_files_and_builds_nothing(built: Path, samp
     assert snapshot(sample / DIST) == snapshot(built / DIST)
 
 
+def test_a_conclusion_about_nothing_is_an_error_that_names_it(built: Path, sample: Path, kz: Kz) -> None:
+    shutil.copytree(built, sample, dirs_exist_ok=True)
+    pins = (sample / "pins.yaml").read_text()
+    before = snapshot(sample / DIST)
+
+    def concluded(at: str) -> str:
+        own = f"{{git: upstream.bundle, concluded: {{{at}: {{licence: MIT, because: we read it}}}}}}"
+        (sample / "pins.yaml").write_text(pins.replace("{git: upstream.bundle}", own))
+        done = kz("-C", sample, "build", "--json")
+        return done.stderr if done.returncode == 2 else f"exit {done.returncode}"
+
+    assert "sources.minirt.concluded in pins.yaml: third_party/gone is neither" in concluded("third_party/gone")
+    assert "src is neither" in concluded("src"), "a folder without a licence text is no component either"
+    assert snapshot(sample / DIST) == before
+    assert concluded(".") == "exit 0" and '"we read it"' in (sample / DIST / "sbom.cdx.json").read_text()
+
+
 def test_the_matrix_is_what_a_workflow_takes(kz: Kz) -> None:
     line = kz("matrix", "--format", "github").stdout
     assert line.count("\n") == 1
