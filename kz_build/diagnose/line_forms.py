@@ -10,6 +10,7 @@ from __future__ import annotations
 import string
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import accumulate
 
 from kz_build.diagnose.text_search import TextSearch
@@ -27,15 +28,11 @@ class FormSearch:
 
     def __init__(self) -> None:
         self._bare: set[bytes] = set()
-        self._texts: dict[bytes, list[bytes]] = {}
-        self._search = TextSearch(())
+        self._texts, self._search = _search(frozenset())
 
     def choose(self, texts: Iterable[bytes]) -> None:
         """Search for these texts from now on."""
-        self._texts = {}
-        for text in texts:
-            self._texts.setdefault(text.translate(_FORM), []).append(text)
-        self._search = TextSearch(self._texts)
+        self._texts, self._search = _search(frozenset(texts))
 
     def hits(self, block: bytes) -> Iterator[tuple[bytes, int]]:
         """Yield each text in a block, and where it is; a text once a line."""
@@ -62,3 +59,12 @@ class FormSearch:
         if len(self._bare) > MOST:
             self._bare = set()
         self._bare.update(form for form in forms if len(form) <= LONGEST)
+
+
+@lru_cache(4)
+def _search(texts: frozenset[bytes]) -> tuple[dict[bytes, list[bytes]], TextSearch]:
+    """Return the texts of each form, and the search for all forms: the same for each scanner of the same signatures."""
+    by_form: dict[bytes, list[bytes]] = {}
+    for text in sorted(texts):
+        by_form.setdefault(text.translate(_FORM), []).append(text)
+    return by_form, TextSearch(by_form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines
@@ -32,11 +33,10 @@ class Scanner:
     def __init__(self, signatures: Iterable[Signature]) -> None:
         self.lines = 0
         self._all = tuple(signatures)
-        self._wanted: dict[bytes, list[tuple[Signature, re.Pattern[str] | None]]] = {}
+        self._wanted: dict[bytes, list[Signature]] = {}
         for one in self._all:
-            pattern = re.compile(one.match) if one.match else None
             for text in one.find:
-                self._wanted.setdefault(text.encode(), []).append((one, pattern))
+                self._wanted.setdefault(text.encode(), []).append(one)
         self._families = tuple(one for one in self._all if one.family)
         self._tail = b""
         self._first: dict[str, tuple[int, str, dict[str, str]]] = {}
@@ -52,7 +52,7 @@ class Scanner:
         texts = frozenset(self._wanted) | (self._errors.texts if self._errors else frozenset())
         if texts != self._texts:
             self._texts = texts
-            self._search.choose(sorted(texts))
+            self._search.choose(texts)
 
     def feed(self, block: bytes) -> None:
         """Search one block."""
@@ -74,9 +74,9 @@ class Scanner:
         if text not in self._wanted:
             return
         shown, number = around(block, at).text, -1
-        for one, pattern in self._wanted.get(text, ()):
-            match = pattern.search(shown) if pattern else None
-            if pattern and not match:
+        for one in self._wanted.get(text, ()):
+            match = _compiled(one.match).search(shown) if one.match else None
+            if one.match and not match:
                 continue
             if number < 0:
                 number = self.lines + block.count(b"\n", 0, at) + 1
@@ -91,7 +91,7 @@ class Scanner:
         if one.id not in self._first or number < self._first[one.id][0]:
             self._first[one.id] = (number, trimmed(shown, one.find), groups)
         if self._times[one.id] >= LIMIT:
-            kept = {text: [w for w in wanted if w[0].id != one.id] for text, wanted in self._wanted.items()}
+            kept = {text: [w for w in wanted if w.id != one.id] for text, wanted in self._wanted.items()}
             self._wanted = {text: wanted for text, wanted in kept.items() if wanted}
 
     def add(self, later: Scanner) -> None:
@@ -181,6 +181,12 @@ class Scanner:
             follows,
             one.harmless,
         )
+
+
+@cache
+def _compiled(match: str) -> re.Pattern[str]:
+    """Compile what a signature matches when a line first needs it: to compile all of them takes longer than to read a small log."""
+    return re.compile(match)
 
 
 def _filled(place: re.Match[str], groups: dict[str, str]) -> str:

@@ -188,8 +188,8 @@ def test_what_differs_between_machines_is_no_search_word(message: str, words: st
 
 def test_a_log_full_of_errors_is_read_on_for_what_is_worse() -> None:
     scanner = Scanner(shipped())
-    for _ in range(3):
-        scanner.feed(b"11-21 08:00:00.123  1 2 E Frob    : nothing to frob\n" * LIMIT)
+    for _ in range(3 * LIMIT // 1000):  # blocks as large as a log is read in
+        scanner.feed(b"11-21 08:00:00.123  1 2 E Frob    : nothing to frob\n" * 1000)
     scanner.feed(b"KeyError: 'late'\n")
     assert [one.line for one in scanner.error_lines()] == [3 * LIMIT + 1, 1]
 

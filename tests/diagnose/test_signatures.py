@@ -30,23 +30,17 @@ def ids(*lines: str | bytes) -> set[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_files_of_signatures_are_valid(path: Path) -> None:
-    assert read(path)
-
-
-@pytest.mark.parametrize(
-    ("id", "line"), [(s.id, seen.line) for s in SIGNATURES for seen in s.seen], ids=lambda v: v[:40] if " " in v else v
-)
-def test_a_line_as_it_was_seen_triggers_it(id: str, line: str) -> None:
-    (one,) = (one for one in found(line) if one.id == id)
-    for said in (one.title, one.cause, one.next):
-        assert said == said.strip() and "  " not in said, "a group that may be empty"
-    assert id in ids(NOISE.encode() * 3, f"\x1b[31m{line[:5]}\x1b[0m{line[5:]}\r"), "in colour, with CRLF"
-
-
-@pytest.mark.parametrize(("id", "line"), [(s.id, near) for s in SIGNATURES for near in s.near])
-def test_a_line_that_looks_alike_does_not(id: str, line: str) -> None:
-    assert id not in ids(line)
+def test_lines_as_they_were_seen_trigger_it_and_lines_that_look_alike_do_not(path: Path) -> None:
+    valid = read(path)
+    for one in (one for one in SIGNATURES if one.id in valid):
+        for line in (seen.line for seen in one.seen):
+            mine = [finding for finding in found(line) if finding.id == one.id]
+            assert len(mine) == 1, (one.id, line)
+            for said in (mine[0].title, mine[0].cause, mine[0].next):
+                assert said == said.strip() and "  " not in said, f"{one.id}: a group that may be empty: {line}"
+            coloured = f"\x1b[31m{line[:5]}\x1b[0m{line[5:]}\r"
+            assert one.id in ids(NOISE.encode() * 3, coloured), f"{one.id}, in colour, with CRLF: {line}"
+        assert [near for near in one.near if one.id in ids(near)] == [], one.id
 
 
 def test_ordinary_lines_trigger_nothing() -> None:
