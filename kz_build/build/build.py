@@ -260,4 +260,4 @@ def java_sources(sources: tuple[Fetched, ...], java: JavaSources | None) -> dict
         if e.path.endswith((".java", ".kt")) and e.path.startswith(tuple(java["paths"]))
     ]
     with repository.objects() as objects:
-        return {e.path: (objects.get(e.id) or ("", "", b""))[2] for e in entries}
+        return {e.path: objects.content(e.id) for e in entries}

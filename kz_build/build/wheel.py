@@ -26,7 +26,7 @@ def wheel(project: Project, line: str, name: str) -> Wheel:
     integrity.prove_repository(project.store, path)
     repository = Repository(path)
     with repository.objects() as objects:
-        content = {e.path: Blob(e.mode, (objects.get(e.id) or ("", "", b""))[2]) for e in repository.entries(tree.tree)}
+        content = {e.path: Blob(e.mode, objects.content(e.id)) for e in repository.entries(tree.tree)}
     file_name, version, members = repack(content, tree.tree)
     data = zip_bytes(members)
     to = project.dist_folder(line, "wheels") / file_name

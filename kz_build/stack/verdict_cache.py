@@ -149,7 +149,7 @@ class _Cache:
         try:
             kept = json.loads(self.file.read_bytes())
             self.judgements, self.numbers = kept["judgements"], kept["rows"]
-        except (FileNotFoundError, ValueError, KeyError):
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
             self.judgements, self.numbers = [], {}
         self.rows: dict[str, Row] = {}
 

@@ -25,9 +25,9 @@ class MergeCache:
         self.repository, self.objects = repository, objects
         try:
             self.known: dict[str, str] = json.loads(self.file.read_bytes())
-        except (FileNotFoundError, ValueError):
-            self.known = {}
-        self.parts = {merged: key for key, merged in self.known.items() if merged}
+            self.parts = {merged: key for key, merged in self.known.items() if merged}
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            self.known, self.parts = {}, {}
 
     def states(self, requests: Sequence[MergeRequest]) -> list[tuple[State, bool]]:
         """Return (merged files, whether any conflicted) for each request; a file that conflicts is taken from theirs."""

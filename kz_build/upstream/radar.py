@@ -198,7 +198,7 @@ def _states(
         kept = json.loads(file.read_bytes())
         rows = [tuple(row) for row in kept["rows"]]
         known: dict[str, Ids] = {head: rows[i] for head, i in kept["heads"].items()}
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         known = {}
     unknown = [head for head in heads if head not in known]
     if unknown:

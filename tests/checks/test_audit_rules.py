@@ -11,18 +11,19 @@ from typing import Any
 
 import pytest
 
-from kz_build.build.build import Built
+from kz_build.build.build import Built, java_sources
 from kz_build.build.steps import Layout, Plan
 from kz_build.checks import audit as stage
 from kz_build.checks.audit import Audited, Rules, audit, audit_files, recorded
 from kz_build.core.check import Check, Status
-from kz_build.core.errors import LockError
+from kz_build.core.errors import KzError, LockError
+from kz_build.core.process import checked
 from kz_build.core.stage_record import Output, StageRecord
 from kz_build.formats.elf_types import JavaSide, NativeMethod
 from kz_build.pins.lock_file import Lock
-from kz_build.pins.pins import Pins
+from kz_build.pins.pins import JavaSources, Pins
 from kz_build.pins.project import Project
-from kz_build.sources.fetched import Fetched
+from kz_build.sources.fetched import Fetched, TreeAt
 from tests.formats.elves import (
     ALLOC,
     DYN,
@@ -439,6 +440,21 @@ def test_an_audit_is_kept_until_something_that_it_is_about_changes(folder: Path)
     ):
         record.write_text(json.dumps(kept))
         assert audit(other, same_build, ())[0].evidence == "ELF64 EM_AARCH64 ET_DYN"
+
+
+def test_a_java_source_that_the_clone_lacks_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    def git(*words: str, data: bytes = b"") -> str:
+        return checked(["git", f"--git-dir={tmp_path}", *words], stdin=data).decode().strip()
+
+    git("init", "-q", "--bare")
+    blob = git("hash-object", "-w", "--stdin", data=b"class A { native void go(); }")
+    tree = git("mktree", data=f"100644 blob {blob}\tA.java\n".encode())
+    source = Fetched("s", "git", "v1", "commit x", (TreeAt("", tmp_path, "", tree),))
+    java = JavaSources(source="s", paths=[""], classes=[])
+    assert list(java_sources((source,), java)) == ["A.java"]
+    (tmp_path / "objects" / blob[:2] / blob[2:]).unlink()
+    with pytest.raises(KzError, match=blob):
+        java_sources((source,), java)
 
 
 def test_the_java_sources_are_part_of_what_an_audit_is_about(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -243,6 +243,20 @@ def test_radar_writes_nothing_into_the_project_and_needs_no_network_twice(ours: 
         assert done.returncode == 6 and "insteadOf" in done.stderr, done.stderr
 
 
+def test_a_damaged_cache_is_made_again(ours: Project) -> None:
+    ours.upstream.pull(11, {"a.txt": THEIRS})
+    ours.upstream.commit("Elsewhere in a", {"a.txt": put(text(), 1, "moved")})
+    first = ours.kz("radar", "--fetch").stdout
+    store = ours.root.parent / "store"
+    files = [*store.glob("radar/*.json"), *store.glob("verdicts/*.json")]
+    assert len(files) == 3 and "#11" in first
+    for damaged in ("[]", "3", '{"rows": 3}', '{"rows": [[]], "heads": {"x": 7}}', "[[1]]"):
+        for file in files:
+            file.write_text(damaged)
+        done = ours.kz("radar")
+        assert done.stdout == first, damaged + done.stderr
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
