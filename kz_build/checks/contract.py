@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 
@@ -30,3 +31,13 @@ class Contract:
     qnn: str = ""
     newer_than: str = ""
     executorch: str = ""
+
+
+def with_pins(contract: Contract, pins: Mapping[str, str]) -> Contract:
+    """Return a contract whose `executorch: pinned` is the version that a line pins."""
+    return replace(contract, executorch=pinned_executorch(pins)) if contract.executorch == "pinned" else contract
+
+
+def pinned_executorch(pins: Mapping[str, str]) -> str:
+    """Return the version of ExecuTorch that a line pins, as source or as wheel; '' for none."""
+    return pins.get("executorch") or pins.get("executorch-wheel", "")

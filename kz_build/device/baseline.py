@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from kz_build.core.errors import ConfigError, Problem
-from kz_build.core.yaml_schema import load
+from kz_build.core.yaml_schema import load, load_all
 from kz_build.pins.source_schema import Name, Strict, Text
 
 Positive = Annotated[float, Field(gt=0, strict=False)]
@@ -55,16 +54,9 @@ def baseline(root: Path, model: str, soc: str) -> Baseline | None:
 
     Raises ConfigError with every problem of every file.
     """
-    baselines: list[Baseline] = []
-    problems: list[Problem] = []
-    for path in sorted((root / FOLDER).glob("*.yaml")):
-        try:
-            baselines.append(load(path, Baseline, "baselines", f"{FOLDER}/{path.name}")[0])
-        except ConfigError as error:
-            problems += error.problems or (Problem(path.name, 0, str(error)),)
-    if problems:
-        raise ConfigError(
-            "baselines are wrong:", tuple(problems), hint="docs/reference/baselines.md describes every key"
-        )
-    matches = [one for one in baselines if model in one.match.models and one.match.soc in ("", soc)]
-    return matches[0] if matches else None
+
+    def read(path: Path) -> Baseline:
+        return load(path, Baseline, FOLDER, f"{FOLDER}/{path.name}")[0]
+
+    matches = (one for one in load_all(root / FOLDER, read, FOLDER) if model in one.match.models)
+    return next((one for one in matches if one.match.soc in ("", soc)), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.process import in_processes
-from kz_build.core.yaml_schema import load
+from kz_build.core.yaml_schema import load, wrong
 from kz_build.diagnose.log_blocks import Part, blocks, parts
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, Signature, parse_signature
@@ -80,5 +80,5 @@ def read(path: Path) -> dict[str, Any]:
     plain: dict[str, Any] = file.model_dump()
     problems = tuple(Problem(str(path), where(place), text) for place, text in invalid_examples(plain))
     if problems:
-        raise ConfigError("signatures are wrong:", problems, hint="docs/reference/verbs/diagnose.md describes the form")
+        raise wrong("signatures", problems)
     return plain

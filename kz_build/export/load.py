@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
+from kz_build.checks.contract import pinned_executorch, with_pins
 from kz_build.core.errors import ConfigError, Problem
-from kz_build.core.yaml_schema import load
+from kz_build.core.yaml_schema import load, load_all, wrong
 from kz_build.export.recipe import FOLDERS, PLACEHOLDER, Recipe, RecipeFile
 from kz_build.formats.pte_types import version_key
 from kz_build.pins.pins import Pins
@@ -25,16 +25,7 @@ Fault = tuple[tuple[str | int, ...], str]
 
 def recipes(root: Path, pins: Pins) -> tuple[Recipe, ...]:
     """Read every recipe of a project, by name. Raises ConfigError with every problem of every recipe."""
-    read: list[Recipe] = []
-    problems: list[Problem] = []
-    for path in sorted((root / FOLDER).glob("*.yaml")):
-        try:
-            read.append(one(path, pins))
-        except ConfigError as error:
-            problems += error.problems or (Problem(path.name, 0, str(error)),)
-    if problems:
-        raise ConfigError("recipes are wrong:", tuple(problems), hint="docs/reference/recipes.md describes every key")
-    return tuple(read)
+    return tuple(load_all(root / FOLDER, lambda path: one(path, pins), FOLDER))
 
 
 def named(root: Path, pins: Pins, name: str) -> Recipe:
@@ -53,7 +44,7 @@ def named(root: Path, pins: Pins, name: str) -> Recipe:
 def one(path: Path, pins: Pins) -> Recipe:
     """Read a recipe's file. Raises ConfigError with every problem and its line."""
     shown = f"{FOLDER}/{path.name}"
-    file, where = load(path, RecipeFile, "recipes", shown)
+    file, where = load(path, RecipeFile, FOLDER, shown)
     problems = tuple(
         Problem(shown, where(place), f"{'.'.join(map(str, place))}: {text}")
         for place, text in (*_wrong_references(file, pins), *_requirements(file, path.parent))
@@ -62,10 +53,8 @@ def one(path: Path, pins: Pins) -> Recipe:
         name = f"a recipe cannot be named {path.stem}: `kz export {path.stem}` means something else; rename the file"
         problems = (Problem(shown, 0, name), *problems)
     if problems:
-        raise ConfigError("recipes are wrong:", problems, hint="docs/reference/recipes.md describes every key")
-    contract, pinned = file.contract, pins.line(file.line) if file.line else {}
-    if contract.executorch == "pinned":
-        contract = replace(contract, executorch=pinned.get("executorch") or pinned.get("executorch-wheel", ""))
+        raise wrong(FOLDER, problems)
+    contract = with_pins(file.contract, pins.line(file.line) if file.line else {})
     return Recipe(**{**dict(file), "name": path.stem, "contract": contract})
 
 
@@ -111,7 +100,7 @@ def _wrong_soc(file: RecipeFile, pinned: Mapping[str, str]) -> Iterator[Fault]:
         return
     if arch and arch != soc.arch:
         yield ("contract", "htp_arch"), f"{name} has {soc.arch}"
-    executorch = pinned.get("executorch") or pinned.get("executorch-wheel", "")
+    executorch = pinned_executorch(pinned)
     if version_key(executorch) and version_key(executorch) < version_key(soc.since):
         why = f"ExecuTorch has {name} since {soc.since}, and {file.line} has {executorch}"
         yield ("contract", "soc"), f"{why}: the export would end with an unknown SoC"

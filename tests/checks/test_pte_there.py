@@ -70,6 +70,7 @@ def test_all_faults_of_a_contract_come_at_once_with_their_lines(tmp_path: Path) 
     for words in ("r.yaml:3: contract.kv_bits", "r.yaml:4: contract.kvbits: unknown key", "r.yaml:6: contract.runner"):
         assert words in said, said
     assert "r.yaml:5: contract.executorch: must be text: quote it" in said
+    assert (ROOT / caught.value.hint.split()[0]).is_file()
 
 
 def test_pinned_is_what_the_line_of_the_recipe_has(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_pinned_is_what_the_line_of_the_recipe_has(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "line: x\n", "contract: []\n", "- a\n"])
 def test_a_file_without_a_contract_is_no_recipe(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match="is not a recipe"):
+    with pytest.raises(ConfigError, match="recipes are wrong"):
         read_contract(recipe(tmp_path, text), ROOT)
 
 
