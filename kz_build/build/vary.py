@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from kz_build.build.steps import Checkout, Command, Step
 from kz_build.build.variation import Variation
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
+from kz_build.core.host import mounts
 from kz_build.core.process import find, run
 
 HOSTNAME, UID, TIMEZONE, AHEAD = "kz-elsewhere", 4242, "XST-13:45", "+9631h"
@@ -114,13 +114,8 @@ def _mount(under: Path, over: Path) -> str:
 
 def mounted_below(folder: Path) -> tuple[Path, ...]:
     """Return the mounts in a folder, or on it, innermost first; also those whose file system has died."""
-    try:
-        lines = Path("/proc/self/mounts").read_bytes().decode("utf-8", "surrogateescape").splitlines()
-    except FileNotFoundError:
-        return ()
-    places = [re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), line.split(" ")[1]) for line in lines]
     real = folder.resolve()
-    return tuple(Path(place) for place in reversed(places) if Path(place).is_relative_to(real))
+    return tuple(place for place, _ in reversed([*mounts()]) if place.is_relative_to(real))
 
 
 def unmount(folder: Path) -> None:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from kz_build.core.errors import Missing, MissingError
 from kz_build.core.process import find, run
 
+MOUNTS = Path("/proc/self/mounts")
+
 
 class Memory(NamedTuple):
     """Bytes."""
@@ -69,14 +71,20 @@ def disk(folder: Path) -> Disk:
     while not folder.exists():
         folder = folder.parent
     folder = folder.resolve()
-    best = ("/", "unknown")
-    for line in Path("/proc/mounts").read_text().splitlines():
-        mount, kind = line.split(" ")[1:3]
-        mount = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), mount)
+    best = (Path("/"), "unknown")
+    for mount, kind in mounts():
         # The last mount at a path hides those before.
-        if len(mount) >= len(best[0]) and (folder == Path(mount) or Path(mount) in folder.parents):
+        if folder.is_relative_to(mount) and mount.is_relative_to(best[0]):
             best = (mount, kind)
-    return Disk(shutil.disk_usage(folder).free, *best)
+    return Disk(shutil.disk_usage(folder).free, str(best[0]), best[1])
+
+
+def mounts() -> Iterator[tuple[Path, str]]:
+    """Yield (folder, kind of file system) of every mount, in their order."""
+    for line in MOUNTS.read_bytes().splitlines():
+        place, kind = line.split(b" ")[1:3]
+        place = re.sub(rb"\\([0-7]{3})", lambda m: bytes((int(m[1], 8),)), place)
+        yield Path(os.fsdecode(place)), kind.decode("ascii", "replace")
 
 
 def glibc() -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kz_build.core import host
 from kz_build.core.host import disk, glibc, memory, pythons
 from kz_build.export import preflight_rules as rules
 from tests.conftest import ROOT, Kz, snapshot
@@ -143,3 +144,12 @@ def test_no_other_python_is_asked_where_the_first_fits(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path))
     assert sys.executable in rules.python(">=3.10", pythons()).evidence and not (tmp_path / "asked").exists()
     assert "python3 (3.99.0)" in rules.python(">=3.99", pythons()).evidence
+
+
+def test_a_mount_whose_name_is_no_text_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = tmp_path / "mounts"
+    listed.write_bytes(
+        b"a / ext4 rw 0 0\nb /mnt/\xff\\040x tmpfs rw 0 0\nc %b xfs rw 0 0\n" % bytes(tmp_path.resolve())
+    )
+    monkeypatch.setattr(host, "MOUNTS", listed)
+    assert disk(tmp_path)[1:] == (str(tmp_path.resolve()), "xfs")
