@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
@@ -92,7 +90,7 @@ def _run_until(
                         texts = process.communicate(timeout=0.05)
                         return Output(process.returncode, *texts)
             finally:
-                _end_group(process)
+                _end_session(process)
     raise StoppedError(f"`{joined(argv)}` was stopped")
 
 
@@ -148,7 +146,7 @@ def run_following_errors(argv: Argv, line: Callable[[str], None], *, env: Mappin
                 line(text)
         return process.wait()
     finally:
-        _end_group(process)
+        _end_session(process)
         process.stderr.close()
 
 
@@ -218,14 +216,14 @@ def streamed(
     assert process.stdout
     if started:
         started(process.pid)
-    with limited(limit, lambda: _end_group(process)):
+    with limited(limit, lambda: _end_session(process)):
         try:
             for raw in process.stdout:
                 line(raw)
             return process.wait()
         finally:
             # Also after success: nothing that it left behind may go on writing.
-            _end_group(process)
+            _end_session(process)
 
 
 @contextlib.contextmanager
@@ -300,32 +298,9 @@ def joined(argv: Argv) -> str:
     return shlex.join(argv)
 
 
-def _end_group(process: Process) -> None:
-    for sign, patience in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
-        try:
-            os.killpg(process.pid, sign)
-        except (ProcessLookupError, PermissionError):
-            break
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            process.poll()
-            if not _lives(process.pid):
-                break
-            time.sleep(0.02)
+def _end_session(process: Process) -> None:
+    """End all processes of a command's session, and reap the first."""
+    from kz_build.core.process_group import end  # it imports this module
+
+    end(process.pid)
     process.wait()
-
-
-def _lives(group: int) -> bool:
-    """Return whether a process of a group is alive. A zombie is not: its new parent, PID 1, may take seconds to reap it,
-    and in a container without an init never does."""
-    try:
-        os.killpg(group, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    stats = list(Path("/proc").glob("[0-9]*/stat"))
-    for stat in stats:
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            state, _, own_group = stat.read_bytes().rpartition(b")")[2].split()[:3]  # proc(5)
-            if int(own_group) == group and state not in b"ZX":
-                return True
-    return not stats
