@@ -45,13 +45,8 @@ def head_of(project: Project) -> Head:
     return Head(Repository(Path(folder)), commit, ref.removeprefix("refs/heads/"), prefix)
 
 
-def copy_of(head: Head, folder: Path) -> Project:
-    """Check the project out into a new folder, without what is not committed, and load it."""
-    return copy_of_tree(head, head.commit, folder)
-
-
-def copy_of_tree(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
-    """Check the project out as a tree of its repository has it, perhaps with another lock, and load it."""
+def copy_of(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
+    """Check the project out into a new folder as a tree of its repository has it, perhaps with another lock, and load it."""
     remove(folder)
     only = (f":(literal){head.prefix}",) if head.prefix else ()
     head.repository.checkout(head.repository.entries(tree, only=only), folder)
@@ -81,13 +76,8 @@ def content_of(head: Head, project: Project, files: Collection[str]) -> tuple[st
     return tree, hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()
 
 
-def commit_on(head: Head, tree: str, message: str) -> str:
-    """Commit a tree on HEAD, and return the commit; no ref changes. Of the same HEAD and tree it is the same commit."""
-    return commit_of_tree(head, tree, message, head.commit)
-
-
-def commit_of_tree(head: Head, tree: str, message: str, parent: str, merged: str = "") -> str:
-    """Commit a tree on a parent, or two, with the date of HEAD, and return the commit; no ref changes."""
+def commit_on(head: Head, tree: str, message: str, merged: str = "") -> str:
+    """Commit a tree on HEAD, and on what was merged into it, with HEAD's date; return the commit. No ref changes, and the same gives the same commit."""
     words = ("log", "-1", "--format=%cI", "--end-of-options", head.commit)
     date = head.repository.git(*words).decode().strip()
     who = {
@@ -96,7 +86,7 @@ def commit_of_tree(head: Head, tree: str, message: str, parent: str, merged: str
         for what, value in zip(("NAME", "EMAIL", "DATE"), (*WHO, date), strict=True)
     }
     second = ("-p", commit_id(merged)) if merged else ()
-    argv = head.repository.argv("commit-tree", "-p", commit_id(parent), *second, "-F", "-", "--end-of-options", tree)
+    argv = head.repository.argv("commit-tree", "-p", head.commit, *second, "-F", "-", "--end-of-options", tree)
     return checked(argv, env={**local_environment(), **who}, stdin=message.encode()).decode().strip()
 
 

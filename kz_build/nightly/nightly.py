@@ -89,7 +89,7 @@ class Night:
             remove(self.project.out("nightly"))
 
     def _run(self) -> Nightly:
-        copy = copy_of(self.head, self.project.out("nightly", "head"))
+        copy = copy_of(self.head, self.head.commit, self.project.out("nightly", "head"))
         stacks = {line: _git_sources(copy, line) for line in copy.pins.lines}
         lines = [line for line, sources in stacks.items() if sources]
         if not lines:
@@ -137,7 +137,7 @@ class Night:
         """Move the stacks of a line that can, in a copy of the project of its own."""
         if not nexts:
             return {}
-        moved = copy_of(self.head, self.project.out("nightly", "lines", line))
+        moved = copy_of(self.head, self.head.commit, self.project.out("nightly", "lines", line))
         results: dict[str, Moved | None] = {}
         for source, to in nexts.items():
             if pinned := _on_git(moved, line, source, self.watch):

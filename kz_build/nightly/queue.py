@@ -16,7 +16,7 @@ from kz_build.core.github_types import slug_of
 from kz_build.core.process import require_success, run
 from kz_build.git.machine_errors import require_answer
 from kz_build.git.repository import commit_id, local_environment
-from kz_build.nightly.head import Head, commit_of_tree, copy_of_tree, head_of
+from kz_build.nightly.head import Head, commit_on, copy_of, head_of
 from kz_build.patch.text import cell
 from kz_build.pins.load import LOCK, PINS
 from kz_build.stack.apply import apply
@@ -96,7 +96,7 @@ class _Trial:
             tree, conflicts = _merge(self.head, self.head.commit, self.one.head)
         except CommandError as error:
             return self.one._replace(relevant=True, problems=(_sentence(error),))
-        self.merged = commit_of_tree(self.head, tree, "merged", self.head.commit, self.one.head)
+        self.merged = commit_on(self.head, tree, "merged", self.one.head)
         return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
 
     def after(self, other: _Trial) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _merge(head: Head, base: str, other: str) -> tuple[str, tuple[str, ...]]:
 def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock: bytes = b"") -> tuple[str, ...]:
     """Return what is wrong with the project in a tree, a sentence each. With another `lock`, nobody compares the trees with it."""
     try:
-        copy = copy_of_tree(head, tree, project.out("queue", "project"), lock)
+        copy = copy_of(head, tree, project.out("queue", "project"), lock)
         results = verify(copy, copy.pins.lines, watch=watch)
     except KzError as error:
         return (_sentence(error),)
