@@ -58,9 +58,9 @@ def variable(name: str, default: str = "") -> str:
     return os.environ.get(name, default)
 
 
-def append_to(name: str, text: str) -> None:
-    """Append to the file that a variable names; do nothing if it is unset."""
-    if path := variable(name):
+def add_to_job_summary(text: str) -> None:
+    """Append to the summary of a job on GitHub; elsewhere do nothing."""
+    if path := variable("GITHUB_STEP_SUMMARY"):
         with open(path, "a", encoding="utf-8") as file:
             file.write(text)
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import kz_build
 from kz_build.core.errors import LockError
-from kz_build.core.stage_record import load_any
-from kz_build.pins.project import RECORD, Project
+from kz_build.pins.project import Project
 from kz_build.report.facts import (
     BuildFacts,
     DeviceFacts,
@@ -21,7 +20,7 @@ from kz_build.report.facts import (
 from kz_build.report.pair_facts import pair_facts
 from kz_build.report.pin_facts import pin_facts, together
 from kz_build.report.radar_facts import radar_facts
-from kz_build.report.record_facts import build_facts, device_facts, export_facts
+from kz_build.report.record_facts import build_facts, device_facts, export_facts, records
 from kz_build.report.report import report
 from kz_build.report.stack_facts import Applied, stack_facts
 
@@ -80,6 +79,6 @@ def _applied(report: Mapping[str, Any]) -> Applied:
 
 
 def _reproduced(project: Project, lines: Sequence[str]) -> list[tuple[str, str, bool]]:
-    paths = [path for line in lines for path in sorted(project.out("reproduce", line).glob(f"*/{RECORD}"))]
-    records = [record for path in paths if (record := load_any(path))]
-    return [(r.path.parent.parent.name, r.path.parent.name, r.get("same", bool)) for r in records]
+    return [
+        (line, r.path.parent.name, r.get("same", bool)) for line in lines for r in records(project, "reproduce", line)
+    ]

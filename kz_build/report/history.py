@@ -16,13 +16,12 @@ from kz_build.core.files import write_atomic
 from kz_build.core.plain_json import plain
 from kz_build.pins.project import Project
 from kz_build.report.facts import Facts
+from kz_build.report.report import MOST_BYTES
 from kz_build.report.size import by_kind
 
 LINES, REPORTS = "history.jsonl", "reports.json"
 MOST_RUNS = 200
 """Older lines are dropped."""
-MOST_BYTES = 64 << 20
-"""What is larger was not written by kz, and is not read."""
 _MOST_LINE = 256 << 10
 
 

@@ -22,17 +22,16 @@ from kz_build.formats.elf import section_sizes
 from kz_build.pins.project import RECORD, Project
 from kz_build.release.statement import SBOM, SIGNATURE, SUMS
 from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File, PhaseFacts
-
-_MOST_BYTES = 64 << 20
-"""A longer bill of materials is not read."""
+from kz_build.report.report import MOST_BYTES
 
 
 def build_facts(project: Project, line: str) -> list[BuildFacts]:
     """Return the last build of each target of a line."""
-    return [_build(project, line, record) for record in _records(project, "build", line)]
+    return [_build(project, line, record) for record in records(project, "build", line)]
 
 
-def _records(project: Project, stage: str, line: str) -> list[StageRecord]:
+def records(project: Project, stage: str, line: str) -> list[StageRecord]:
+    """Return the records that a stage left for a line."""
     paths = sorted(project.out(stage, line).glob(f"*/{RECORD}"))
     return [record for path in paths if (record := load_any(path))]
 
@@ -84,7 +83,7 @@ def _file(project: Project, dist: Path, name: str, output: Output, parts: Mappin
 
 def _licences(path: Path) -> Mapping[str, tuple[str, ...]]:
     """Return component -> the SPDX ids, or names, of its licences, from a bill of materials."""
-    if not path.is_file() or path.stat().st_size > _MOST_BYTES:
+    if not path.is_file() or path.stat().st_size > MOST_BYTES:
         return {}
     components = json.loads(path.read_bytes()).get("components", [])
     return {
@@ -137,7 +136,7 @@ def _export(line: str, record: StageRecord, recipe: Recipe | None) -> ExportFact
 def device_facts(project: Project, line: str) -> list[DeviceFacts]:
     """Return the last report of each device, and of the app on it."""
     rows = []
-    for record in _records(project, "device", line):
+    for record in records(project, "device", line):
         report = record.get("report", dict)
         rows += [_device(project, one) for one in (report, report.get("in_app")) if one]
     return rows

@@ -1,19 +1,23 @@
-"""The report of a line: every stage's record, in one JSON."""
+"""The report of a line: every stage's record, in one JSON, and the file of it, which somebody may have kept."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import kz_build
 from kz_build.core import files
-from kz_build.core.errors import LockError
+from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.stage_record import changed, load_any
 from kz_build.pins.project import RECORD, Project
 from kz_build.sources.overrides import overrides
 
+MOST_BYTES = 64 << 20
+"""A larger file is no report: those of real lines have some hundred kilobytes."""
+_HINT = "kz build and kz all write one to out/report/report.json"
 STAGES = ("build", "audit", "papers", "reproduce", "package", "device", "all")
 """The stages that leave a record for each target, of which a report is made."""
 
@@ -61,3 +65,20 @@ def write(project: Project, line: str) -> Path:
     path = project.out("report", "report.json")
     files.write_atomic(path, data)
     return path
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the content of a report.json. Raises ConfigError if it is absent, too large, or no JSON object."""
+    if not path.is_file():
+        raise ConfigError(f"{path} is not a file", hint=_HINT)
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise ConfigError(f"{path} is not a report of kz: it is larger than {MOST_BYTES >> 20} MB", hint=_HINT)
+    try:
+        report = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not a report of kz: {str(error)[:200]}", hint=_HINT) from None
+    if not isinstance(report, dict):
+        raise ConfigError(f"{path} is not a report of kz: it holds no JSON object", hint=_HINT)
+    return report

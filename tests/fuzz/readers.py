@@ -30,7 +30,7 @@ from kz_build.patch.rewrite import Mismatch
 from kz_build.pins import load as pins
 from kz_build.pins.lock_file import parse_lock
 from kz_build.pins.pins import Pins
-from kz_build.report import report_file, text_diff
+from kz_build.report import report, text_diff
 from kz_build.report.diff import compare
 from kz_build.rewrite.rules_file import read_rewrite
 from kz_build.sources.archive import unpack, wheel_files
@@ -89,7 +89,7 @@ def _rules(data: bytes, _: Path) -> None:
 def _report(data: bytes, folder: Path) -> None:
     (folder / "old").write_bytes(data)
     (folder / "new").write_bytes((CORPUS / "lock/report-small").read_bytes())
-    diff = compare(report_file.read(folder / "old"), report_file.read(folder / "new"), "old")
+    diff = compare(report.read(folder / "old"), report.read(folder / "new"), "old")
     assert text_diff.table(diff) and text_diff.markdown(diff, "old")
 
 

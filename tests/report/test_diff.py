@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from kz_build.core.errors import ConfigError
-from kz_build.report import report_file
+from kz_build.report import report as stage
 from kz_build.report.diff import Kind, ReportDiff, compare
 from kz_build.report.text_diff import markdown, table
 from tests.conftest import Kz
@@ -207,7 +207,7 @@ def test_the_verb_fails_by_what_got_worse_and_writes_the_job_summary(built: Path
 
 
 def test_what_is_no_report_is_refused(built: Path, kz: Kz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_file, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(stage, "MOST_BYTES", 1 << 20)
     kept = tmp_path / "OLD.json"
     for content, sentence in {
         b"{": "Expecting property name",

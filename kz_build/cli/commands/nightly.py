@@ -16,7 +16,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core.env import append_to
+    from kz_build.core.env import add_to_job_summary
     from kz_build.nightly.nightly import Night
     from kz_build.nightly.text import summary, terminal
 
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
         night = Night(project, watch, dry_run=arguments.dry_run)
         result = night.run()
     show(arguments, result, terminal(result))
-    append_to("GITHUB_STEP_SUMMARY", summary(result))
+    add_to_job_summary(summary(result))
     for failure in night.failures[1:]:
         print(f"kz: {failure}", file=sys.stderr)
     if night.failures:

@@ -18,7 +18,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core.env import append_to
+    from kz_build.core.env import add_to_job_summary
     from kz_build.core.escape import code_block
     from kz_build.nightly import text_queue
     from kz_build.nightly.queue import queue
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
         result = queue(project, arguments.revisions, watch)
     text = text_queue.text(result)
     show(arguments, result, text)
-    append_to("GITHUB_STEP_SUMMARY", "\n".join(code_block(text, "")) + "\n")
+    add_to_job_summary("\n".join(code_block(text, "")) + "\n")
     if not result.holds:
         broken = [one.name for one in result.queued if one.problems] + [
             f"{p.first} with {p.second}" for p in result.pairs

@@ -79,15 +79,15 @@ def _join(arguments: argparse.Namespace) -> None:
 
 
 def _show_diff(arguments: argparse.Namespace, new: dict[str, object]) -> None:
-    from kz_build.core.env import append_to
+    from kz_build.core.env import add_to_job_summary
     from kz_build.core.errors import AuditError, DeviceError
     from kz_build.report.diff import compare
-    from kz_build.report.report_file import read
+    from kz_build.report.report import read
     from kz_build.report.text_diff import markdown, table
 
     diff = compare(read(arguments.diff), new, str(arguments.diff))
     show(arguments, diff, table(diff))
-    append_to("GITHUB_STEP_SUMMARY", markdown(diff, arguments.diff.name))
+    add_to_job_summary(markdown(diff, arguments.diff.name))
     if diff.worse:
         kind = DeviceError if diff.exit_code == DeviceError.exit_code else AuditError
         raise kind(f"{len(diff.worse)} newly failing since {arguments.diff}", hint="kz report --json has all evidence")

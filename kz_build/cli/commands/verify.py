@@ -56,7 +56,7 @@ def _built(project: Project, result: VerifyResult, arguments: argparse.Namespace
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from kz_build.core.env import append_to, variable
+    from kz_build.core.env import add_to_job_summary, variable
     from kz_build.core.escape import escaped, unescaped
     from kz_build.upstream import text_verdicts
     from kz_build.upstream.verify import verify
@@ -92,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
         for row in (row for f in result for row in text_verdicts.workflow_commands(f, root)):
             print(escaped(row), file=unescaped(sys.stderr if arguments.json else sys.stdout))
-        append_to("GITHUB_STEP_SUMMARY", "\n".join(text_verdicts.markdown(f) for f in result))
+        add_to_job_summary("\n".join(text_verdicts.markdown(f) for f in result))
     if not all(f.holds for f in result):
         raise ConflictError(
             text_verdicts.conclusion(result),
