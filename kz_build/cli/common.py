@@ -130,7 +130,7 @@ def engine_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Once(argparse.Action):
+class _Once(argparse.Action):
     """An option that may be given once: argparse would silently drop the first of two."""
 
     given = False
@@ -142,6 +142,10 @@ class Once(argparse.Action):
             raise argparse.ArgumentError(self, "may be given once")
         self.given = True
         setattr(namespace, self.dest, value)
+
+
+def onto_option(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--onto", metavar="REV", action=_Once, default="", help=text)
 
 
 def source_option(parser: argparse.ArgumentParser) -> None:

@@ -120,6 +120,14 @@ def text_width() -> int:
     return min(max(columns, WIDTH), WIDEST)
 
 
+def size(count: int) -> str:
+    """Return a number of bytes for people."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:,.1f} {unit}"
+    return f"{count} B"
+
+
 def code(text: str) -> str:
     """Return text as a code span of Markdown: one line, in which nothing is a mention, a link, a tag or markup."""
     text = one_line(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kz_build.core.check import Check
 from kz_build.core.env import variable
-from kz_build.core.escape import escaped, fit, one_line, terminal_columns, unescaped
+from kz_build.core.escape import escaped, fit, one_line, size, terminal_columns, unescaped
 from kz_build.core.progress import Event
 
 if TYPE_CHECKING:
@@ -187,13 +187,6 @@ class Live:
             return
         print(line, file=sys.stderr, flush=True)
         self.shown_at = now
-
-
-def size(count: int) -> str:
-    """Return a number of bytes for people."""
-    if count >= 1e6:
-        return f"{count / 1e6:,.1f} MB"
-    return f"{count / 1e3:,.1f} kB" if count >= 1e3 else f"{count} B"
 
 
 def _progress_bar(counts_bytes: bool) -> Progress:

@@ -9,6 +9,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from kz_build.core.process import Output
@@ -28,30 +29,6 @@ class Listed(NamedTuple):
     tags: dict[str, str]
 
 
-class Connection:
-    """A connection to the server at a port of loopback."""
-
-    def __init__(self, port: int, timeout: float) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout)
-
-    def request(self, text: str) -> None:
-        """Send a request; return if the server says OKAY. Raises AdbError with what it says otherwise."""
-        data = text.encode("utf-8", "surrogateescape")
-        self.sock.sendall(b"%04x" % len(data) + data)
-        status = exactly(self.sock, 4)
-        if status != b"OKAY":
-            raise AdbError(self.text() if status == b"FAIL" else f"Unknown data: {status!r}")
-
-    def text(self) -> str:
-        """Return the text that follows."""
-        length = exactly(self.sock, 4)
-        try:
-            size = int(length, 16)
-        except ValueError:
-            raise AdbError(f"Unknown data: {length!r}") from None
-        return exactly(self.sock, size).decode("utf-8", "replace")
-
-
 class Client(NamedTuple):
     """A server's port, and for how long it may be silent."""
 
@@ -59,17 +36,20 @@ class Client(NamedTuple):
     timeout: float
 
     @contextlib.contextmanager
-    def connection(self, timeout: float | None = None) -> Iterator[Connection]:
-        """Open a connection for one request."""
-        made = Connection(self.port, timeout or self.timeout)
-        with made.sock:
-            yield made
+    def request(self, *words: str, timeout: float | None = None) -> Iterator[socket.socket]:
+        """Open a connection and send requests; yield it if the server says OKAY. Raises AdbError with what it says otherwise."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout or self.timeout) as sock:
+            for word in words:
+                data = word.encode("utf-8", "surrogateescape")
+                sock.sendall(b"%04x" % len(data) + data)
+                if (status := exactly(sock, 4)) != b"OKAY":
+                    raise AdbError(text(sock) if status == b"FAIL" else f"Unknown data: {status!r}")
+            yield sock
 
     def devices(self) -> list[Listed]:
         """Return the devices, in any state."""
-        with self.connection() as server:
-            server.request("host:devices-l")
-            rows = [row.split() for row in server.text().splitlines()]
+        with self.request("host:devices-l") as sock:
+            rows = [row.split() for row in text(sock).splitlines()]
         return [
             Listed(row[0], row[1], dict(word.split(":", 1) for word in row[2:] if ":" in word))
             for row in rows
@@ -78,22 +58,17 @@ class Client(NamedTuple):
 
     def connect(self, address: str, timeout: float) -> str:
         """Let the server connect to a device at host:port; return what it says."""
-        with self.connection(timeout) as server:
-            server.request(f"host:connect:{address}")
-            return server.text()
+        with self.request(f"host:connect:{address}", timeout=timeout) as sock:
+            return text(sock)
 
     def disconnect(self, address: str) -> None:
         """Let the server forget a device at host:port, if it knows it."""
-        with self.connection() as server, contextlib.suppress(AdbError):
-            server.request(f"host:disconnect:{address}")
+        with contextlib.suppress(AdbError), self.request(f"host:disconnect:{address}"):
+            pass
 
-    @contextlib.contextmanager
-    def service(self, serial: str, name: str, timeout: float) -> Iterator[socket.socket]:
+    def service(self, serial: str, name: str, timeout: float) -> AbstractContextManager[socket.socket]:
         """Open a service of a device, such as `sync:`."""
-        with self.connection(timeout) as server:
-            server.request(f"host:transport:{serial}")
-            server.request(name)
-            yield server.sock
+        return self.request(f"host:transport:{serial}", name, timeout=timeout)
 
     def shell(self, serial: str, command: str, timeout: float) -> Output:
         """Run a command line to its end."""
@@ -117,3 +92,13 @@ def exactly(sock: socket.socket, size: int) -> bytes:
             raise EOFError
         data += part
     return bytes(data)
+
+
+def text(sock: socket.socket) -> str:
+    """Read the text that follows."""
+    length = exactly(sock, 4)
+    try:
+        size = int(length, 16)
+    except ValueError:
+        raise AdbError(f"Unknown data: {length!r}") from None
+    return exactly(sock, size).decode("utf-8", "replace")

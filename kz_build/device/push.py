@@ -13,10 +13,10 @@ from pathlib import Path
 from shlex import quote
 
 from kz_build.core.errors import ConfigError, DeviceError, Problem
+from kz_build.core.escape import size
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.locks import lock
 from kz_build.core.progress import Event, Watch, quiet
-from kz_build.core.terminal import size
 from kz_build.device.adb import Device, Files
 from kz_build.device.properties import free_storage
 from kz_build.device.push_batch import ARCHIVE, DAMAGED, SCRIPT, archive, first_damaged, removal, script, staged

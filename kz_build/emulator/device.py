@@ -108,14 +108,6 @@ class EmulatedDevice:
         remedy = "Linux 6.7 or newer\nsudo systemctl restart systemd-binfmt, which registers qemu"
         return (Missing("a kernel that starts arm64 programs through qemu", error or why, remedy),)
 
-    def offline(self) -> None:
-        """Disconnect the device for a while."""
-        self.listener.shut()
-
-    def online(self) -> None:
-        """Connect it again, at the same port."""
-        self.listener.open()
-
     def cut_after(self, size: int) -> None:
         """Break the connection after this many more received bytes; once."""
         self.listener.cut_after = size

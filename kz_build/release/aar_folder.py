@@ -21,6 +21,7 @@ from kz_build.release.gradle import snippet
 from kz_build.release.maven import Coordinates, coordinates
 from kz_build.release.statement import Component
 from kz_build.release.write import sign as signed
+from kz_build.release.write import write_sums
 from kz_build.sources.fetched import Fetched
 
 
@@ -111,17 +112,11 @@ def publish(
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
         for part in parts:
             _add_release_files(part.folder, folder / statement.LIBRARIES / part.target)
-        there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        sums = {name: files.sha256_file(folder / name) for name in there}
-        text = statement.sums_text(sums).encode()
-        files.write_new(folder / statement.SUMS, text)
+        sums = write_sums(folder, subjects)
         published = path.parent / statement.SUMS
-        if not sign and published.is_file() and published.read_bytes() == text:
-            for name in (
-                statement.SIGNATURE,
-                statement.PUBLIC_KEY,
-                statement.BUNDLE,
-            ):  # nothing changed: its signature stays
+        if not sign and published.is_file() and published.read_bytes() == sums:
+            # Nothing changed: its signature stays.
+            for name in (statement.SIGNATURE, statement.PUBLIC_KEY, statement.BUNDLE):
                 if (path.parent / name).is_file():
                     files.hardlink_or_copy(path.parent / name, folder / name)
     if sign:

@@ -182,9 +182,7 @@ def _write(
         files.write_new(folder / cmake.CONFIG, config)
         subjects = _subjects(built, config)
         files.write_new(folder / statement.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
-        there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        sums = {name: subjects.get(name) or files.sha256_file(folder / name) for name in there}
-        files.write_new(folder / statement.SUMS, statement.sums_text(sums).encode())
+        write_sums(folder, subjects)
         for inner in (p for p in folder.rglob("*") if p.is_dir()):
             inner.chmod(0o755)
     return tuple(part.component.ref for part in parts if not part.notices)
@@ -242,6 +240,15 @@ def _signed(plan: Plan, result: ReleaseFiles, key: Path | None) -> ReleaseFiles:
     if key:
         sign(plan.dist, key, f"kz {plan.line}/{plan.target}")
     return replace(result, signed=(plan.dist / statement.SIGNATURE).is_file())
+
+
+def write_sums(folder: Path, known: Mapping[str, str]) -> bytes:
+    """Write SHA256SUMS of all files in a folder, and return it. `known`: name -> sha256 of some of them."""
+    there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    sums = {name: known.get(name) or files.sha256_file(folder / name) for name in there}
+    data = statement.sums_text(sums).encode()
+    files.write_new(folder / statement.SUMS, data)
+    return data
 
 
 def sign(folder: Path, key: Path, comment: str) -> None:

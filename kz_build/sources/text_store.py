@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kz_build.core.escape import size
+
 if TYPE_CHECKING:
     from kz_build.core.check import Check
     from kz_build.sources.store_admin import StoreEntry
@@ -17,11 +19,11 @@ def listing(entries: Sequence[StoreEntry]) -> str:
     for kind in dict.fromkeys(e.kind for e in entries):
         of = [e for e in entries if e.kind == kind]
         rows.append(
-            f"{_size(sum(e.size for e in of)):>9}  {kind}/"
+            f"{size(sum(e.size for e in of)):>9}  {kind}/"
             + (f"  {len(of)} {'entry' if len(of) == 1 else 'entries'}" if of[0].name else "")
         )
-        rows += [f"{_size(e.size):>9}    {_short(e.name):40} {_who(e.needed_by)}" for e in of if e.name]
-    rows.append(f"{_size(sum(e.size for e in entries)):>9}  in all")
+        rows += [f"{size(e.size):>9}    {_short(e.name):40} {_who(e.needed_by)}" for e in of if e.name]
+    rows.append(f"{size(sum(e.size for e in entries)):>9}  in all")
     return "\n".join(rows)
 
 
@@ -40,11 +42,11 @@ def collected(entries: Sequence[StoreEntry], *, deleted: bool) -> str:
     """Show what was removed, or would be."""
     days = [(time.time() - e.used) / 86400 for e in entries]
     rows = [
-        f"{_size(e.size):>9}  {_named(f'{e.kind}/{e.name}'):40} {age:.0f} days"
+        f"{size(e.size):>9}  {_named(f'{e.kind}/{e.name}'):40} {age:.0f} days"
         for e, age in zip(entries, days, strict=True)
     ]
     done = "removed" if deleted else "would be removed (with --delete)"
-    return "\n".join([*rows, f"{_size(sum(e.size for e in entries)):>9}  in {len(entries)} entries {done}"])
+    return "\n".join([*rows, f"{size(sum(e.size for e in entries)):>9}  in {len(entries)} entries {done}"])
 
 
 def _who(needed_by: Sequence[str]) -> str:
@@ -56,11 +58,3 @@ def _who(needed_by: Sequence[str]) -> str:
 def _short(name: str) -> str:
     """Shorten a digest so that it can still be told from others."""
     return name[:16] + "…" + name[64:] if len(name) > 63 else name
-
-
-def _size(size: float) -> str:
-    for unit in ("B", "KB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"

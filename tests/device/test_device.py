@@ -206,7 +206,7 @@ def test_two_devices_at_once_are_two_reports(
         assert kz_here("device", "push", tmp_path / "one", *serials).returncode == 0
         assert held(device) == held(other) == {"one": b"1"}
         assert "kz: exit 2 (config)" in kz_here("device", "info").stderr  # which of them?
-        other.offline()
+        other.listener.shut()
         done = kz_here("device", "info", "--json", *serials)
         assert done.returncode == 8 and other.serial in done.stderr and device.serial not in done.stderr
         assert [one.get("arch", one.get("exit_code")) for one in json.loads(done.stdout)] == ["v79", 8]
@@ -250,13 +250,13 @@ def test_a_device_that_goes_in_mid_push_and_comes_back_has_all_of_it(
 
     def unplug(event: Event) -> None:
         if event.done > 9_000_000:
-            device.offline()
+            device.listener.shut()
 
     with pytest.raises(DeviceError, match=rf"^{device.serial}: "):
         push(tmp_path / "store", server.device(device.serial), items([folder]), watch=unplug)
     with pytest.raises(DeviceError, match=rf"^{device.serial}: "):
         pushed(folder)
-    device.online()
+    device.listener.open()
     assert pushed(folder).kept >= 1
     assert held(device) == {f"set/{name}": (folder / name).read_bytes() for name in "123"}
 
@@ -440,11 +440,11 @@ def test_a_folder_without_write_permission_is_one_too(
 
 
 def test_offline_and_back(kz_here: Kz, adb: Adb, device: EmulatedDevice) -> None:
-    device.offline()
+    device.listener.shut()
     done = kz_here("device", "info", "--serial", device.serial)
     assert done.returncode == 8 and device.serial in done.stderr, done.stderr
     assert adb("shell", "true").returncode != 0
-    device.online()
+    device.listener.open()
     assert kz_here("device", "info", "--serial", device.serial).returncode == 0
     assert adb("shell", "exit 3").returncode == 3
 

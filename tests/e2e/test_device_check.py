@@ -361,7 +361,7 @@ def test_two_devices_at_once_each_with_its_own_report(
         reports = json.loads(done.stdout)
         assert [(one["serial"], one["arch"]) for one in reports] == [(device.serial, "v79"), (second.serial, "v75")]
         assert len(list((project / "out/device/sample-0.1").glob("*/manifest.json"))) == 2
-        second.offline()
+        second.listener.shut()
         done = kz("-C", project, "device", "check", *words, "--json", ANDROID_ADB_SERVER_PORT=str(server.port))
         assert done.returncode == 8
         reports = json.loads(done.stdout)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from kz_build.cli.common import (
-    Once,
     absent_text,
     fetch_option,
     line_option,
+    onto_option,
     open_project,
     show,
     source_option,
@@ -21,13 +21,7 @@ EXAMPLE = "--onto main --why"
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     source_option(parser)
-    parser.add_argument(
-        "--onto",
-        metavar="REV",
-        action=Once,
-        default="",
-        help="where upstream's history ends (default: upstream's own branch)",
-    )
+    onto_option(parser, "where upstream's history ends (default: upstream's own branch)")
     parser.add_argument(
         "--why", action="store_true", help="show what those commits did to the lines that a patch needs"
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from kz_build.cli.common import (
-    Once,
     absent_text,
     fetch_option,
     line_option,
+    onto_option,
     open_project,
     show,
     source_option,
@@ -27,13 +27,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--open", action="store_true", help="all that are open on GitHub")
     which.add_argument("--since", metavar="DATE", help="those that moved since YYYY-MM-DD")
-    parser.add_argument(
-        "--onto",
-        metavar="REV",
-        action=Once,
-        default="",
-        help="what they are merged into (default: upstream's own branch)",
-    )
+    onto_option(parser, "what they are merged into (default: upstream's own branch)")
     fetch_option(parser)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
     DROPS,
-    Once,
     engine_option,
     line_option,
     listed,
     locked_project,
+    onto_option,
     run_in_build_image,
     show,
     take_step,
@@ -32,13 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "step", metavar="STEP", nargs="?", choices=tuple(DROPS), help=f"of one that stopped: {listed(DROPS)}"
     )
-    parser.add_argument(
-        "--onto",
-        metavar="REV",
-        action=Once,
-        default="",
-        help="tag, branch or commit of upstream; of a wheel its version",
-    )
+    onto_option(parser, "tag, branch or commit of upstream; of a wheel its version")
     parser.add_argument("--as", dest="into", metavar="LINE", default="", help="write it as a new line; this one stays")
     parser.add_argument(
         "--keep",

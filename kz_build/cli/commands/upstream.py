@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import STEPS, Once, line_option, listed, locked_project, show, take_step, watching
+from kz_build.cli.common import STEPS, line_option, listed, locked_project, onto_option, show, take_step, watching
 
 EXAMPLE = "0001"
 
@@ -14,9 +14,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     what = f"its file name, number or subject; or a step of one that stopped: {listed(STEPS)}"
     parser.add_argument("patch", metavar="PATCH|STEP", help=what)
     parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
-    parser.add_argument(
-        "--onto", metavar="REV", action=Once, default="", help="its new base (default: upstream's own branch)"
-    )
+    onto_option(parser, "its new base (default: upstream's own branch)")
 
 
 def run(arguments: argparse.Namespace) -> None:
