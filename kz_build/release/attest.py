@@ -12,7 +12,8 @@ from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError
 from kz_build.pins.lock_file import as_text
 from kz_build.release import cmake, sigstore_bundle, statement
-from kz_build.release.sigstore_bundle import BadBundleError, Builder, Bundles
+from kz_build.release.bundle_form import BadBundleError
+from kz_build.release.sigstore_bundle import Builder, Bundles
 from kz_build.release.verify import Folder, read, verify
 from kz_build.sources.fetched import Fetched
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
+from kz_build.release.bundle_form import BadBundleError, require_form, single_times
 
 MOST = 16 << 20
 """Bytes of a bundle at most."""
@@ -21,10 +22,6 @@ class Builder(NamedTuple):
 
     identity: str
     issuer: str
-
-
-class BadBundleError(Exception):
-    """A bundle that no named builder signed, or that is none; says why."""
 
 
 def require() -> None:
@@ -76,19 +73,21 @@ def _token() -> str:
 
 
 class Bundles:
-    """Verifies bundles, offline: by the trusted root that sigstore's library has, or that a configuration names."""
+    """Verifies bundles, offline: by the trusted root that sigstore's library ships, or that a configuration names."""
 
     def __init__(self, builders: Sequence[Builder], config: Path | None) -> None:
         require()
-        from sigstore.models import ClientTrustConfig
+        from sigstore.models import TrustedRoot
         from sigstore.verify import Verifier
+        from sigstore_models.trustroot.v1 import TrustedRoot as Root
 
-        text = _read(config)
         self._builders = builders
-        logging.getLogger("sigstore").setLevel(logging.ERROR)  # it warns of what `offline` asks for
         try:
-            trust = ClientTrustConfig.from_json(text) if config else ClientTrustConfig.production(offline=True)
-            self._verifier = Verifier(trusted_root=trust.trusted_root)
+            root = json.loads(_read(config))["trustedRoot"] if config else json.loads(_shipped_root())
+            self._verifier = Verifier(trusted_root=TrustedRoot(Root.from_json(json.dumps(root))))
+            self._logs = [log["logId"]["keyId"] for log in root["tlogs"] if "logId" in log]
+        except ConfigError:
+            raise
         except Exception as error:
             raise ConfigError(f"{config or 'the trusted root'} is no trust configuration: {_said(error)}") from error
 
@@ -97,18 +96,34 @@ class Bundles:
         from sigstore.models import Bundle
         from sigstore.verify.policy import Identity
 
+        try:
+            bundles = [Bundle.from_json(data)]
+            require_form(data, bundles[0].to_json(), self._logs)
+            bundles += map(Bundle.from_json, single_times(data))
+        except BadBundleError:
+            raise
+        except Exception as error:  # of anyone's bytes: whatever goes wrong, nothing is proved
+            raise BadBundleError(_said(error)) from error
         reasons = []
         for builder in self._builders:
             policy = Identity(identity=builder.identity, issuer=builder.issuer)
             try:
-                kind, statement = self._verifier.verify_dsse(Bundle.from_json(data), policy)
-            except Exception as error:  # of anyone's bytes: whatever goes wrong, nothing is proved
+                kind, statement = [self._verifier.verify_dsse(bundle, policy) for bundle in bundles][0]
+            except Exception as error:
                 reasons.append(_said(error))
                 continue
             if kind != _PAYLOAD:
                 raise BadBundleError(f"signs {kind}, not {_PAYLOAD}")
             return builder, bytes(statement)
         raise BadBundleError("; ".join(dict.fromkeys(reasons)) or "no builder is named")
+
+
+def _shipped_root() -> bytes:
+    """Return the trusted root of the public instance in sigstore's library, whose own way to it writes a cache into the home folder."""
+    from sigstore._internal.tuf import DEFAULT_TUF_URL
+    from sigstore._utils import read_embedded
+
+    return read_embedded("trusted_root.json", DEFAULT_TUF_URL)
 
 
 def _read(config: Path | None) -> str:
