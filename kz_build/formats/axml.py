@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from kz_build.formats.android_manifest import ANDROID, DEEPEST, DamagedError, Element, Value
+from kz_build.formats.protobuf import contents
 
 # Android knows an attribute by its id; its name in the file may be anything. From AOSP's public.xml.
 _ATTRIBUTES = {
@@ -138,45 +139,14 @@ def _whole(chunk: bytes, at: int, size: int) -> bytes:
     return chunk[at : at + size]
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, content) of a message's length-delimited fields; numbers and positions are skipped."""
-    at = 0
-    while at < len(data):
-        key, at = _varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            _, at = _varint(data, at)
-        elif kind in (1, 5):
-            at += 8 if kind == 1 else 4
-        elif kind == 2:
-            size, at = _varint(data, at)
-            yield key >> 3, _whole(data, at, size)
-            at += size
-        else:
-            raise DamagedError(f"field {key >> 3} has an unknown type")
-    if at != len(data):
-        raise DamagedError("a field is cut off")
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise DamagedError("a number has no end")
-
-
 def _node(data: bytes, path: tuple[str, ...]) -> Iterator[Element]:
     """XmlNode: 1 is its element. XmlElement: 3 name, 4 attributes, 5 children."""
-    for number, element in _fields(data):
+    for number, element in contents(data):
         if number != 1:
             continue
         if len(path) >= DEEPEST:
             raise DamagedError(f"elements are nested deeper than {DEEPEST}")
-        fields = list(_fields(element))
+        fields = list(contents(element))
         here = (*path, b"".join(v for n, v in fields if n == 3).decode())
         yield Element(here, dict(_attribute(v) for n, v in fields if n == 4))
         for number, child in fields:
@@ -186,6 +156,6 @@ def _node(data: bytes, path: tuple[str, ...]) -> Iterator[Element]:
 
 def _attribute(data: bytes) -> tuple[str, Value]:
     """XmlAttribute: 1 namespace, 2 name, 3 value as it was written."""
-    fields = {number: value.decode() for number, value in _fields(data) if number in (1, 2, 3)}
+    fields = {number: value.decode() for number, value in contents(data) if number in (1, 2, 3)}
     prefix = "android:" if fields.get(1) == ANDROID else ""
     return prefix + fields.get(2, ""), fields.get(3, "")

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import cast
 
 from kz_build.core.errors import ConfigError
+from kz_build.formats.android_manifest import DamagedError
+from kz_build.formats.protobuf import fields
 from kz_build.formats.tokenizer_types import Tokenizer
 
 # The largest that are public have 33 MB and 1.5 million values; the limits keep a hostile file below 500 MB of memory.
@@ -31,13 +33,8 @@ _LLAMA3 = (
 )  # fmt: skip
 _CONTROL, _USER_DEFINED = 3, 4  # sentencepiece_model.proto
 _PIECES, _TRAINER, _TYPE, _EOS = 1, 2, 3, 42
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Json = Mapping[str, object]
-
-
-class _DamageError(Exception):
-    """A tokenizer's content is not what its format says."""
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
@@ -51,7 +48,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
             return _with_chat(_tiktoken(data, path.name), path.parent)
         if data.startswith(b"\x0a"):  # field 1, its first piece
             return _with_chat(_sentencepiece(data, path.name), path.parent)
-    except (_DamageError, RecursionError) as error:
+    except (DamagedError, RecursionError) as error:
         raise ConfigError(
             f"{path.name} is damaged: {error}", hint="download it again, and compare its sha256"
         ) from None
@@ -75,24 +72,24 @@ def _object(data: bytes) -> Json:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _DamageError(f"it is no JSON ({error})") from None
+        raise DamagedError(f"it is no JSON ({error})") from None
     return _mapping(value, "its root")
 
 
 def _count(values: int) -> None:
     if values > _MOST_VALUES:
-        raise _DamageError(f"it has more than {_MOST_VALUES:,} values")
+        raise DamagedError(f"it has more than {_MOST_VALUES:,} values")
 
 
 def _mapping(value: object, what: str) -> Json:
     if not isinstance(value, dict):
-        raise _DamageError(f"{what} is no JSON object")
+        raise DamagedError(f"{what} is no JSON object")
     return cast(Json, value)
 
 
 def _list(value: object, what: str) -> list[object]:
     if not isinstance(value, list):
-        raise _DamageError(f"{what} is no list")
+        raise DamagedError(f"{what} is no list")
     return value
 
 
@@ -118,7 +115,7 @@ def _hugging_face(root: Json, name: str) -> Tokenizer:
 
 def _id(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value < 1 << 32:
-        raise _DamageError(f"a token's id is {value!r:.40}")
+        raise DamagedError(f"a token's id is {value!r:.40}")
     return int(value)
 
 
@@ -127,7 +124,7 @@ def _steps(value: object, depth: int = 0) -> Iterator[Json]:
     if not isinstance(value, dict):
         return
     if depth > _MOST_DEPTH:
-        raise _DamageError("its sequences are too deep")
+        raise DamagedError("its sequences are too deep")
     if isinstance(value.get("pattern"), dict):  # ByteLevel and others have none
         yield value
     for key in ("pretokenizers", "normalizers"):
@@ -144,7 +141,7 @@ def _tiktoken(data: bytes, name: str) -> Tokenizer:
             base64.b64decode(token, validate=True)
             ids.add(_id(int(rank)))
         except (binascii.Error, ValueError):
-            raise _DamageError(f"line {number} is not base64 and a rank: {line[:40]!r}") from None
+            raise DamagedError(f"line {number} is not base64 and a rank: {line[:40]!r}") from None
     special = {f"<|{text}|>": len(ids) + index for index, text in enumerate(_LLAMA3)}
     return Tokenizer(name, "tiktoken", frozenset(ids | set(special.values())), special)
 
@@ -153,55 +150,18 @@ def _sentencepiece(data: bytes, name: str) -> Tokenizer:
     pieces: list[str] = []
     special: dict[str, int] = {}
     eos = 2
-    for number, value in _fields(data):
+    for number, value in fields(data):
         if number == _PIECES and isinstance(value, bytes):
-            fields = dict(_fields(value))
-            text = fields.get(1)
+            piece = dict(fields(value))
+            text = piece.get(1)
             pieces.append(text.decode(errors="replace") if isinstance(text, bytes) else "")
-            if fields.get(_TYPE) in (_CONTROL, _USER_DEFINED):
+            if piece.get(_TYPE) in (_CONTROL, _USER_DEFINED):
                 special[pieces[-1]] = len(pieces) - 1
         elif number == _TRAINER and isinstance(value, bytes):
-            chosen = dict(_fields(value)).get(_EOS)
+            chosen = dict(fields(value)).get(_EOS)
             eos = chosen if isinstance(chosen, int) else eos
     end = pieces[eos] if eos < len(pieces) else ""
     return Tokenizer(name, "sentencepiece", frozenset(range(len(pieces))), special, eos=end)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield (field, value) of a protobuf message."""
-    at = fields = 0
-    while at < len(data):
-        fields += 1
-        _count(fields)
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        if kind == _BYTES:
-            size, at = _varint(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-        else:
-            raise _DamageError(f"wire type {kind} at byte {at} is none of sentencepiece's")
-        if at + size > len(data):
-            raise _DamageError(f"a field of {size:,} bytes does not fit at byte {at:,}: it is cut off")
-        yield tag >> 3, data[at : at + size]
-        at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 64, 7):
-        if at >= len(data):
-            raise _DamageError("it is cut off")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise _DamageError(f"a number at byte {at:,} has no end")
 
 
 def _with_chat(tokenizer: Tokenizer, folder: Path) -> Tokenizer:
