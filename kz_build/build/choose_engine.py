@@ -30,28 +30,26 @@ class EngineChoice(NamedTuple):
 def choose(project: Project, line: str, target: str, wanted: str) -> EngineChoice:
     """Return the engine that `--engine` names. For `docker`, raises what keeps it from running."""
     container = project.pins.target(target, line)["container"]
+    instead = False
     if wanted == "host":
-        return EngineChoice(HostEngine(cache_server(project)), "--engine host")
-    if wanted == "auto" and not container:
-        return EngineChoice(HostEngine(cache_server(project)), f"{target} names no container in pins.yaml")
-    if wanted == "auto" and not daemon.is_configured():
-        return EngineChoice(
-            HostEngine(cache_server(project)),
-            f"no container daemon: DOCKER_HOST is unset, {daemon.SOCKET} is not there",
-        )
-    if not container:
+        why = "--engine host"
+    elif wanted == "auto" and not container:
+        why = f"{target} names no container in pins.yaml"
+    elif wanted == "auto" and not daemon.is_configured():
+        why = f"no container daemon: DOCKER_HOST is unset, {daemon.SOCKET} is not there"
+    elif not container:
         raise ConfigError(
             f"target {target} has no `container` in pins.yaml, so engine docker has no image for it",
             hint="--engine host",
         )
-    try:
-        return _docker(project, line, container, wanted)
-    except (MissingError, LockError) as error:
-        if wanted == "docker":
-            raise
-        return EngineChoice(
-            HostEngine(cache_server(project)), f"engine docker cannot run: {_one_line(error)}", instead=True
-        )
+    else:
+        try:
+            return _docker(project, line, container, wanted)
+        except (MissingError, LockError) as error:
+            if wanted == "docker":
+                raise
+            why, instead = f"engine docker cannot run: {_one_line(error)}", True
+    return EngineChoice(HostEngine(cache_server(project)), why, instead=instead)
 
 
 def _one_line(error: MissingError | LockError) -> str:

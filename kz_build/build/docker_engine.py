@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from threading import Event
 
 from kz_build.build.cache_server import CacheServer
-from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step
+from kz_build.build.steps import Ccache, Checkout, Command, Layout, Plan, Step, not_made
 from kz_build.container.daemon import Daemon, Image
 from kz_build.container.sandbox import ROOT, Sandbox
 from kz_build.core import env as environment
@@ -98,10 +98,7 @@ class DockerEngine:
         else:
             code, output = self.sandbox.exec(["sh", "-c", _COPY, "copy", str(step.source), str(step.to)], may_fail=True)
             if code == 44:
-                raise CommandError(
-                    f"{step.source} was not made, or is not in its source",
-                    hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?",
-                )
+                raise not_made(step.source)
             if code:
                 raise CommandError(f"cannot copy {step.source} to {step.to}: {output}")
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.build.cache_server import CacheBridge, CacheServer, Way
-from kz_build.build.steps import MAPPED, Ccache, Checkout, Command, Layout, Plan, Sccache, Step
+from kz_build.build.steps import MAPPED, Ccache, Checkout, Command, Layout, Plan, Sccache, Step, not_made
 from kz_build.core.command_log import Commands
 from kz_build.core.env import temporary_root, variable
-from kz_build.core.errors import CommandError
 from kz_build.core.files import disk_errors, remove
 from kz_build.core.process import find, require_success, run
 from kz_build.git.repository import Repository
@@ -160,10 +159,7 @@ def _copy(source: Path, to: Path) -> None:
     with disk_errors(to):
         to.parent.mkdir(parents=True, exist_ok=True)
         if not source.is_file():
-            raise CommandError(
-                f"{source} was not made, or is not in its source",
-                hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?",
-            )
+            raise not_made(source)
         shutil.copyfile(source, to)
         os.chmod(to, 0o755 if os.access(source, os.X_OK) else 0o644)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.container.mount import Mount
+from kz_build.core.errors import CommandError
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Copy:
 
     source: Path
     to: Path
+
+
+def not_made(source: Path) -> CommandError:
+    """Return the error for a file to copy that is not there."""
+    return CommandError(
+        f"{source} was not made, or is not in its source",
+        hint="does the name in pins.yaml (outputs, prebuilt, lay) still fit upstream?",
+    )
 
 
 @dataclass(frozen=True)

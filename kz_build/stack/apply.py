@@ -19,7 +19,7 @@ from kz_build.patch.place import places_text
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Tree
 from kz_build.stack.files import stack_sources
-from kz_build.stack.pinned import pinned_stack, with_files_fetched
+from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -41,6 +41,13 @@ def apply_source(project: Project, line: str, name: str, watch: Watch | None = N
     """Apply the stack of one source; return its tree and the repository that has it."""
     tree = _apply_all(project, line, (name,), watch)[0]
     return tree, tree.repository
+
+
+def stack_tip(project: Project, pinned: PinnedStack) -> str:
+    """Return the last commit of a stack on its pin: the pin's own without patches."""
+    if not pinned.stack.patches:
+        return pinned.base
+    return apply_source(project, pinned.stack.line, pinned.stack.source, pinned.repository.watch)[0].commit
 
 
 def _apply_all(project: Project, line: str, names: Sequence[str], watch: Watch | None) -> tuple[Tree, ...]:

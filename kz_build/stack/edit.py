@@ -11,7 +11,7 @@ from kz_build.git.cat_file import ObjectsMissing
 from kz_build.git.worktree import Worktree
 from kz_build.pins.project import Project
 from kz_build.stack import session_folder
-from kz_build.stack.apply import apply_source
+from kz_build.stack.apply import stack_tip
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 from kz_build.stack.sequencer import checkout
 from kz_build.stack.session import Session
@@ -55,20 +55,9 @@ def _edit(project: Project, pinned: PinnedStack) -> EditResult:
         return _result(own, open_edits[0], fresh=False, again=False)
     if open_edits:
         session_folder.end(open_edits[0])
-    tip = apply_source(project, line, name, pinned.repository.watch)[0].commit if pinned.stack.patches else pinned.base
-    session = Session(
-        "edit",
-        line,
-        name,
-        line,
-        pinned.version,
-        pinned.base,
-        pinned.base,
-        tip,
-        stack_tip=tip,
-        digest=pinned.stack.digest,
-        tip=tip,
-    )
+    tip = stack_tip(project, pinned)
+    where = (line, name, line, pinned.version, pinned.base)
+    session = Session("edit", *where, pinned.base, tip, stack_tip=tip, digest=pinned.stack.digest, tip=tip)
     again = session_folder.unfinished(project, "edit", line, name)
     if again:
         _require_no_work(session_folder.require_none(project, session), pinned)

@@ -20,7 +20,7 @@ from kz_build.patch.mail import parse_patch
 from kz_build.patch.trailers import pull_of, with_trailers
 from kz_build.pins.project import Project
 from kz_build.stack import session_folder
-from kz_build.stack.apply import apply_source
+from kz_build.stack.apply import stack_tip
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 from kz_build.stack.rebase import carry_on, git_source
 from kz_build.stack.session import Session
@@ -72,20 +72,10 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
     if not patches:
         raise ConfigError(f"#{number} changes nothing" + (f" in {', '.join(paths)}" if paths else ""))
     commits = _commits(project, pinned, base, patches)
-    tip = apply_source(project, line, name, pinned.repository.watch)[0].commit if pinned.stack.patches else pinned.base
+    tip, todo = stack_tip(project, pinned), tuple(commits)
+    where = (line, name, line, pinned.version, pinned.base)
     session = Session(
-        "import-pr",
-        line,
-        name,
-        line,
-        pinned.version,
-        pinned.base,
-        old_base=base,
-        old_tip=commits[-1],
-        stack_tip=tip,
-        digest=pinned.stack.digest,
-        tip=tip,
-        todo=tuple(commits),
+        "import-pr", *where, base, todo[-1], stack_tip=tip, digest=pinned.stack.digest, tip=tip, todo=todo
     )
     return carry_on(project, *session_folder.begin(project, pinned, session))
 
