@@ -265,24 +265,18 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
     from kz_build.stack import rebase as stage
     from kz_build.stack import text as carrying
     from kz_build.stack.resolution import skip_patch, unchanged
+    from kz_build.stack.session_folder import open_sessions
 
     line, source = arguments.line or "", arguments.source
     if step == "status":
-        show_sessions(arguments, project, verb)
+        sessions = [(o.session, o.folder) for o in open_sessions(project, verb)]
+        show(arguments, sessions, carrying.session_list(sessions))
     elif step == "abort":
         dropped = stage.abort(project, verb, line, source)
         show(arguments, dropped, carrying.aborted(dropped))
     else:
         done = stage.resume(project, verb, line, source, skip_patch if step == "skip" else unchanged)
         show(arguments, done, carrying.written_stack(done))
-
-
-def show_sessions(arguments: argparse.Namespace, project: Project, verb: str) -> None:
-    from kz_build.stack.session_folder import open_sessions
-    from kz_build.stack.text import session_list
-
-    sessions = [(o.session, o.folder) for o in open_sessions(project, verb)]
-    show(arguments, sessions, session_list(sessions))
 
 
 def device_options(parser: argparse.ArgumentParser) -> None:

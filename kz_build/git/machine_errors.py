@@ -1,4 +1,4 @@
-"""Whether a git that failed was failed by this machine or by a server: both end it with exit code 128."""
+"""Why git failed: by this machine or by a server, for both end it with exit code 128, and its own words."""
 
 from __future__ import annotations
 
@@ -41,3 +41,10 @@ def git_disk_errors(path: Path) -> Iterator[None]:
             if match := _ERROR.search(str(error)):
                 raise OSError(_ERRORS[match[1]], match[0].strip()) from error
             raise
+
+
+def reason(error: Exception) -> str:
+    """Return the line of an error that says why: git's own `fatal:` where there is one."""
+    rows = str(error).splitlines()
+    fatal = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), "")
+    return fatal or (rows[0] if len(rows) == 1 else f"{rows[0]}: {rows[-1].strip()}")

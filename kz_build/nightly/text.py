@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.core.escape import code, code_block, one_line
-from kz_build.patch.text import explanation
 from kz_build.report import text_diff
+from kz_build.upstream.text_health import reasons
 from kz_build.upstream.text_history import text as history_text
 
 if TYPE_CHECKING:
@@ -46,11 +46,7 @@ def issue(trouble: Trouble, changes: Sequence[Change]) -> str:
 
 
 def _broken(history: StackHistory, one: PatchHistory, hunk: str) -> list[str]:
-    rows = [f"**{code(one.patch.removesuffix('.patch'))}**", "", *(f"- {code(row)}" for row in explanation(one.now))]
-    if one.since:
-        tag = history.tags.get(one.since.commit.id)
-        first = f"first in {code(tag)}" if tag else "in no tag yet"
-        rows.append(f"- since {code(one.since.commit.shown)}, {first}")
+    rows = [f"**{code(one.patch.removesuffix('.patch'))}**", "", *(f"- {reason}" for reason in reasons(history, one))]
     if hunk:
         rows += ["", *code_block(hunk[:_LONGEST_HUNK], "diff")]
     return rows

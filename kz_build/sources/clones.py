@@ -21,6 +21,7 @@ from kz_build.git import fast_import, refs
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import ObjectsMissing
+from kz_build.git.machine_errors import reason
 from kz_build.git.object_types import Blob, FileOnDisk
 from kz_build.pins.pins import Source, digest_of
 from kz_build.sources import store
@@ -122,8 +123,7 @@ def submodules_of(
 
 def no_commit(name: str, url: str, commit: str, error: UnreachableError) -> ConfigError:
     """Return the error for an address of pins.local.yaml without the commit that is wanted of it."""
-    rows = str(error).splitlines()
-    why = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), rows[-1].strip())
+    why = reason(error)
     if owned := re.match(r"detected dubious ownership in repository at '(.+)'", why):
         return ConfigError(
             f"{url} belongs to another user, so git does not read it",

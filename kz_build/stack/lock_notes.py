@@ -7,13 +7,6 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 
-def reason(error: Exception) -> str:
-    """Return the line of an error that says why: git's own `fatal:` where there is one."""
-    rows = str(error).splitlines()
-    fatal = next((row.removeprefix("fatal: ") for row in rows if row.startswith("fatal: ")), "")
-    return fatal or (rows[0] if len(rows) == 1 else f"{rows[0]}: {rows[-1].strip()}")
-
-
 class LockNote(NamedTuple):
     """What could not be reached, why, and what follows; an address groups those of a host."""
 

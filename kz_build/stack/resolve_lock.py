@@ -13,6 +13,7 @@ from kz_build.core.progress import Watch
 from kz_build.core.rules import bad_file_name
 from kz_build.git import refs, remote
 from kz_build.git import repository as git
+from kz_build.git.machine_errors import reason
 from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
@@ -22,7 +23,7 @@ from kz_build.sources.replaced import index_address
 from kz_build.sources.request import archive_url
 from kz_build.stack.apply import apply_to
 from kz_build.stack.files import read_stack
-from kz_build.stack.lock_notes import LockNote, reason, sentences
+from kz_build.stack.lock_notes import LockNote, sentences
 from kz_build.stack.lock_submodules import known_submodules
 from kz_build.stack.parse import parse_stack
 

@@ -29,7 +29,11 @@ def markdown(stacks: Sequence[Health], date: str) -> str:
     for one in stacks:
         parts.append(_table(one.verified))
         if one.broken and one.history:
-            parts.append(f"Broken on {code(one.history.to)}:\n\n{broken_list(one.history, one.broken)}\n")
+            rows = [f"Broken on {code(one.history.to)}:", ""]
+            for patch in one.broken:
+                rows.append(f"- {code(patch.patch.removesuffix('.patch'))}: {cell(patch.now)}")
+                rows += [f"  - {reason}" for reason in reasons(one.history, patch)]
+            parts.append("\n".join([*rows, ""]))
     return "\n".join(parts)
 
 
@@ -56,14 +60,11 @@ def _number(name: str) -> str:
     return number if number.isalnum() else table_cell(number)
 
 
-def broken_list(history: StackHistory, stories: Sequence[PatchHistory]) -> str:
-    """List patches, each with the commit since which it does not hold."""
-    rows = []
-    for one in stories:
-        rows.append(f"- {code(one.patch.removesuffix('.patch'))}: {cell(one.now)}")
-        rows += [f"  - {code(text)}" for text in explanation(one.now)]
-        if one.since:
-            tag = history.tags.get(one.since.commit.id)
-            first = f"first in {code(tag)}" if tag else "in no tag yet"
-            rows.append(f"  - since {code(one.since.commit.shown)}, {first}")
-    return "\n".join(rows)
+def reasons(history: StackHistory, one: PatchHistory) -> list[str]:
+    """Say why a patch does not hold, and since which commit."""
+    rows = [code(text) for text in explanation(one.now)]
+    if one.since:
+        tag = history.tags.get(one.since.commit.id)
+        first = f"first in {code(tag)}" if tag else "in no tag yet"
+        rows.append(f"since {code(one.since.commit.shown)}, {first}")
+    return rows

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kz_build.cli.common import json_option, show
-
-if TYPE_CHECKING:
-    from kz_build.core.check import Check
 
 EXAMPLE = "gc --older 30 --delete"
 
@@ -27,6 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from kz_build.core.errors import LockError
     from kz_build.core.locks import share
     from kz_build.pins.load import load_project
     from kz_build.sources import store_admin as stage
@@ -45,14 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
         listed = stage.entries(projects)
         show(arguments, listed, view.listing(listed))
     else:
-        _verified(arguments, stage.verify(projects))
-
-
-def _verified(arguments: argparse.Namespace, checks: tuple[Check, ...]) -> None:
-    from kz_build.core.errors import LockError
-    from kz_build.sources.text_store import verified
-
-    show(arguments, checks, verified(checks))
-    bad = [c.subject for c in checks if c.failed]
-    if bad:
-        raise LockError(f"{len(bad)} of {len(checks)} store entries do not match their digests: {', '.join(bad)}")
+        checks = stage.verify(projects)
+        show(arguments, checks, view.verified(checks))
+        if bad := [c.subject for c in checks if c.failed]:
+            raise LockError(f"{len(bad)} of {len(checks)} store entries do not match their digests: {', '.join(bad)}")
