@@ -34,12 +34,16 @@ TEXTS = frozenset((
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",
     TASK, FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
+    b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
+    b"[[: not found", b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_", 
+    b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
+    b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
+    r"(?:(?:[\w$]+\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
@@ -50,6 +54,13 @@ _ERROR = re.compile(
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
+_SAID = re.compile(
+    r"unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
+    r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
+    r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: "
+    r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
+)
+"""Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
     r"\b[Ff]ailed(?: to| with|:)|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
     r"|: (?:Permission denied|No such file or directory)|is not recognized as an "
@@ -100,7 +111,7 @@ def _lesser(line: Prefix) -> int:
     known = bool(_NAMES.search(line.tag or line.message))
     if line.level:
         return 1 if known or line.level != "E" else 3
-    if _ERROR.search(line.message):
+    if _ERROR.search(line.message) or _SAID.search(line.message):
         return 1 if not _EXIT.search(line.message) else 4
     if _EXIT.search(line.message):
         return 4

@@ -105,6 +105,15 @@ ORDINARY = [
     "+ grep -c error log\n0\n+ echo 'failed: no'\nfailed: no\n+ exit 0",
     "#7 [3/4] RUN apt-get install -y cmake\n#7 12.3 debconf: delaying package configuration, since apt-utils is not installed\n#7 DONE 14.1s\nnaming to docker.io/library/x done",
     "INFO:root:The shape is dynamic: error bound 1e-3, failed=0\nWARNING:root:Replacing KVCache with CustomKVCache\nINFO:root:Saved model.pte",
+    "-- ANDROID_PLATFORM not set. Defaulting to minimum supported version\n   24.\nQNN_SDK_ROOT is not set, the tests of QNN are left out\n-- Generating done",
+    "patching file runtime/method.cpp\nHunk #1 succeeded at 1312 (offset 3 lines).\nHunk #2 succeeded at 1400 with fuzz 1.\nApplying: Tell an error: failed loads",
+    "sccache: Starting the server...\nsccache: Listening on address 127.0.0.1:4226\nCache hits 12, cache errors 0\nFailed distributed compilations 0",
+    "[!] The `App [Debug]` target overrides the `HEADER_SEARCH_PATHS` build setting\n[!] Your project does not explicitly specify the CocoaPods master specs repo.\nPod installation complete! There are 71 pods installed.",
+    "INFO    | Android emulator version 35.1.4.0\nWARNING | Failed to process .ini file quickbootChoice.ini for reading.\nINFO    | Boot completed in 31000 ms",
+    "W vulkan  : VK_ERROR_EXTENSION_NOT_PRESENT for VK_EXT_x, goes without\nI ExecuTorch: Vulkan: 1 adapter, 0 errors",
+    "warning: unused import: `std::error::Error`\nwarning: `tokenizers` (lib) generated 3 warnings\n    Finished dev profile in 12s",
+    "##[group]Run ./build.sh\n##[warning]Node.js 16 actions are deprecated.\n##[endgroup]\nCleaning up orphan processes",
+    "Downloading model.safetensors: 100%\nSkipping import of cpp extensions due to incompatible torch version\nW1122 08:00:00.1 99 site-packages/torch/distributed/elastic/redirects.py:29] NOTE: Redirects are currently not supported in Windows or MacOs.\nSaved exported program to model.pte",
     "llama_model_loader: - kv 3: general.error str = none\nllama_perf_context_print: total time = 12 ms, 0 errors",
 ]  # fmt: skip
 
