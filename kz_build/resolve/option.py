@@ -13,6 +13,7 @@ class Rule(Enum):
     REFORMATTED = "made in upstream's white space"
     THERE = "upstream has it"
     REPLAYED = "the patch's words changed in lines that upstream rewrote"
+    OVERRIDDEN = "written in place of lines that upstream changed too"
     PLACED = "placed by the lines around it"
     SORTED = "put in order into upstream's list"
     LEFT_OUT = "left out, because upstream has no place for it"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kz_build.resolve.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.three_versions import NOWHERE, WORD, Gap, ThreeVersions, key, weight
-from kz_build.resolve.token_merge import merge_tokens, similarity
+from kz_build.resolve.token_merge import line_break, merge_tokens, similarity
 
 REACH = 8
 """How many lines on either side of an edit are searched for in upstream's file."""
@@ -31,6 +31,7 @@ def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:
     for option in (
         *_there(versions, edit, gap),
         *_replayed(versions, edit, gap),
+        *_overridden(versions, edit, gap),
         *_sorted(versions, edit, gap),
         *_placed(versions, edit, gap),
         left_out,
@@ -50,7 +51,7 @@ def _merged(versions: ThreeVersions, edit: Edit) -> Option | None:
         return None
     start, end = around[0] + 1, around[-1]
     new, old, mine = versions.new(edit), versions.base[edit.start : edit.end], versions.ours[start:end]
-    if old != mine and (words := merge_tokens(old, mine, new)) is not None:
+    if old != mine and (words := merge_tokens(old, mine, new, 0, len(old))) is not None:
         return Option(start, end, tuple(words), *((Rule.MERGED, 10.0) if words == mine else (Rule.REFORMATTED, 9.5)))
     return Option(start, end, _indented(versions, edit, start, end), Rule.MERGED, 10.0)
 
@@ -83,12 +84,11 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
     if (gap.start, gap.end) == (edit.start, edit.start):
         return
     old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
-    new = [*versions.base[gap.start : edit.start], *versions.new(edit), *versions.base[edit.end : gap.end]]
     alike = similarity(b"".join(old), b"".join(mine))
     if alike < ALIKE:
         return
     score = 4.0 + 4 * alike - (edit.start == edit.end)
-    merged = merge_tokens(old, mine, new)
+    merged = merge_tokens(old, mine, versions.new(edit), edit.start - gap.start, edit.end - gap.start)
     if merged is None or merged == mine:
         return
     head = tail = 0
@@ -99,6 +99,19 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
         tail += 1
     lines = tuple(merged[head : len(merged) - tail])
     yield Option(gap.our_start + head, gap.our_end - tail, lines, Rule.REPLAYED, score)
+
+
+def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
+    """Write the edit's lines in place of what upstream made of those that it replaces."""
+    if edit.start == edit.end or max(gap.our_end - gap.our_start, gap.end - gap.start) > LONG:
+        return
+    old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
+    start, end = (line_break(old, mine, at - gap.start) for at in (edit.start, edit.end))
+    if start is None or end is None or start >= end:
+        return
+    alike = similarity(b"".join(versions.base[edit.start : edit.end]), b"".join(mine[start:end]))
+    if alike >= ALIKE:
+        yield Option(gap.our_start + start, gap.our_start + end, versions.new(edit), Rule.OVERRIDDEN, 2.5 + alike)
 
 
 def _sorted(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
@@ -159,7 +172,8 @@ def _spot(versions: ThreeVersions, edit: Edit, gap: Gap, start: int) -> Spot | N
     next_after, after = _context(versions, edit.end, end, 1)
     inside = gap.our_start <= start and end <= gap.our_end
     own = sum(map(weight, old[:8]))
-    grown = (edit.start, edit.start) == (gap.start, gap.end) and start in (gap.our_start, gap.our_end)
+    beside = edit.start == gap.start and start == gap.our_start, edit.end == gap.end and end == gap.our_end
+    grown = not old and any(beside)
     if max(next_before, next_after) < 0.3 and own < 1 and not grown:
         return None
     return Spot(before + after + 1.5 * min(own, 2) + 1.5 * inside / (1 + (gap.end - gap.start - len(old)) / 4), start)

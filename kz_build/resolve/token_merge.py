@@ -17,6 +17,18 @@ Token = tuple[bytes, bytes]
 """A word, a sign or the end of a line, and the white space after it; indentation is the white space after nothing."""
 
 
+def line_break(base: Sequence[bytes], ours: Sequence[bytes], at: int) -> int | None:
+    """Return which line of ours is the first of what it made of the lines of base from `at` on, None if that is not sure."""
+    if at in (0, len(base)):
+        return len(ours) if at else 0
+    before, after, mine = (_tokens(b"".join(lines)) for lines in (base[:at], base[at:], ours))
+    places = line_map([word for word, _ in (*before, *after)], words := [word for word, _ in mine])
+    last = max(places[: len(before) - 1], default=-1)
+    first = next((place for place in places[len(before) :] if place >= 0), len(words))
+    breaks = [place for place in range(max(last, 0), first) if words[place] == b"\n"]
+    return words[: breaks[0] + 1].count(b"\n") if len(breaks) == 1 else None
+
+
 def similarity(one: bytes, other: bytes) -> float:
     """Return the share of words and signs that two texts have in common, in order."""
     if max(len(one), len(other)) > _TOO_LONG:
@@ -40,23 +52,26 @@ def _tokens(text: bytes) -> list[Token]:
     return [(end or word, space or indent) for end, word, space, indent in _TOKEN.findall(text)]
 
 
-def merge_tokens(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> list[bytes] | None:
-    """Merge lines by their words, with the white space of ours.
+def merge_tokens(
+    base: Sequence[bytes], ours: Sequence[bytes], new: Sequence[bytes], start: int, end: int
+) -> list[bytes] | None:
+    """Make `new` of the lines `start` to `end` of base, word by word in ours, with its white space.
 
     Where both sides changed the same words, or words side by side, there is no result. Words that both sides
     remove are gone.
     """
-    texts = [b"".join(lines) for lines in (base, ours, theirs)]
-    if max(map(len, texts)) > _TOO_LONG:
+    texts = [b"".join(lines) for lines in (base[:start], base[start:end], base[end:], ours, new)]
+    if max(sum(map(len, texts[:3])), *map(len, texts)) > _TOO_LONG:
         return None
-    old, mine, new = (_tokens(text) for text in texts)
-    old_words, my_words, new_words = ([word for word, _ in side] for side in (old, mine, new))
+    head, changed, tail, mine, written = (_tokens(text) for text in texts)
+    old_words, my_words = ([word for word, _ in side] for side in ([*head, *changed, *tail], mine))
     # Counted from 1, with a token before the first and one after the last that both sides have; 0 is nowhere.
     places = [1, *(place + 2 if place >= 0 else 0 for place in line_map(old_words, my_words)), len(mine) + 2]
+    spaces = [b"", *(space for _, space in (*head, *written))]
     merged: list[Token] = []
     done = 0
-    for start, end, new_start, new_end in edits(old_words, new_words):
-        before, after = start, end + 1
+    for first, last, new_start, new_end in edits([word for word, _ in changed], [word for word, _ in written]):
+        around = before, after = len(head) + first, len(head) + last + 1
         while not places[before]:
             before -= 1
         while not places[after]:
@@ -65,11 +80,11 @@ def merge_tokens(base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[
         nothing_added = places[after] - places[before] - 1 == kept
         unchanged = nothing_added and kept == after - before - 1
         only_removed = nothing_added and new_start == new_end
-        apart = (before, after) == (start, end + 1)
+        apart = (before, after) == around
         if places[before] - 1 < done or not (apart and (unchanged or only_removed)):
             return None
         merged += mine[done : places[before] - 1]
-        merged += _spaced(new[new_start:new_end], merged, new[new_start - 1][1] if new_start else b"")
+        merged += _spaced(written[new_start:new_end], merged, spaces[len(head) + new_start])
         done = places[after] - 2
     return split_lines(b"".join(word + space for word, space in [*merged, *mine[done:]]))
 

@@ -116,6 +116,21 @@ def test_words_that_the_patch_changes_are_changed_in_lines_that_upstream_rewrote
     assert "  int64_t size = file_size(handle, NO_LINKS);\n" in text(one) and one.rule == "replayed"
 
 
+def test_lines_are_inserted_before_one_that_upstream_rewrote_and_that_begins_as_they_do() -> None:
+    check = "  if (flags < 0)\n    return report_error(path);\n"
+    ours = FUNCTION.replace("handle =", "file =").replace("(handle <", "(file <")
+    theirs = changed(FUNCTION, ("  if (handle", f"{check}  if (handle"))
+    assert text(best(FUNCTION, ours, theirs)) == changed(ours, ("  if (file", f"{check}  if (file"))
+
+
+def test_lines_that_the_patch_replaces_are_replaced_though_upstream_changed_the_same_words() -> None:
+    ours = FUNCTION.replace("file_size(handle)", "file_size64(handle)").replace("*data =", "*bytes =")
+    one = best(FUNCTION, ours, changed(FUNCTION, ("file_size(handle)", "known_size(path)")))
+    assert text(one) == changed(ours, ("file_size64(handle)", "known_size(path)")) and one.rule == "overridden"
+    one = best(FUNCTION, ours, changed(FUNCTION, ("  int size = file_size(handle);\n", "")))
+    assert text(one) == changed(ours, ("  int size = file_size64(handle);\n", "")) and one.rule == "overridden"
+
+
 def test_formatting_is_seen_through_and_kept() -> None:
     ours = FUNCTION.replace("(handle)", "( handle )").replace("  ", "\t")
     theirs = changed(FUNCTION, ("file_size(handle)", "file_size(handle, flags)"))
