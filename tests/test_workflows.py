@@ -17,6 +17,7 @@ from tests.conftest import ROOT, Kz
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
 FOR_OTHERS = "matrix.yml"
 """The workflow that other projects call: it runs an installed kz."""
+SIGNS = f"{FOR_OTHERS}: attest"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -55,9 +56,11 @@ def test_gitlab_takes_the_pipeline_and_the_one_that_it_makes(kz: Kz, tmp_path: P
     cells.write_text(kz("-C", str(ROOT), "matrix", "--format", "gitlab").stdout)
     assert schema_accepts(ROOT / ".gitlab" / "matrix.yml", cells, schema="gitlab-ci")
     jobs = read(cells)
-    rows = [row for job in jobs.values() if "parallel" in job for row in job["parallel"]["matrix"]]
-    pairs = [{"line": row["LINE"], "target": target} for row in rows for target in row["TARGET"]]
-    assert pairs == json.loads(kz("-C", str(ROOT), "matrix").stdout)["include"]
+    for stage in ("build", "attest"):
+        rows = [row for name, job in jobs.items() if name.startswith(f"{stage} ") for row in job["parallel"]["matrix"]]
+        pairs = [{"line": row["LINE"], "target": target} for row in rows for target in row["TARGET"]]
+        assert pairs == json.loads(kz("-C", str(ROOT), "matrix").stdout)["include"], stage
+    assert [name for name, job in jobs.items() if ("id_tokens" in job) != name.startswith("attest ")] == []
     cells.write_text(cells.read_text().replace('"script"', '"scripts"'))
     assert not schema_accepts(cells, schema="gitlab-ci")
 
@@ -98,25 +101,37 @@ def test_actions_are_pinned_by_commit() -> None:
 
 
 def test_permissions_are_the_least() -> None:
-    granted = {path.name: read(path)["permissions"] for path in WORKFLOWS}
-    assert granted == {"matrix.yml": {"contents": "read"}, "verify.yml": {"contents": "read"}, "nightly.yml": {}}
+    granted = {path.name: read(path)["permissions"] for path in WORKFLOWS if path.name != FOR_OTHERS}
+    assert granted == {"verify.yml": {"contents": "read"}, "nightly.yml": {}}
     own = {name: job["permissions"] for name, job in jobs() if "permissions" in job}
-    assert own == {"nightly.yml: nightly": {"contents": "write", "issues": "write", "pull-requests": "write"}}
+    assert own == {"nightly.yml: nightly": {"contents": "write", "issues": "write", "pull-requests": "write"}} | dict.fromkeys(
+        ("matrix.yml: plan", "matrix.yml: build", "matrix.yml: report"), {"contents": "read"}
+    )  # fmt: skip
     for name, job in jobs():
         holders = [step for step in job["steps"] if "github.token" in str(step)]
-        assert holders == ([job["steps"][-1]] if name == "nightly.yml: nightly" else []), (
-            "only kz itself gets the token"
+        assert holders == ([job["steps"][-1]] if name in ("nightly.yml: nightly", SIGNS) else []), (
+            "only kz itself gets the token, and the command that stores a signature"
         )
+
+
+def test_a_cell_is_signed_where_the_caller_grants_it_and_no_build_can_sign() -> None:
+    workflow = read(ROOT / ".github/workflows" / FOR_OTHERS)
+    assert workflow["on"]["workflow_call"]["inputs"]["attest"]["default"] == "false"
+    assert "permissions" not in workflow, "they would be the most that the signing job can have"
+    job = workflow["jobs"]["attest"]
+    assert job["if"] == "${{ inputs.attest }}" and "permissions" not in job and "build" in job["needs"]
+    signing = [name for name, job in jobs() if "kz attest" in str(job)]
+    assert signing == [SIGNS] and not [step for step in job["steps"] if "kz build" in step.get("run", "")]
 
 
 def test_a_pull_request_gets_no_secret() -> None:
     for path in WORKFLOWS:
         assert "pull_request_target" not in read(path)["on"] and "workflow_run" not in read(path)["on"]
         assert "secrets." not in path.read_text()
-        assert ("github.token" in path.read_text()) == (path.name == "nightly.yml")
+        assert ("github.token" in path.read_text()) == (path.name in ("nightly.yml", FOR_OTHERS))
     for name, job in jobs():
         checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
-        assert [step["with"]["persist-credentials"] for step in checkouts] == ["false"], name
+        assert [step["with"]["persist-credentials"] for step in checkouts] == ["false"] * (name != SIGNS), name
         for step in job["steps"]:
             assert "${{" not in step.get("run", ""), f"{name}: what a stranger names would be run by the shell"
 

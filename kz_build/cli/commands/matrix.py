@@ -57,7 +57,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def gitlab(lines: Mapping[str, Sequence[str]]) -> dict[str, object]:
-    """Return a child pipeline: a job for each target of each line, and one report of all. KZ_REQUIREMENT is what pip installs."""
+    """Return a child pipeline: a job for each target of each line, one that signs it if KZ_ATTEST is `true`, and one report of all.
+    KZ_REQUIREMENT is what pip installs."""
     kept = ["out/*/$LINE/$TARGET/manifest.json", "dist/$LINE/$TARGET"]
     cell = {
         "stage": "build",
@@ -65,10 +66,18 @@ def gitlab(lines: Mapping[str, Sequence[str]]) -> dict[str, object]:
         "cache": {"key": {"files": ["pins.lock"]}, "paths": [".kz"]},
         "artifacts": {"paths": kept},
     }
-    jobs = {
-        f"build {line}": {**cell, "parallel": {"matrix": [{"LINE": line, "TARGET": list(targets)}]}}
-        for line, targets in lines.items()
+    attested = {
+        "stage": "attest",
+        "rules": [{"if": '$KZ_ATTEST == "true"'}],
+        "id_tokens": {"SIGSTORE_ID_TOKEN": {"aud": "sigstore"}},
+        "script": ['kz attest "dist/$LINE/$TARGET"'],
+        "artifacts": {"paths": ["dist/$LINE/$TARGET/*.sigstore.json"]},
     }
+    jobs: dict[str, object] = {}
+    for line, targets in lines.items():
+        each = {"parallel": {"matrix": [{"LINE": line, "TARGET": list(targets)}]}}
+        jobs[f"build {line}"] = {**cell, **each}
+        jobs[f"attest {line}"] = {**attested, **each, "needs": [f"build {line}"]}
     report = {
         "stage": "report",
         "when": "always",
@@ -76,7 +85,7 @@ def gitlab(lines: Mapping[str, Sequence[str]]) -> dict[str, object]:
         "artifacts": {"when": "always", "paths": ["out/report/report.html"]},
     }
     return {
-        "stages": ["build", "report"],
+        "stages": ["build", "attest", "report"],
         "variables": {"KZ_CACHE": "$CI_PROJECT_DIR/.kz"},
         "default": {"before_script": ['pip install -q "$KZ_REQUIREMENT"']},
         **jobs,
