@@ -13,6 +13,7 @@ from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove
 from kz_build.core.process import checked, run
+from kz_build.git.object_types import LINK
 from kz_build.git.repository import Repository, commit_id, local_environment
 from kz_build.pins.load import LOCK, load_project
 from kz_build.pins.project import Project
@@ -46,10 +47,19 @@ def head_of(project: Project) -> Head:
 
 
 def copy_of(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
-    """Check the project out into a new folder as a tree of its repository has it, perhaps with another lock, and load it."""
+    """Check the project out into a new folder as a tree of its repository has it, perhaps with another lock, and load it.
+
+    Symbolic links that lead out of the copy are left out: whoever opened a pull request would read this machine's files by
+    them, in kz's messages.
+    """
     remove(folder)
     only = (f":(literal){head.prefix}",) if head.prefix else ()
-    head.repository.checkout(head.repository.entries(tree, only=only), folder)
+    entries = head.repository.entries(tree, only=only)
+    head.repository.checkout(entries, folder)
+    top = os.path.realpath(folder)
+    for link in (folder / entry.path for entry in entries if entry.mode == LINK):
+        if not os.path.realpath(link).startswith(f"{top}/"):
+            link.unlink()
     if lock:
         (folder / head.prefix / LOCK).write_bytes(lock)
     return load_project(folder / head.prefix)

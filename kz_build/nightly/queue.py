@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kz_build.core.env import networked, variable
-from kz_build.core.errors import CommandError, ConfigError, KzError
+from kz_build.core.errors import ConfigError, KzError, MissingError, UnreachableError
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
 from kz_build.core.process import require_success, run
+from kz_build.core.progress import Event
+from kz_build.core.rules import bad_id
 from kz_build.git.machine_errors import require_answer
 from kz_build.git.repository import commit_id, local_environment
 from kz_build.nightly.head import Head, commit_on, copy_of, head_of
@@ -26,16 +28,20 @@ if TYPE_CHECKING:
     from kz_build.core.progress import Watch
     from kz_build.pins.project import Project
 
+One = TypeVar("One")
+Result = TypeVar("Result")
+
 
 class Queued(NamedTuple):
     """A pull request (`#12`) or a revision that was named. `relevant`: it changes pins or stacks. `problems` are what it alone
-    breaks, in sentences."""
+    breaks, in sentences; `unknown` says why it could not be judged."""
 
     name: str
     title: str
     head: str
     relevant: bool = False
     problems: tuple[str, ...] = ()
+    unknown: str = ""
 
 
 class Pair(NamedTuple):
@@ -65,20 +71,42 @@ def queue(project: Project, revisions: Sequence[str], watch: Watch | None = None
     """Merge each open pull request, or each of these revisions, into HEAD's branch, and apply all stacks; then every two that hold.
 
     Nothing in the repository changes but objects that no ref names. Raises ConfigError for a revision that is none, MissingError
-    without GitHub, UnreachableError if a pull request's commits cannot be fetched.
+    without GitHub or if the branch itself cannot be judged, UnreachableError if a pull request's commits cannot be fetched.
     """
     head = head_of(project)
     waiting = _named(head, revisions) if revisions else _pulls(project, head)
+    _require_history(head, waiting)
     folder = project.out("queue")
     try:
         own = _problems(head, head.commit, project, watch)
         trials = {one.name: _Trial(head, project, watch, own, one) for one in waiting}
-        queued = tuple(trial.alone() for trial in trials.values())
-        sound = [one for one in queued if one.relevant and not one.problems]
-        pairs = [Pair(a.name, b.name, trials[b.name].after(trials[a.name])) for a, b in combinations(sound, 2)]
+        queued = tuple(_shown(trials.values(), "alone", watch, lambda trial: trial.alone()))
+        sound = [trials[one.name] for one in queued if one.relevant and not (one.problems or one.unknown)]
+        pairs = tuple(_shown([*combinations(sound, 2)], "every two", watch, lambda two: two[1].after(two[0])))
     finally:
         remove(folder)
     return Queue(head.branch, head.commit, own, queued, tuple(pair for pair in pairs if pair.problems))
+
+
+def _require_history(head: Head, waiting: Sequence[Queued]) -> None:
+    """Raise ConfigError if a shallow clone lacks the history since something parted from the branch: nothing can be merged then."""
+    if head.repository.git("rev-parse", "--is-shallow-repository").strip() != b"true":
+        return
+    for one in waiting:
+        words = ("merge-base", commit_id(head.commit), commit_id(one.head))
+        if run(head.repository.argv(*words), env=local_environment()).code:
+            raise ConfigError(
+                f"this clone is shallow: it lacks the history since {one.name} and {head.branch} parted",
+                hint="git fetch --unshallow; in GitHub Actions: fetch-depth: 0 of actions/checkout",
+            )
+
+
+def _shown(what: Collection[One], phase: str, watch: Watch | None, do: Callable[[One], Result]) -> Iterator[Result]:
+    """Yield what `do` makes of each; `watch` gets how many are done."""
+    for number, one in enumerate(what):
+        if watch:
+            watch(Event(phase, number, len(what)))
+        yield do(one)
 
 
 class _Trial:
@@ -94,26 +122,28 @@ class _Trial:
             if not self._relevant():
                 return self.one
             tree, conflicts = _merge(self.head, self.head.commit, self.one.head)
-        except CommandError as error:
-            return self.one._replace(relevant=True, problems=(_sentence(error),))
-        self.merged = commit_on(self.head, tree, "merged", self.one.head)
-        return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
+            self.merged = commit_on(self.head, tree, "merged", self.one.head)
+            return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
+        except KzError as error:
+            said = _sentence(error)
+            own = self.one._replace(relevant=True)
+            return own._replace(unknown=said) if _unanswered(error) else own._replace(problems=(said,))
 
-    def after(self, other: _Trial) -> tuple[str, ...]:
+    def after(self, other: _Trial) -> Pair:
         """Merge it into the branch with the other one, and judge the result."""
-        return self._judged(*_merge(self.head, other.merged, self.one.head))
+        return Pair(other.one.name, self.one.name, self._judged(*_merge(self.head, other.merged, self.one.head)))
 
     def _judged(self, tree: str, conflicts: tuple[str, ...]) -> tuple[str, ...]:
         lock = self.head.prefix + LOCK
-        others = tuple(name for name in conflicts if name != lock)
+        own = b""
+        if conflicts == (lock,):
+            # All who change a stack change its line in the lock: after a merge it is written again, so that its conflict says nothing.
+            words = ("cat-file", "blob", "--end-of-options", f"{self.one.head}:{lock}")
+            done = run(self.head.repository.argv(*words), env=local_environment())
+            own = b"" if done.code else done.stdout  # it has removed the lock
+        others = tuple(name for name in conflicts if name != lock) or (() if own else conflicts)
         if others:
             return (f"conflict in {', '.join(others)}",)
-        # All who change a stack change its line in the lock: after a merge it is written again, so that its conflict says nothing.
-        own = (
-            self.head.repository.git("cat-file", "blob", "--end-of-options", f"{self.one.head}:{lock}")
-            if conflicts
-            else b""
-        )
         problems = _problems(self.head, tree, self.project, self.watch, own)
         return tuple(problem for problem in problems if problem not in self.own)
 
@@ -146,6 +176,8 @@ def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock
         copy = copy_of(head, tree, project.out("queue", "project"), lock)
         results = verify(copy, copy.pins.lines, watch=watch)
     except KzError as error:
+        if _unanswered(error):
+            raise
         return (_sentence(error),)
     found = [
         f"{result.line} {result.source} {judgement.patch.removesuffix('.patch')}: {cell(judgement)}"
@@ -165,8 +197,15 @@ def _wrong_lock(copy: Project, line: str, watch: Watch | None) -> str:
     try:
         apply(copy, line, watch)
     except KzError as error:
+        if _unanswered(error):
+            raise
         return _sentence(error)
     return ""
+
+
+def _unanswered(error: KzError) -> bool:
+    """Return whether an error says nothing of the stacks: a server or a tool is missing, or the disk is full."""
+    return isinstance(error, UnreachableError) or error.exit_code == MissingError.exit_code
 
 
 def _sentence(error: KzError) -> str:
@@ -176,15 +215,15 @@ def _sentence(error: KzError) -> str:
 def _named(head: Head, revisions: Sequence[str]) -> list[Queued]:
     waiting = []
     for name in dict.fromkeys(revisions):
-        words = ("log", "-1", "--format=%H%x00%s", "--end-of-options", f"{name}^{{commit}}")
-        argv = head.repository.argv(*words)
+        argv = head.repository.argv("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         done = run(argv, env=local_environment())
-        if done.code:
+        commit = done.stdout.decode("utf-8", "replace").strip()
+        if done.code or bad_id(commit):  # git's answer to `^main` is no commit
             raise ConfigError(
                 f"{name!r} is no branch or commit of this repository", hint="git fetch gets what others pushed"
             )
-        commit, _, title = done.stdout.decode("utf-8", "replace").rstrip("\n").partition("\0")
-        waiting.append(Queued(name, title, commit))
+        title = head.repository.git("log", "-1", "--format=%s", "--end-of-options", commit).decode("utf-8", "replace")
+        waiting.append(Queued(name, title.strip(), commit))
     return waiting
 
 
@@ -200,7 +239,8 @@ def _pulls(project: Project, head: Head) -> list[Queued]:
             hint="name branches: kz queue BRANCH…",
         )
     pulls = sorted(open_pulls(project.store, slug), key=lambda pull: pull.number)
-    wanted = [f"refs/pull/{pull.number}/head" for pull in pulls if not head.repository.has(pull.head)]
+    # By their commits: a ref may have moved since GitHub was asked.
+    wanted = [commit_id(pull.head) for pull in pulls if not head.repository.has(pull.head)]
     if wanted:
         argv = head.repository.argv(
             "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options", "origin", *wanted

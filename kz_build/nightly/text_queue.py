@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kz_build.core.escape import one_line
@@ -11,6 +12,8 @@ from kz_build.patch.text import wrap
 if TYPE_CHECKING:
     from kz_build.nightly.queue import Queue
 
+_STATE = len("not judged  ")
+
 
 def text(queue: Queue) -> str:
     """Show the branch, a block for each that waits, and the pairs that break together."""
@@ -18,17 +21,19 @@ def text(queue: Queue) -> str:
         f"{queue.branch} {queue.commit[:10]}: " + ("it breaks by itself" if queue.problems else "every patch holds")
     ]
     rows += _problems(queue.problems)
-    for one in queue.queued:
-        state = "breaks" if one.problems else "holds" if one.relevant else "changes no pin and no stack"
-        rows += wrap(f"{one.name} {one_line(one.title)}: {state}", "  ", "    ")
-        rows += _problems(one.problems)
+    for one in (one for one in queue.queued if one.relevant):
+        state = "not judged" if one.unknown else "breaks" if one.problems else "holds"
+        rows += wrap(f"{state:{_STATE}}{one.name} {one_line(one.title)}", "  ", " " * (_STATE + 2))
+        rows += _problems((one.unknown,) if one.unknown else one.problems)
+    if others := [one.name for one in queue.queued if not one.relevant]:
+        rows += wrap(f"change no pin and no stack: {', '.join(others)}", "  ", "    ")
     if not queue.queued:
         rows.append("  nothing waits")
     if queue.pairs:
         rows.append("hold alone, and break together:")
-    for pair in queue.pairs:
-        rows.append(f"  {pair.first} and {pair.second}")
-        rows += _problems(pair.problems)
+    for (first, problems), pairs in groupby(queue.pairs, key=lambda pair: (pair.first, pair.problems)):
+        rows += wrap(f"{first} with {', '.join(pair.second for pair in pairs)}", "  ", "    ")
+        rows += _problems(problems)
     return "\n".join(rows)
 
 

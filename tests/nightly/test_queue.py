@@ -83,10 +83,10 @@ def test_two_that_hold_alone_and_break_together_are_named(own: Own) -> None:
     rows = done.stdout.splitlines()
     assert rows[0].startswith("main ") and rows[0].endswith(": every patch holds")
     assert rows[1:5] == [
-        "  beside Branch beside: holds", "  wider Branch wider: holds", "  docs Docs: changes no pin and no stack",
+        "  holds       beside Branch beside", "  holds       wider Branch wider", "  change no pin and no stack: docs",
         "hold alone, and break together:",
     ]  # fmt: skip
-    assert rows[5] == "  beside and wider" and "l up 0002-beside: " in rows[6]
+    assert rows[5] == "  beside with wider" and "l up 0002-beside: " in rows[6]
     assert "kz: beside with wider would break a stack on main" in done.stderr
     assert (files(own), own.git("for-each-ref")) == before, "only objects that no ref names are new"
 
@@ -126,8 +126,8 @@ def test_the_open_pull_requests_are_githubs(made: Project, make_github: Callable
     github.things.append(Thing(1, "A topic", "", head="topic"))
     env = {"GITHUB_API_URL": github.url, "NO_PROXY": "*", "GITHUB_REPOSITORY": SLUG}
     done = made.kz("queue", GITHUB_STEP_SUMMARY=str(made.root.parent / "summary.md"), **env)
-    assert done.returncode == 0 and "\n  #1 A topic: holds\n" in done.stdout, done.stdout + done.stderr
-    assert "#1 A topic: holds" in (made.root.parent / "summary.md").read_text()
+    assert done.returncode == 0 and "\n  holds       #1 A topic\n" in done.stdout, done.stdout + done.stderr
+    assert "holds       #1 A topic" in (made.root.parent / "summary.md").read_text()
     assert "refs/pull" not in own.git("for-each-ref") and "promisor" not in own.git("config", "--list")
 
 
@@ -140,12 +140,55 @@ def test_one_that_has_no_history_with_the_branch_does_not_stop_the_others(own: O
     found = own.project.json("queue", "alone", "topic", code=4)
     alone, topic = found["queued"]
     assert "no merge base" in alone["problems"][0] and topic["problems"] == []
+    (own.root / ".git/shallow").write_text(own.git("rev-parse", "topic"))
+    done = own.project.kz("queue", "topic")
+    assert done.returncode == 2 and "this clone is shallow" in done.stderr and "fetch-depth: 0" in done.stderr
+
+
+def test_what_a_branch_links_to_outside_is_not_read_and_a_removed_lock_stops_nobody(own: Own) -> None:
+    """A series' lines are in messages, so that a link to /proc/self/environ would print the job's secrets."""
+    own.change("topic", "+ours\n", "+topic\n")
+    own.git("checkout", "-q", "-b", "curious", "main")
+    series = own.root / STACK / "series"
+    series.unlink()
+    series.symlink_to("/proc/self/environ")
+    commit(own.root, "Curious")
+    own.git("checkout", "-q", "-b", "unlocked", "main")
+    (own.root / "pins.lock").unlink()
+    commit(own.root, "Unlocked")
+    own.git("checkout", "-q", "main")
+    own.change("moved-on", "+ours\n line 4\n", "+ours\n-line 4\n+four\n")
+    own.git("merge", "-q", "--ff-only", "moved-on")
+    done = own.project.kz("queue", "curious", "unlocked", "topic")
+    assert done.returncode == 4 and "PATH=" not in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "  breaks      unlocked Unlocked\n      conflict in pins.lock\n" in done.stdout
+
+
+def test_an_upstream_that_does_not_answer_is_no_verdict(own: Own) -> None:
+    """Neither that all holds, because the branch fails in the same way, nor that a pull request breaks something."""
+    own.change("topic", "+ours\n", "+topic\n")
+    pins = own.root / "pins.yaml"
+    own.git("checkout", "-q", "-b", "far", "main")
+    pins.write_text(pins.read_text().replace("https://github.com/up/stream", "http://127.0.0.1:9/up"))
+    commit(own.root, "Far")
+    own.git("checkout", "-q", "main")
+    done = own.project.kz("queue", "far", "topic")
+    assert done.returncode == 6 and "  holds       topic Branch topic\n" in done.stdout, done.stdout + done.stderr
+    assert "  not judged  far Far\n" in done.stdout and "port 9" in done.stdout
+    assert [bool(one["unknown"]) for one in own.project.json("queue", "far", "topic", code=6)["queued"]] == [
+        True,
+        False,
+    ]
+    own.git("merge", "-q", "--ff-only", "far")
+    done = own.project.kz("queue", "topic")
+    assert done.returncode == 6 and not done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
         (("nowhere",), "'nowhere' is no branch or commit"),
+        (("^main",), "'^main' is no"),
         (("--", "-x"), "'-x' is no"),
         ((), "not a repository on GitHub"),
     ],

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 
 from kz_build.cli.common import json_option, locked_project, show, watching
-from kz_build.core.errors import ConflictError
+from kz_build.core.errors import ConflictError, Missing, MissingError
 
 EXAMPLE = ""
+MOST_NAMED = 3
+"""How many pairs the last line names."""
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,10 @@ def run(arguments: argparse.Namespace) -> None:
     show(arguments, result, text)
     add_to_job_summary("\n".join(code_block(text, "")) + "\n")
     if not result.holds:
-        broken = [one.name for one in result.queued if one.problems] + [
-            f"{p.first} with {p.second}" for p in result.pairs
-        ]
+        broken = [one.name for one in result.queued if one.problems]
+        pairs = [f"{pair.first} with {pair.second}" for pair in result.pairs]
+        broken += pairs if len(pairs) <= MOST_NAMED else [f"{len(pairs)} pairs"]
         raise ConflictError(f"{', '.join(broken)} would break a stack on {result.branch}")
+    if unknown := [one for one in result.queued if one.unknown]:
+        why = tuple(Missing(one.name, one.unknown, "run it again") for one in unknown)
+        raise MissingError(why, hint="the others hold, alone and every two together")
