@@ -174,12 +174,16 @@ def soc_option(parser: argparse.ArgumentParser) -> None:
 
 def sources_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:
     target_options(parser, default)
+    unpinned_option(parser)
+
+
+def unpinned_option(parser: argparse.ArgumentParser, of: str = "; the report says so") -> None:
     parser.add_argument(
         "--allow-unpinned",
         metavar="NAME",
         action="append",
         default=[],
-        help="accept an installed SDK of another version; the report says so",
+        help=f"accept an installed SDK of another version{of}",
     )
 
 

@@ -15,6 +15,7 @@ from kz_build.cli.common import (
     run_in_build_image,
     show,
     source_option,
+    unpinned_option,
     watching,
 )
 from kz_build.core.errors import CommandError, ConfigError, ConflictError
@@ -42,6 +43,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     fetch_option(parser)
     parser.add_argument("--build", action="store_true", help="also build a target wherever all patches hold")
     parser.add_argument("--target", metavar="T", default="", help="which target (default: the first of pins.yaml)")
+    unpinned_option(parser, ", for --build")
     engine_option(parser)
 
 
@@ -51,7 +53,8 @@ def _built(project: Project, result: VerifyResult, arguments: argparse.Namespace
 
     if project.pins.source(result.source).kind != "git":
         return result
-    request = TargetRequest(target=arguments.target, engine=arguments.engine)
+    unpinned = tuple(arguments.allow_unpinned)
+    request = TargetRequest(target=arguments.target, engine=arguments.engine, allow_unpinned=unpinned)
     return with_trial_builds(project, result, request, watch, lambda text: None)
 
 
@@ -65,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
     if arguments.target and not arguments.build:
         raise ConfigError("--target is for --build", hint="kz verify --build --target " + arguments.target)
+    if arguments.allow_unpinned and not arguments.build:
+        raise ConfigError("--allow-unpinned is for --build")
     if arguments.engine == "docker" and not arguments.build:
         tags = (
             []
