@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError, ConflictError
+from kz_build.core.escape import one_line
 from kz_build.core.rules import unsafe_path
 from kz_build.git import fast_import, format_patch
 from kz_build.git import log as history
-from kz_build.git.object_types import FILE, LINK, Blob
+from kz_build.git.object_types import FILE, FOLDER, LINK, Blob
 from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.trailers import with_trailers
@@ -202,19 +203,24 @@ def _offer(stopped: Stopped, candidate: Candidate) -> Offer:
 def refusals(stopped: Stopped, files: Mapping[str, bytes | None]) -> list[str]:
     """Return why a result must not be taken, in sentences; none if it may.
 
-    It changes something, and only files of the patch or those it moved to; has no conflict markers that upstream has not; and
-    the patch's own checks of checks.yaml hold on it.
+    It changes something, and only files of the patch or those it moved to; replaces no folder, and makes no symbolic link but
+    the patch's own; has no conflict markers that upstream has not; and the patch's own checks of checks.yaml hold on it.
     """
     known = {*stopped.patch.reads, *stopped.ours, *(path for other in stopped.others for path in other.patch.reads)}
     problems = [
-        f"{path} is no file of the patch, nor one that its code moved to" for path in files if path not in known
+        f"{one_line(path)} is no file of the patch, nor one that its code moved to"
+        for path in files
+        if path not in known
     ]
     changed = {p: d for p, d in files.items() if d != (stopped.ours[p].data if p in stopped.ours else None)}
     if not changed:
         problems.append("it changes nothing")
     for path, data in changed.items():
         there = stopped.ours.get(path)
-        if there and there.mode == LINK:
+        like = there or stopped.theirs.get(path)
+        if like and like.mode == FOLDER:
+            problems.append(f"{path} is a folder")
+        if like and like.mode == LINK and (there or data != like.data):
             problems.append(f"{path} is a symbolic link")
         if data and len(_MARKER.findall(data)) > len(_MARKER.findall(there.data if there else b"")):
             problems.append(f"{path} has conflict markers")

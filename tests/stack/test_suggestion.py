@@ -101,6 +101,27 @@ def test_what_another_tool_needs_is_in_the_json_and_its_answer_goes_through_the_
     assert "+ours" in stack(stopped)
 
 
+def test_an_answer_writes_no_file_over_a_folder_and_no_link_of_its_own(tmp_path: Path, kz: Kz) -> None:
+    """A folder has files that the patch must not touch; a link's content is a path of the machine."""
+    upstream = started(tmp_path)
+    (upstream.folder / "link").symlink_to("b.txt")
+    made = project(tmp_path, kz, upstream, [("first", {"a.txt": OURS})])
+    upstream.commit("Without it", {"a.txt": None})
+    upstream.commit("A folder (#2)", {"a.txt/x": "x\n"}, tag="v2")
+    assert made.kz("rebase", "--onto", "v2").returncode == 4
+    answer = made.root / "answer.json"
+    for files, reason in (
+        ({"a.txt": "ours\n"}, "a.txt is a folder"),
+        ({"link": "/etc/passwd"}, "link is a symbolic link"),
+        ({"x\nkz: all is well": "x"}, "  x\\nkz: all is well is no file of the patch"),
+    ):
+        answer.write_text(json.dumps({"files": files}))
+        done = made.kz("rebase", "--take", str(answer))
+        assert done.returncode == 4 and reason in done.stderr, done.stderr
+    answer.write_text(json.dumps({"files": {"link": "b.txt"}}))
+    assert made.kz("rebase", "--take", str(answer)).returncode == 0
+
+
 def test_the_reason_names_upstreams_commit(tmp_path: Path, kz: Kz) -> None:
     upstream = started(tmp_path)
     made = project(tmp_path, kz, upstream, [("check", {"a.txt": put(text(), 5, "line 5 is checked")})])
