@@ -70,7 +70,7 @@ _FOLLOWS = re.compile(
     r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed"
+    r"|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(

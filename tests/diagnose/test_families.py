@@ -77,6 +77,44 @@ def test_the_first_real_error_names_itself(log: str, id: str, line: int, title: 
     assert (one.id, one.line, one.title) == (id, line, title)
 
 
+CUDA = """\
+/usr/include/crt/host_config.h:138:2: error: #error -- unsupported GNU version! gcc versions later than 8 are not supported!
+CMake Error at cuda_extra.cu.o.Release.cmake:220 (message):
+  Error generating
+  /x/build/cuda_extra.cu.o
+"""
+WARNED = """\
+CMake Warning at CMakeLists.txt:101 (find_package):
+  By not providing "Findx86_energy.cmake" in CMAKE_MODULE_PATH this project
+  has asked CMake to find a package configuration file provided by
+  "x86_energy", but CMake did not find one.
+
+  Could not find a package configuration file provided by "x86_energy" with
+-- Configuring done
+/x/main.cpp:12:10: fatal error: ace/config.h: No such file or directory
+"""
+OFFLINE = """\
+WARNING: Retrying after connection broken by 'NewConnectionError(': [Errno -3] Temporary failure in name resolution')': /simple/torch/
+ERROR: No matching distribution found for torch==2.9.0
+"""
+NO_GPU = """\
+W tensorflow/stream_executor/dso_loader.cc:60] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file or directory
+Traceback (most recent call last):
+  File "/x/convert.py", line 9, in <module>
+    from torch import nn
+ModuleNotFoundError: No module named 'torch'
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "id"),
+    [(CUDA, "compiler-check"), (WARNED, "header-missing"), (OFFLINE, "name-resolution"), (NO_GPU, "module-missing")],
+    ids=["cuda", "warned", "offline", "no-gpu"],
+)
+def test_a_warning_and_what_only_follows_are_not_taken_for_the_cause(log: str, id: str) -> None:
+    assert [one.id for one in causes(log)] == [id]
+
+
 def test_what_is_more_exact_goes_before_a_family() -> None:
     assert [one.id for one in causes(PYTHON + "Backend XnnpackBackend is not registered.\n")] == ["backend-missing"]
 
