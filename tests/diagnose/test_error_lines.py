@@ -120,6 +120,18 @@ def test_the_likeliest_line_comes_first_with_the_words_to_search_for(log: str, l
     assert first.text == log.splitlines()[line - 1].strip()
 
 
+def test_the_exception_of_a_nested_class_is_the_error_of_an_app() -> None:
+    log = "".join(
+        f"11-21 08:00:02.123  1234  5678 E AndroidRuntime: {line}\n"
+        for line in (
+            "FATAL EXCEPTION: main",
+            "Process: com.example, PID: 1234",
+            "com.example.Base$FrobError: no handle",
+        )
+    )
+    assert error_lines(log)[0].line == 3
+
+
 def test_they_are_few_each_text_once_and_what_only_follows_comes_last() -> None:
     assert [one.line for one in error_lines(PYTHON)] == [5, 6]
     assert [one.line for one in error_lines(NINJA)][-1] == 5, "make says only that something failed"
