@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.resolve.candidate import likely, made_candidates
-from kz_build.resolve.confidence import FEATURES, OFFERED, confidence, features
+from kz_build.resolve.confidence import FEATURES, OFFERED, confidence
 
 
 class Try(NamedTuple):
@@ -75,7 +75,7 @@ def tries(root: Path, half: str) -> Iterator[Try]:
             case.name,
             not added(case / "new.patch") - added(case / "old.patch"),
             tuple(one.candidate.rule for one in made),
-            tuple(features(one.steps, rank) for rank, one in enumerate(made)),
+            tuple(one.features for one in made),
             tuple(right),
             tuple(one.candidate.confidence for one in made),
             bool(made and made[0].candidate.files),

@@ -42,10 +42,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Made:
-    """A candidate with the steps that made it."""
+    """A candidate with the steps that made it, and what its confidence depends on."""
 
     candidate: Candidate
     steps: tuple[Option, ...]
+    features: tuple[float, ...]
 
 
 def candidates(base: Files, ours: Files, theirs: Files) -> tuple[Candidate, ...]:
@@ -75,9 +76,12 @@ def made_candidates(base: Files, ours: Files, theirs: Files) -> tuple[Made, ...]
         steps = (*(fact for plan in todo for fact in plan.facts), *chosen)
         worst = min(steps, key=lambda step: step.score, default=None)
         rule = (worst.rule if worst else Rule.MERGED).name.lower().replace("_", " ")
-        sure = confidence(features(steps, len(made)))
         rewrites = _rewrites(todo, chosen)
-        made.append(Made(Candidate(result, rule, sure, _reason(todo, chosen, rewrites), rewrites), steps))
+        written = ((plan, result.get(plan.path)) for plan in todo if plan.slots)
+        names = [name for plan, data in written if data is not None for name in plan.names_left(data)]
+        known = features(steps, len(made), bool(names))
+        reason = _reason(todo, chosen, rewrites, names)
+        made.append(Made(Candidate(result, rule, confidence(known), reason, rewrites), steps, known))
         if len(made) == SHOWN:
             break
     return tuple(made)
@@ -130,7 +134,9 @@ def _rewrites(todo: Sequence[FilePlan], chosen: Sequence[Option]) -> tuple[Rewri
     return tuple(dict.fromkeys(rewrites))
 
 
-def _reason(todo: Sequence[FilePlan], chosen: Sequence[Option], rewrites: Sequence[Rewrite]) -> str:
+def _reason(
+    todo: Sequence[FilePlan], chosen: Sequence[Option], rewrites: Sequence[Rewrite], names_left: Sequence[bytes]
+) -> str:
     """Explain what is not a plain merge."""
     parts: dict[Rule, list[str]] = {}
     done = 0
@@ -146,4 +152,5 @@ def _reason(todo: Sequence[FilePlan], chosen: Sequence[Option], rewrites: Sequen
     told[:0] = [
         f"upstream changed `{old.decode(errors='replace')}` to `{new.decode(errors='replace')}`" for old, new in names
     ]
+    told += [f"the patch removes `{name.decode()}`, but it is still used" for name in names_left[:3]]
     return "; ".join(told) or "the patch's changes merge with upstream's without conflict"

@@ -7,23 +7,26 @@ from collections.abc import Iterable, Sequence
 
 from kz_build.resolve.option import OF_A_FILE, Option, Rule
 
-OFFERED = 0.7
+OFFERED = 0.65
 """Where the first candidate has less confidence than this, none is offered."""
 
 WEIGHTS = {
-    "1": 1.58,
-    "conflicts": -0.69,
-    "left out": -3.35,
-    "either order": -2.03,
-    "rewritten": -0.22,
-    "rank": -1.00,
+    "1": 1.60,
+    "conflicts": -1.04,
+    "left out": -2.24,
+    "either order": -0.83,
+    "rewritten": -0.21,
+    "names left": -1.35,
+    "rank": -1.82,
 }
 """A logistic regression, from `benchmarks/candidates.py CASES --fit`."""
 FEATURES = tuple(WEIGHTS)
 
 
-def features(steps: Sequence[Option], rank: int) -> tuple[float, ...]:
-    """Return what is known of a candidate: its steps, and how many are ranked before it. In the order of FEATURES.
+def features(steps: Sequence[Option], rank: int, names_left: bool) -> tuple[float, ...]:
+    """Return what is known of a candidate, in the order of FEATURES.
+
+    That is its steps, how many are ranked before it, and whether it has names that the patch removes.
 
     Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, and whether both
     sides inserted at one place; not which rule made them nor with what score.
@@ -32,7 +35,7 @@ def features(steps: Sequence[Option], rank: int) -> tuple[float, ...]:
     left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
     either_order = sum(1 for step in edits if _either_order(step))
     rewritten = sum(len(step.was) for step in edits)
-    return (1.0, *map(math.log1p, (len(edits), left_out, either_order, rewritten)), float(rank))
+    return (1.0, *map(math.log1p, (len(edits), left_out, either_order, rewritten)), float(names_left), float(rank))
 
 
 def _either_order(step: Option) -> bool:

@@ -11,7 +11,7 @@ from kz_build.patch.change import split_lines
 from kz_build.resolve.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.placement import options
-from kz_build.resolve.syntax import allowed, faults
+from kz_build.resolve.syntax import allowed, faults, names
 from kz_build.resolve.three_versions import ThreeVersions, key
 
 Files = Mapping[str, bytes]
@@ -50,6 +50,14 @@ class FilePlan:
     def judged(self, result: bytes) -> bool:
         """Whether a result parses as well as what it was made from."""
         return faults(self.path, result) in self._allowed
+
+    def names_left(self, result: bytes) -> list[bytes]:
+        """Return the names of the file that the patch removes, all of them, and that a result still has."""
+        return sorted(self._removed & names(result)) if self._removed else []
+
+    @cached_property
+    def _removed(self) -> set[bytes]:
+        return names(self.before) - names(self.after)
 
     @cached_property
     def _allowed(self) -> set[tuple[int, ...]]:

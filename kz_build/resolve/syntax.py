@@ -1,4 +1,4 @@
-"""Whether a result still parses where the files that it was made from do."""
+"""Whether a result still parses where the files that it was made from do, and the names in it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _C_SILENT = re.compile(
 )
 _CMAKE_SILENT = re.compile(rb"#[^\n]*|\"(?:\\.|[^\"\\])*\"?", re.DOTALL)
 _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|endif)", re.MULTILINE)
+_NAME = re.compile(rb"[A-Za-z_]\w\w+")
 _PAIRS = (b"()", b"{}", b"[]")
 
 
@@ -52,6 +53,11 @@ def faults(path: str, data: bytes) -> tuple[int, ...]:
     words = _CONDITIONAL.findall(code)
     opened = (code.count(pair[:1]) - code.count(pair[1:]) for pair in _PAIRS)
     return (*opened, words.count(b"if") - words.count(b"endif"))
+
+
+def names(data: bytes) -> set[bytes]:
+    """Return the names in a file, and the words of its comments; not the shortest."""
+    return set(_NAME.findall(data))
 
 
 def allowed(path: str, base: bytes, ours: bytes, theirs: bytes) -> set[tuple[int, ...]]:

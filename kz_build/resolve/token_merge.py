@@ -21,7 +21,10 @@ def line_break(base: Sequence[bytes], ours: Sequence[bytes], at: int) -> int | N
     """Return which line of ours is the first of what it made of the lines of base from `at` on, None if that is not sure."""
     if at in (0, len(base)):
         return len(ours) if at else 0
-    before, after, mine = (_tokens(b"".join(lines)) for lines in (base[:at], base[at:], ours))
+    texts = [b"".join(lines) for lines in (base[:at], base[at:], ours)]
+    if max(map(len, texts)) > _TOO_LONG:
+        return None
+    before, after, mine = map(_tokens, texts)
     places = line_map([word for word, _ in (*before, *after)], words := [word for word, _ in mine])
     last = max(places[: len(before) - 1], default=-1)
     first = next((place for place in places[len(before) :] if place >= 0), len(words))

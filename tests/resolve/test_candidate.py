@@ -131,6 +131,15 @@ def test_lines_that_the_patch_replaces_are_replaced_though_upstream_changed_the_
     assert text(one) == changed(ours, ("  int size = file_size64(handle);\n", "")) and one.rule == "overridden"
 
 
+def test_a_name_that_the_patch_removes_and_upstream_uses_again_is_told_and_costs_confidence() -> None:
+    theirs = FUNCTION.replace("handle", "file")
+    calm = best(FUNCTION, f"{FUNCTION}\n/* end */\n", theirs)
+    ours = changed(FUNCTION, ("  return check_model", "\n  sync(handle);\n  return check_model"))
+    one = best(FUNCTION, ours, theirs)
+    assert "  sync(handle);\n" in text(one) and "the patch removes `handle`" in one.reason
+    assert one.confidence < calm.confidence and "`handle`" not in calm.reason
+
+
 def test_formatting_is_seen_through_and_kept() -> None:
     ours = FUNCTION.replace("(handle)", "( handle )").replace("  ", "\t")
     theirs = changed(FUNCTION, ("file_size(handle)", "file_size(handle, flags)"))
