@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import tomllib
+from check_jsonschema import main as check_jsonschema
 
 from kz_build.build.engine import _why_unmapped, root_prefix
 from kz_build.build.farm import TOKEN, ask, farm_of, join
@@ -167,3 +168,14 @@ def test_a_scheduler_that_is_no_use_is_one_note_and_a_local_build(
             assert notes == [f"{url}: {why}; everything is compiled on this machine"]
         if answer is not None:
             server.shutdown()
+
+
+def test_the_compose_file_of_the_guide_is_one(tmp_path: Path) -> None:
+    """By the schema of the compose specification, which check-jsonschema ships."""
+    text = (ROOT / "docs/guides/farm.md").read_text().split("```yaml\n")[1].split("```")[0]
+    file = tmp_path / "compose.yaml"
+    for content, code in ((text, 0), (text.replace("privileged:", "priviledged:"), 1)):
+        file.write_text(content)
+        with pytest.raises(SystemExit) as ended:
+            check_jsonschema(["--quiet", "--builtin-schema", "vendor.compose-spec", str(file)])
+        assert ended.value.code == code

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -13,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
+import tomllib
+import yaml
 
 from kz_build.build import farm_engine
-from tests.build.daemon import packages
-from tests.build.farm import Farm, clang, farm
-from tests.conftest import SAMPLE, Kz
+from tests.build.daemon import free_port, packages
+from tests.build.farm import Farm, clang, daemon, farm
+from tests.conftest import ROOT, SAMPLE, Kz
 from tests.deadline import until
 
 pytestmark = [pytest.mark.containers, pytest.mark.xdist_group("farm")]
@@ -239,3 +244,68 @@ def test_a_dead_scheduler_is_one_warning(build: Callable[..., tuple[dict[str, An
     assert dead["bytes"] == local["bytes"] and "distributed" not in dead
     warnings = [line for line in printed.splitlines() if workers.url in line]
     assert len(warnings) == 1 and "does not answer" in warnings[0] and "compiled on this machine" in warnings[0]
+
+
+def test_the_files_and_commands_of_the_guide_make_a_farm(program: Path, tmp_path: Path) -> None:
+    """As they stand there, but for addresses and folders."""
+    packages("systemd", programs=("systemd-analyze",))
+    worker_at, scheduler_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    text = (ROOT / "docs/guides/farm.md").read_text()
+    for old, new in (
+        ("/opt/farm/bin/sccache-dist", str(program)), ("/etc/farm", str(tmp_path / "etc")), ("/var/", f"{tmp_path}/var/"),
+        ("10.0.0.11:10501", worker_at), ("10.0.0.1:10600", scheduler_at),
+    ):  # fmt: skip
+        text = text.replace(old, new)
+
+    def blocks(kind: str) -> list[str]:
+        return re.findall(rf"^```{kind}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+    def typed(block: str) -> str:
+        rows = [row.removeprefix("$ ") for row in block.splitlines() if "pip install" not in row]
+        return subprocess.run(
+            ["bash", "-euc", "\n".join(rows)], check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    for folder in ("lib", "cache"):
+        (tmp_path / "var" / folder).mkdir(parents=True)
+    configure, make_token, *_ = blocks("console")
+    typed(configure)
+    (config,) = blocks("toml")
+    (tmp_path / "etc/worker.toml").write_text(config.replace(f"THE TOKEN OF {worker_at}", typed(make_token)))
+    (unit,) = blocks("ini")
+    own, of_scheduler = (
+        f"server --config {tmp_path}/etc/worker.toml",
+        f"scheduler --config {tmp_path}/etc/scheduler.toml",
+    )
+    assert own in unit and f"`{of_scheduler}`" in text
+    started = []
+    try:
+        for name, words in (("scheduler", of_scheduler), ("worker", own)):
+            file = tmp_path / f"{name}.service"
+            file.write_text(unit.replace(own, words))
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", file], capture_output=True, text=True)
+            assert done.returncode == 0 and not done.stderr, done.stderr
+            argv = next(row for row in file.read_text().splitlines() if row.startswith("ExecStart="))
+            started.append(daemon(argv.removeprefix("ExecStart=").split(), tmp_path / f"{name}.log"))
+        status = f"http://{scheduler_at}/api/v1/scheduler/status"
+
+        def servers() -> int:
+            with contextlib.suppress(OSError):
+                return int(
+                    requests.get(status, headers={"Accept": "application/json"}, timeout=5).json()["num_servers"]
+                )
+            return 0
+
+        until(lambda: servers() == 1, 30)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    services = yaml.safe_load(blocks("yaml")[0])["services"]
+    for name, verb in (("scheduler", "scheduler"), ("worker", "server")):
+        assert services[name]["command"] == ["sccache-dist", verb, "--config", "/config.toml"]
+        assert f"{tmp_path}/etc/{name}.toml:/config.toml:ro" in services[name]["volumes"]
+    kept = tomllib.loads(config)
+    assert {f"{at}:{at}" for at in (kept["cache_dir"], kept["builder"]["build_dir"])} < set(
+        services["worker"]["volumes"]
+    )
