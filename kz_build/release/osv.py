@@ -45,21 +45,27 @@ class Finding:
     why: str
 
 
-def parts(bill: Any) -> Iterator[Part]:
-    """Yield the components of an SBOM as kz writes it. Raises LookupError, TypeError or ValueError for another."""
+def parts(bill: Any) -> tuple[Part, ...]:
+    """Return the components of an SBOM as kz writes it. Raises AuditError for another."""
+    try:
+        return tuple(_part(bill, component) for component in bill["components"])
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise AuditError(f"the SBOM is not as kz writes it: {type(error).__name__} {error}") from error
+
+
+def _part(bill: Any, component: Any) -> Part:
     from packageurl import PackageURL
 
-    for component in bill["components"]:
-        purl = PackageURL.from_string(component["purl"])
-        name = f"{purl.namespace}:{purl.name}" if purl.type == "maven" else purl.name
-        revisions = [swhid.rpartition(":")[2] for swhid in component.get("swhid", ()) if ":rev:" in swhid]
-        qualifiers = purl.qualifiers if isinstance(purl.qualifiers, dict) else {}
-        vcs = f"github.com/{purl.namespace}/{purl.name}" if purl.type == "github" else qualifiers.get("vcs_url", "")
-        yield Part(
-            str(component["bom-ref"]), str(bill["serialNumber"]), str(component["version"]),
-            (_TYPES.get(purl.type, ""), _package_name(name)), _repository(vcs.rpartition("@")[0] if "://" in vcs else vcs),
-            revisions[0] if revisions else "", component.get("scope") == "excluded",
-        )  # fmt: skip
+    purl = PackageURL.from_string(component["purl"])
+    name = f"{purl.namespace}:{purl.name}" if purl.type == "maven" else purl.name
+    revisions = [swhid.rpartition(":")[2] for swhid in component.get("swhid", ()) if ":rev:" in swhid]
+    qualifiers = purl.qualifiers if isinstance(purl.qualifiers, dict) else {}
+    vcs = f"github.com/{purl.namespace}/{purl.name}" if purl.type == "github" else qualifiers.get("vcs_url", "")
+    return Part(
+        str(component["bom-ref"]), str(bill["serialNumber"]), str(component["version"]),
+        (_TYPES.get(purl.type, ""), _package_name(name)), _repository(vcs.rpartition("@")[0] if "://" in vcs else vcs),
+        revisions[0] if revisions else "", component.get("scope") == "excluded",
+    )  # fmt: skip
 
 
 def _package_name(name: str) -> str:

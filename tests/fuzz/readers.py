@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +31,8 @@ from kz_build.patch.rewrite import Mismatch
 from kz_build.pins import load as pins
 from kz_build.pins.lock_file import parse_lock
 from kz_build.pins.pins import Pins
+from kz_build.release import osv
+from kz_build.release.vex import vex
 from kz_build.report import report, text_diff
 from kz_build.report.diff import compare
 from kz_build.rewrite.rules_file import read_rewrite
@@ -42,6 +45,10 @@ from tests.fuzz.web import read_answers
 
 CORPUS = ROOT / "tests/data/fuzz"
 Read = Callable[[bytes, Path], object]
+PARTS = (
+    osv.Part("yaml", "urn:uuid:1", "6.0.1", ("PyPI", "pyyaml"), "", "", True),
+    osv.Part("et/xnn", "urn:uuid:1", "a" * 40, ("", ""), "github.com/google/xnnpack", "a" * 40, False),
+)
 LIBRARY = Library("lib", ("lib.so",), frozenset({"VulkanBackend"}), qnn="2.42.0.251225", kv_width="16")
 
 
@@ -143,6 +150,19 @@ def _pte(data: bytes) -> None:
     check_contract(facts, None, LIBRARY, "SM8750")
 
 
+def _osv(path: Path) -> None:
+    found, count = osv.ask(PARTS, path)
+    assert list(osv.checks(found, PARTS, count)) and vex(found, "1")
+
+
+def _bill(data: bytes, _: Path) -> None:
+    try:
+        bill = json.loads(data)
+    except (ValueError, RecursionError) as error:  # which the checks of a release ask first
+        raise AuditError(str(error)) from error
+    osv.parts(bill)
+
+
 FORMATS: dict[str, Format] = {
     "yaml": Format(
         {
@@ -219,6 +239,14 @@ FORMATS: dict[str, Format] = {
             b'"id":', b"-1", b"9" * 5000, b"NaN", b"null", b"[]", b"{}", b"[" * 3000, b'"\\ud800"', b'"Regex":"(?', b"{9999999999}", b"\\Q",
             b"[[:", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\xd0\x02\xff\xff\x03", b"\x80" * 12, b"AA== 1\n", b"== 99999999999\n",
             b"{%", b"<|", b"|>", "<｜a｜>".encode(),
+        ),
+    ),
+    "release": Format(
+        {"osv": _file(_osv), "sbom": _bill},
+        (
+            b"null", b"true", b"-1", b"1e999", b"9" * 5000, b"[" * 3000, b'""', b'"\\ud800"', b'"\\u0000"', b"\xff", b'{"introduced": "0"}',
+            b'"fixed"', b'"1!2"', b'"1.0.dev999999999999999999999999"', b'"type": "GIT"', b'"PyYAML"', b"PK\3\4",
+            b"pkg:pypi/x@", b"?vcs_url=git%2B", b'"swhid": [1]',
         ),
     ),
     "http": Format(

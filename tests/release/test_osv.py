@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kz_build.core.errors import AuditError
 from kz_build.release import osv, sbom
 from kz_build.release.statement import Component
 from tests.conftest import Kz
@@ -27,7 +28,7 @@ def parts() -> tuple[osv.Part, ...]:
         Component("re2", "re2", "v2.1", "git", "", f"pkg:generic/re2@v2.1?vcs_url=git%2Bhttps://code.example/re2.git%40{NOW}", {"gitCommit": NOW, "gitTree": NEW}, {}, ()),
     ]  # fmt: skip
     text = sbom.sbom("t", "l", {}, [sbom.Licensed(one, {}, {}) for one in listed], "1", "seed").decode()
-    return tuple(osv.parts(json.loads(text)))
+    return osv.parts(json.loads(text))
 
 
 def affected(
@@ -118,6 +119,12 @@ def test_a_release_is_asked_with_a_zip_of_osv_and_the_findings_are_cyclonedx(
     done = kz("verify-release", folder, "--osv", tmp_path / "none.json")
     assert done.returncode == 0 and "none is about these 4 components" in done.stdout
     assert kz("verify-release", folder, "--vex", vex).returncode == 2
+
+
+@pytest.mark.parametrize("bill", [[], {"components": 7}, {"components": [{}]}, {"components": [{"purl": "x"}]}])
+def test_an_sbom_that_kz_did_not_write_is_refused(bill: Any) -> None:
+    with pytest.raises(AuditError, match="not as kz writes it"):
+        osv.parts(bill)
 
 
 @pytest.mark.parametrize(

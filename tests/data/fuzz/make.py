@@ -55,6 +55,24 @@ JSON = (
     + '"}, "size": 5}]}'
 )
 HTML = "<html><a href='/t/torch-1.0-py3-none-any.whl#sha256=" + "a" * 64 + "'>torch</a></html>"
+KNOWN = [
+    {
+        "id": "A-1", "aliases": ["CVE-1"], "summary": "bad", "withdrawn": None,
+        "affected": [
+            {"package": {"ecosystem": "PyPI", "name": "PyYAML"}, "versions": ["6.0"],
+             "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "6.0.2"}]}]},
+            {"ranges": [{"type": "GIT", "repo": "https://github.com/google/XNNPACK", "events": [{"introduced": "0"}, {"fixed": "b" * 40}]}]},
+        ],
+    }
+]  # fmt: skip
+BILL = {
+    "serialNumber": "urn:uuid:1",
+    "components": [
+        {"bom-ref": "et/xnn", "version": "v1", "purl": "pkg:generic/xnn@v1?vcs_url=git%2Bhttps://h/xnn.git%40" + "a" * 40,
+         "swhid": ["swh:1:rev:" + "a" * 40], "scope": "required"},
+        {"bom-ref": "yaml", "version": "6.0.1", "purl": "pkg:pypi/pyyaml@6.0.1", "scope": "excluded"},
+    ],
+}  # fmt: skip
 PULL = json.dumps(
     [
         {
@@ -175,6 +193,10 @@ def files(folder: Path) -> dict[str, bytes | str]:
         "pte/pte-vulkan": (HERE.parent / "pte/vulkan.pte").read_bytes(),
         "pte/pte-hybrid": decoder("hybrid", [Qnn()] * 2),
         "pte/pte-graph": program([Method("m", delegates=(Made("VulkanBackend", vulkan(["a"])),))]),
+        "release/osv-list": json.dumps(KNOWN),
+        "release/osv-answer": json.dumps({"vulns": KNOWN}),
+        "release/osv-zip": zipped({"A-1.json": json.dumps(KNOWN[0]).encode()}),
+        "release/sbom-small": json.dumps(BILL),
         "http/index-json": answer("200 OK", JSON, "Content-Type: application/vnd.pypi.simple.v1+json"),
         "http/index-html": answer("302 Found", "", "Location: SERVER/other/") + b"\n%%%%\n" + answer("200 OK", HTML, "Content-Type: text/html; charset=utf-8"),
         "http/download-whole": answer("200 OK", "whole content", 'ETag: "x"'),
