@@ -207,7 +207,7 @@ def test_a_refresh_that_is_killed_while_it_writes_knows_its_own_files_afterwards
     tree = worktree(ours, "edit")
     (tree / "b.txt").write_text(put(text(), 10, "ours", "and more"))
     git(tree, "commit", "-q", "--amend", "-a", "--no-edit")
-    (tmp_path / "sitecustomize.py").write_text(
+    (tmp_path / "at_start.py").write_text(
         "import os\n"
         "real = os.replace\n"
         "def replace(src, dst, **k):\n"
@@ -216,8 +216,8 @@ def test_a_refresh_that_is_killed_while_it_writes_knows_its_own_files_afterwards
         "    real(src, dst, **k)\n"
         "os.replace = replace\n"
     )
-    path = f"{tmp_path}:{Path(__file__).parents[2]}"
-    assert ours.kz("refresh", "up", PYTHONPATH=path).returncode == -9
+    path = str(tmp_path / "at_start.py")
+    assert ours.kz("refresh", "up", PYTHONSTARTUP=path).returncode == -9
     done = ours.kz("refresh", "up")
     assert done.returncode == 0, done.stderr
     assert "+and more" in (ours.root / "patches/l/up/0002-second.patch").read_text()
@@ -270,8 +270,8 @@ def test_what_was_resolved_is_not_begun_anew(ours: Project) -> None:
 
 @pytest.fixture
 def unrecorded(tmp_path: Path) -> str:
-    """A PYTHONPATH with which kz is killed when its change is on record, and its first file is not written yet."""
-    (tmp_path / "sitecustomize.py").write_text(
+    """A PYTHONSTARTUP with which kz is killed when its change is on record, and its first file is not written yet."""
+    (tmp_path / "at_start.py").write_text(
         "import os\n"
         "real = os.replace\n"
         "def replace(src, dst, **k):\n"
@@ -280,7 +280,7 @@ def unrecorded(tmp_path: Path) -> str:
         "        os.kill(os.getpid(), 9)\n"
         "os.replace = replace\n"
     )
-    return f"{tmp_path}:{Path(__file__).parents[2]}"
+    return str(tmp_path / "at_start.py")
 
 
 @pytest.mark.parametrize("line", ["l", "m"])
@@ -290,7 +290,7 @@ def test_a_rebase_that_is_killed_while_it_writes_is_done_whatever_is_said_next(
     start = ("--onto", "v3", *(("--as", "m") if line == "m" else ()))
     assert ours.kz("rebase", *start).returncode == 4
     resolve(ours)
-    assert ours.kz("rebase", "continue", PYTHONPATH=unrecorded).returncode == -9
+    assert ours.kz("rebase", "continue", PYTHONSTARTUP=unrecorded).returncode == -9
     at_kill = tmp_path / "at_kill"
     shutil.copytree(ours.root, at_kill, symlinks=True)
     for step, code, said in (
@@ -313,7 +313,7 @@ def test_a_rebase_that_is_killed_while_it_writes_is_done_whatever_is_said_next(
 
 def test_an_import_that_is_killed_while_it_writes_is_done_and_not_had_already(ours: Project, unrecorded: str) -> None:
     branch(ours, 7, ("Use it", {"other.txt": "used\n"}))
-    assert ours.kz("import-pr", "7", PYTHONPATH=unrecorded).returncode == -9
+    assert ours.kz("import-pr", "7", PYTHONSTARTUP=unrecorded).returncode == -9
     done = ours.kz("import-pr", "7")
     assert done.returncode == 0 and "the import-pr of up is done" in done.stdout, done.stderr
     assert (ours.root / "patches/l/up/0003-Use-it.patch").exists() and ours.kz("apply").returncode == 0
@@ -324,7 +324,7 @@ def test_an_import_that_is_killed_while_it_writes_is_done_and_not_had_already(ou
 def test_another_rebase_follows_one_that_was_killed_at_its_end(ours: Project, unrecorded: str) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
-    assert ours.kz("rebase", "continue", PYTHONPATH=unrecorded).returncode == -9
+    assert ours.kz("rebase", "continue", PYTHONSTARTUP=unrecorded).returncode == -9
     assert "no session is open" in ours.kz("rebase", "status").stdout
     assert "up: v3" in (ours.root / "pins.yaml").read_text() and ours.kz("apply").returncode == 0
     ours.upstream.commit("Grow a", {"a.txt": before(text(), 1, "grown")}, tag="v4")
@@ -333,7 +333,7 @@ def test_another_rebase_follows_one_that_was_killed_at_its_end(ours: Project, un
 
 
 def test_a_rebase_that_is_killed_when_its_folder_is_gone_is_done(ours: Project, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    (tmp_path / "at_start.py").write_text(
         "import os, shutil\n"
         "real = shutil.rmtree\n"
         "def rmtree(path, *a, **k):\n"
@@ -344,7 +344,7 @@ def test_a_rebase_that_is_killed_when_its_folder_is_gone_is_done(ours: Project, 
     )
     ours.upstream.commit("Only other", {"other.txt": "new\n", "b.txt": text()}, tag="v4")
     words = ("--onto", "v4", "--as", "m")
-    assert ours.kz("rebase", *words, PYTHONPATH=f"{tmp_path}:{Path(__file__).parents[2]}").returncode == -9
+    assert ours.kz("rebase", *words, PYTHONSTARTUP=str(tmp_path / "at_start.py")).returncode == -9
     assert not (ours.root / "out/rebase/l/up").exists()
     done = ours.kz("rebase", *words)
     assert done.returncode == 0 and "the rebase of up is done: m on v4 was written" in done.stdout, done.stderr
@@ -352,20 +352,20 @@ def test_a_rebase_that_is_killed_when_its_folder_is_gone_is_done(ours: Project, 
 
 
 def test_an_abort_that_is_killed_is_finished_by_the_next(ours: Project, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    (tmp_path / "at_start.py").write_text(
         "import os, shutil\nshutil.rmtree = lambda *a, **k: os.kill(os.getpid(), 9)\n"
     )
-    path = f"{tmp_path}:{Path(__file__).parents[2]}"
+    path = str(tmp_path / "at_start.py")
     was = kept(ours)
     for verb, words, abort in (("rebase", ("--onto", "v3"), ("abort",)), ("edit", ("up",), ("abort", "up"))):
         assert ours.kz(verb, *words).returncode in (0, 4)
         (worktree(ours, verb) / "a.txt").write_text("mine\n")
-        assert ours.kz(verb, *abort, PYTHONPATH=path).returncode == -9
+        assert ours.kz(verb, *abort, PYTHONSTARTUP=path).returncode == -9
         done = ours.kz(verb, *abort)
         assert done.returncode == 0 and f"{verb} of up on l is aborted: its worktree is deleted" in done.stdout
         assert kept(ours) == was and not (ours.root / "out" / verb / "l/up").exists()
         assert ours.kz(verb, *words).returncode in (0, 4)
-        assert ours.kz(verb, *abort, PYTHONPATH=path).returncode == -9
+        assert ours.kz(verb, *abort, PYTHONSTARTUP=path).returncode == -9
         assert ours.kz(verb, *words).returncode in (0, 4), "and one that begins is not in its way"
 
 

@@ -213,7 +213,7 @@ def test_a_finish_that_was_killed_is_rolled_forward_by_the_next_command(ours: Pr
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
     now = kept(ours)
     # Killed as late as can be: the record is written and one of the files is.
-    killer = tmp_path / "sitecustomize.py"
+    killer = tmp_path / "at_start.py"
     killer.write_text(
         "import os, pathlib\n"
         "real = os.replace\n"
@@ -225,8 +225,8 @@ def test_a_finish_that_was_killed_is_rolled_forward_by_the_next_command(ours: Pr
         "pathlib.Path.replace = lambda self, to: replace(self, to) or pathlib.Path(to)\n"
     )
     second = Project(whole, ours.upstream, ours.run)
-    path = f"{tmp_path}:{Path(__file__).parents[2]}"
-    killed = second.kz("rebase", "--onto", "v2", PYTHONPATH=path, KZ_CACHE=str(tmp_path / "store"))
+    path = str(tmp_path / "at_start.py")
+    killed = second.kz("rebase", "--onto", "v2", PYTHONSTARTUP=path, KZ_CACHE=str(tmp_path / "store"))
     assert killed.returncode == 137
     half = kept(second)
     assert half != was and half != now and ".kz-commit" in half
@@ -253,7 +253,7 @@ def test_a_stack_that_changed_meanwhile_is_not_written_over(ours: Project) -> No
 
 
 def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Project, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
+    (tmp_path / "at_start.py").write_text(
         "import os, subprocess\n"
         "real = subprocess.run\n"
         "def run(argv, **k):\n"
@@ -263,8 +263,8 @@ def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Proj
         "subprocess.run = run\n"
     )
     assert ours.kz("apply").returncode == 0
-    path = f"{tmp_path}:{Path(__file__).parents[2]}"
-    assert ours.kz("rebase", "--onto", "v2", PYTHONPATH=path, KILL="1").returncode == 137
+    path = str(tmp_path / "at_start.py")
+    assert ours.kz("rebase", "--onto", "v2", PYTHONSTARTUP=path, KILL="1").returncode == 137
     assert "no session is open" in ours.kz("rebase", "status").stdout
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
     assert ours.kz("apply").returncode == 0
