@@ -193,13 +193,8 @@ def test_status_finds_the_branch_of_a_bundle_and_what_landed_there(sample: Path,
     assert "! main has what it changes, at runtime/program.cpp:50-57: the next rebase" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("sign", "code"),
-    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 130, marks=pytest.mark.reproduce), (signal.SIGKILL, -9)],
-)
-def test_a_stopped_build_leaves_nothing_half_made(
-    built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, sign: int, code: int
-) -> None:
+def test_a_stopped_build_leaves_nothing_half_made(built: Path, sample: Path, clean_env: dict[str, str], kz: Kz) -> None:
+    """By Ctrl-C, by SIGTERM, and by SIGKILL in the end; the next build makes it all."""
     shutil.copytree(built / "dist", sample / "dist")
     before = snapshot(sample / "dist")
     # A program that goes on for a minute in the place of ninja, and marks its life.
@@ -209,24 +204,26 @@ def test_a_stopped_build_leaves_nothing_half_made(
     )
     slow.chmod(0o755)
     (sample / "pins.local.yaml").write_text(f"targets: {{linux-arm64: {{tools: {{ninja: ['{slow}']}}}}}}\n")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kz_build", "-C", sample, "build"],
-        cwd=ROOT,
-        env=clean_env,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    until(lambda: (sample / "started").exists() or process.poll() is not None, 60)
-    assert (sample / "started").exists()
-    os.kill(process.pid, sign)
-    _, stderr = process.communicate(timeout=patient(20))
-    assert process.returncode == code
-    if sign != signal.SIGKILL:
-        assert b"kz: exit 130 (interrupt)" in stderr
-        assert str(slow) not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
-    else:  # who is killed cannot end what he began
-        os.killpg(os.getpgid(int((sample / "started").read_text())), signal.SIGKILL)
-    assert snapshot(sample / "dist") == before
+    for sign, code in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)):
+        (sample / "started").unlink(missing_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "kz_build", "-C", sample, "build"],
+            cwd=ROOT,
+            env=clean_env,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        until(lambda: (sample / "started").exists() or process.poll() is not None, 60)  # noqa: B023
+        until(lambda: (sample / "started").read_text().endswith("\n"))
+        os.kill(process.pid, sign)
+        _, stderr = process.communicate(timeout=patient(20))
+        assert process.returncode == code
+        if sign != signal.SIGKILL:
+            assert b"kz: exit 130 (interrupt)" in stderr
+            assert str(slow) not in subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True).stdout
+        else:  # who is killed cannot end what he began
+            os.killpg(os.getpgid(int((sample / "started").read_text())), signal.SIGKILL)
+        assert snapshot(sample / "dist") == before
     (sample / "pins.local.yaml").unlink()
     assert kz("-C", sample, "build").returncode == 0
     assert snapshot(sample / DIST) == snapshot(built / DIST)
@@ -243,7 +240,7 @@ main(sys.argv[1:])
 """kz, when old files take long to delete."""
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.reproduce)])
 def test_a_build_that_is_stopped_waits_for_no_old_files_and_dist_is_still_known(
     built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, sign: int
 ) -> None:
@@ -289,21 +286,22 @@ main(sys.argv[3:])
 """kz, killed as soon as the old dist is not in its place any more."""
 
 
-@pytest.mark.parametrize("how", ["at once", "by two renames"])
 def test_a_kill_while_dist_is_exchanged_loses_nothing(
-    built: Path, sample: Path, clean_env: dict[str, str], kz: Kz, how: str
+    built: Path, sample: Path, clean_env: dict[str, str], kz: Kz
 ) -> None:
+    """Killed between two renames; then, where the kernel exchanges both at once, behind that."""
     shutil.copytree(built / "dist", sample / "dist")
     (sample / DIST / "old").touch()
     old = snapshot(sample / "dist")
-    killed = [sys.executable, "-c", KILLED, str(sample / DIST), how, "-C", str(sample), "build"]
-    assert subprocess.run(killed, cwd=ROOT, env=clean_env).returncode == -signal.SIGKILL
-    assert (sample / DIST).exists() == (how == "at once") and not list((sample / "dist").rglob(".*"))
-    if how == "by two renames":
-        (sample / "pins.local.yaml").write_text("targets: {linux-arm64: {tools: {ninja: [/bin/false]}}}\n")
-        assert kz("-C", sample, "build").returncode == 5
-        assert snapshot(sample / "dist") == old
-        (sample / "pins.local.yaml").unlink()
+    for how in ("by two renames", "at once"):
+        killed = [sys.executable, "-c", KILLED, str(sample / DIST), how, "-C", str(sample), "build"]
+        assert subprocess.run(killed, cwd=ROOT, env=clean_env).returncode == -signal.SIGKILL
+        assert (sample / DIST).exists() == (how == "at once") and not list((sample / "dist").rglob(".*"))
+        if how == "by two renames":
+            (sample / "pins.local.yaml").write_text("targets: {linux-arm64: {tools: {ninja: [/bin/false]}}}\n")
+            assert kz("-C", sample, "build").returncode == 5
+            assert snapshot(sample / "dist") == old
+            (sample / "pins.local.yaml").unlink()
     done = kz("-C", sample, "build")
     assert done.returncode == 0, done.stderr
     assert snapshot(sample / DIST) == snapshot(built / DIST)
