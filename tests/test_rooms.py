@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 from importlinter.cli import lint_imports
@@ -16,6 +17,14 @@ from kz_build.pins.schema import Pins
 from tests.conftest import ROOT
 
 PACKAGE = Path(kz_build.__file__).parent
+
+
+@cache
+def syntax(path: Path) -> ast.Module:
+    """What a module is, read once for all tests."""
+    return ast.parse(path.read_text())
+
+
 PRINTING = ("cli/", "core/terminal.py", "export/scripts/")
 
 
@@ -27,9 +36,7 @@ def test_only_the_command_line_and_progress_print() -> None:
     for path in PACKAGE.rglob("*.py"):
         if not path.relative_to(PACKAGE).as_posix().startswith(PRINTING):
             called = [
-                n.func.id
-                for n in ast.walk(ast.parse(path.read_text()))
-                if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+                n.func.id for n in ast.walk(syntax(path)) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
             ]
             assert not {"print", "exit", "input"} & set(called), path
 
@@ -62,6 +69,6 @@ def test_no_room_file_or_function_outgrows_the_house() -> None:
     for path in PACKAGE.rglob("*.py"):
         lines = path.read_text()
         assert lines.count("\n") <= 335, path
-        for node in ast.walk(ast.parse(lines)):
+        for node in ast.walk(syntax(path)):
             if isinstance(node, ast.FunctionDef):
                 assert (node.end_lineno or 0) - node.lineno < 66, f"{path}: {node.name}"

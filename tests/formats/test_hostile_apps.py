@@ -125,7 +125,7 @@ def test_a_damaged_app_never_crashes_the_check(tmp_path: Path, linker: Linker) -
     )
     data, chance = apk(small, linker, tmp_path / "good.apk").read_bytes(), random.Random(1)
     directory, path, errors = data.find(b"PK\1\2"), tmp_path / "app.apk", 0
-    for _ in range(400):
+    for _ in range(150):
         changed = bytearray(data)
         for _ in range(chance.choice((1, 2, 8))):
             at = chance.choice((chance.randrange(directory, len(data)), chance.randrange(len(data))))
@@ -162,7 +162,7 @@ def test_a_bomb_takes_no_memory(tmp_path: Path, name: str, said: str) -> None:
             if other != name:
                 made.writestr(other, SMALL[other])
         with made.open(name, "w") as stream:
-            for _ in range(400):
+            for _ in range(150):
                 stream.write(bytes(1 << 20))
     argv = [sys.executable, "-c", LIMITED, str(path)]
     found = subprocess.run(argv, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}).stdout.splitlines()
@@ -176,7 +176,7 @@ def test_a_large_model_takes_no_memory(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as made:
         made.writestr("AndroidManifest.xml", TEXT)
         with made.open("assets/x.pte", "w") as stream:
-            for _ in range(300):
+            for _ in range(150):
                 stream.write(chance)
             stream.write(b"v2.42.0.251225135753")
     argv = [sys.executable, "-c", LIMITED, str(path)]

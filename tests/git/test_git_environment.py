@@ -10,9 +10,9 @@ from tests.stack.test_rebase import OURS
 from tests.stack.upstreams import project, put, started, text
 
 
-def test_in_a_hook_of_another_repository(tmp_path: Path, kz_process: Kz) -> None:
+def test_in_a_hook_of_another_repository(tmp_path: Path, kz: Kz) -> None:
     """A clone, a fetch, a commit and a worktree are all made in the store."""
-    ours = project(tmp_path, kz_process, started(tmp_path), [("first", {"a.txt": OURS})])
+    ours = project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
     wanted = ours.kz("verify", "--onto", "v1", "--json").stdout
     other = tmp_path / "other"
     other.mkdir()
