@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import SAMPLE, Kz
 from tests.e2e.test_clones import repository
+from tests.kz import kz_in_process
 from tests.stack.test_git_tools import sh
 
 TREE = "^{tree}"
@@ -56,31 +57,44 @@ class Place:
         (self.root / name).write_text(text.replace(old, new))
 
 
-@pytest.fixture
-def place(tmp_path: Path, kz: Kz) -> Place:
-    """Everything reached and locked once."""
-    deep = repository(tmp_path / "up/deep", {"deep.h": "deep\n"})
-    inner = repository(tmp_path / "up/inner", {"inner.h": "inner\n"}, {"third_party/deep": deep})
-    other = repository(tmp_path / "up/other", {"other.h": "other\n"})
-    main = repository(tmp_path / "up/main", {"a.txt": "one\n", "b.txt": "b\n"}, {"libs/inner": inner, "libs/other": other})  # fmt: skip
-    stack = tmp_path / "project/patches/l/main"
+@pytest.fixture(scope="module")
+def saved_place(tmp_path_factory: pytest.TempPathFactory, clean_env: dict[str, str]) -> Path:
+    """A copy of a folder in which everything was reached and locked once."""
+    saved = tmp_path_factory.mktemp("place")
+    here = saved.with_name("here")
+    here.mkdir()
+    deep = repository(here / "up/deep", {"deep.h": "deep\n"})
+    inner = repository(here / "up/inner", {"inner.h": "inner\n"}, {"third_party/deep": deep})
+    other = repository(here / "up/other", {"other.h": "other\n"})
+    main = repository(here / "up/main", {"a.txt": "one\n", "b.txt": "b\n"}, {"libs/inner": inner, "libs/other": other})  # fmt: skip
+    stack = here / "project/patches/l/main"
     stack.mkdir(parents=True)
     (main / "a.txt").write_text("two\n")
     sh("git", "commit", "-q", "-a", "-m", "Say two", cwd=main)
     sh("git", "format-patch", "-q", "--full-index", "-o", stack, "-1", cwd=main)
     sh("git", "reset", "-q", "--hard", "v1", cwd=main)
     (stack / "series").write_text("0001-Say-two.patch\n")
-    (tmp_path / "project/pins.yaml").write_text(
+    (here / "project/pins.yaml").write_text(
         "version: 1\ndefault: l\nsources:\n"
         f"  main: {{git: 'file://{main}', submodules: [libs/inner, libs/other]}}\nlines: {{l: {{main: v1}}}}\n"
         + TARGET.replace("SOURCE", "main")
     )
-    made = Place(tmp_path / "project", kz)
+    made = Place(here / "project", kz_in_process(clean_env))
     made.lock()
     subs = made.entry["submodules"]
     assert set(subs) == {"libs/inner", "libs/inner/third_party/deep", "libs/other"}
     assert all(sub["tree"] for sub in subs.values())
-    return made
+    subprocess.run(["cp", "-a", f"{here}/.", saved], check=True)
+    return saved
+
+
+@pytest.fixture
+def place(saved_place: Path, kz: Kz) -> Place:
+    """Everything reached and locked once; for each test in the same folder, whose addresses are in the lock."""
+    here = saved_place.with_name("here")
+    shutil.rmtree(here)
+    subprocess.run(["cp", "-a", saved_place, here], check=True)
+    return Place(here / "project", kz)
 
 
 # ---- nothing changed, and a part is out of reach ----

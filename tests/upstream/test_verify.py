@@ -27,6 +27,9 @@ def last(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
+one_patch = copied(lambda folder, kz: project(folder, kz, started(folder), [("ours", {"a.txt": OURS})]))
+
+
 @pytest.mark.parametrize(
     ("files", "verdict", "code", "reason"),
     [
@@ -42,10 +45,8 @@ def last(done: subprocess.CompletedProcess[str]) -> str:
         ({"a.txt": None, "dir/c.txt": text()}, "missing", 4, "renamed to dir/c.txt by"),
     ],
 )  # fmt: skip
-def test_verdicts(tmp_path: Path, kz: Kz, files: Files, verdict: str, code: int, reason: str) -> None:
-    upstream = started(tmp_path)
-    ours = project(tmp_path, kz, upstream, [("ours", {"a.txt": OURS})])
-    commit = upstream.commit("Theirs (#7)", files)
+def test_verdicts(one_patch: Project, files: Files, verdict: str, code: int, reason: str) -> None:
+    ours, commit = one_patch, one_patch.upstream.commit("Theirs (#7)", files)
     found = judged(ours.json("verify", "--onto", "main", code=code), "main")
     assert found["verdict"] == verdict and reason in found["reason"]
     if verdict == "missing":
