@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from kz_build.core.locks import lock
 from tests.conftest import ROOT, Kz
+from tests.deadline import patient
 from tests.stack.test_git_tools import sh
 
 
@@ -203,15 +201,17 @@ def test_a_bar_on_a_terminal_goes_when_the_result_comes(
     assert "━" not in shown and "commit" in shown, done.stdout
 
 
-def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, kz_process: Kz, tmp_path: Path) -> None:
+def test_one_who_waits_for_another_is_told(project: Path, kz: Kz, clean_env: dict[str, str], tmp_path: Path) -> None:
     env = {"KZ_CACHE": str(tmp_path / "cache")}
     assert kz("-C", project, "lock", "--write", **env).returncode == 0
     clone = next((tmp_path / "cache/git").glob("main-*.git"))
-    other = contextlib.ExitStack()
-    other.enter_context(lock(tmp_path / "cache", clone.name))
-    ended = threading.Timer(4, other.close)
-    ended.start()
-    started = time.monotonic()
-    done = kz_process("-C", project, "fetch", **env)
-    assert done.returncode == 0 and time.monotonic() - started > 3
-    assert f"waiting: another kz uses {clone.name}" in done.stderr
+    argv = [sys.executable, "-m", "kz_build", "-C", str(project), "fetch"]
+    with lock(tmp_path / "cache", clone.name):
+        waiting = subprocess.Popen(
+            argv, cwd=ROOT, env={**clean_env, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        assert waiting.stderr
+        assert any(f"waiting: another kz uses {clone.name}" in line for line in waiting.stderr), "it ended"
+        assert waiting.poll() is None
+    said = waiting.communicate(timeout=patient(60))[1]
+    assert waiting.returncode == 0, said

@@ -34,6 +34,6 @@ def test_many_equal_lines_take_no_time() -> None:
     numbers = random.Random(1)
     old = [numbers.randrange(3) for _ in range(20_000)]
     new = [numbers.randrange(3) for _ in range(20_000)]
-    start = time.monotonic()
+    start = time.process_time()
     line_map(old, new)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5

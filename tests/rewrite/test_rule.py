@@ -17,6 +17,7 @@ from kz_build.patch.rewrite import Mismatch
 from kz_build.rewrite import ast_grep
 from kz_build.rewrite.rule import MOST_BYTES, Rule, apply_rules
 from tests.conftest import ROOT
+from tests.deadline import patient
 
 NEEDED = pytest.mark.skipif(not shutil.which("ast-grep"), reason=ast_grep.INSTALL)
 
@@ -101,4 +102,4 @@ def test_what_is_hostile_ends_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None
         began = time.monotonic()
         with contextlib.suppress(ConfigError, StoppedError):
             assert isinstance(apply_rules([syntax(1000, **rule)], source, ast_grep.search), bytes | Mismatch)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < patient(5)
