@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from kz_build.core.progress import Event, Watch
 from kz_build.git.repository import Repository
 from kz_build.patch.verdict import Verdict
 from kz_build.pins.pins import NATIVE
+from kz_build.pipeline import pruned_manifest
 from kz_build.pipeline.target import TargetBuild, TargetRequest
 from kz_build.sources.fetch import fetch
 from kz_build.stack.apply import apply, apply_to
@@ -37,6 +38,7 @@ _ERROR = re.compile(
     r"^.*(?:\berror: |undefined reference to|undefined symbol|multiple definition of|CMake Error|No such file).*$",
     re.MULTILINE,
 )
+_MANIFEST = "touched.ninja"
 _OBJECT = (".o", ".obj")
 _LINES = 3
 
@@ -146,7 +148,8 @@ def _build(
                     objects = outputs("\n".join(lines), (f"{folder}/{unit}" for unit in sorted(units)))
                     compiled += objects
                     if objects:
-                        engine.run(ninja(step, "touched", "-k", "0", *objects), target.commands, lambda text: None)
+                        for one in _touched(step, planned.layout.python, objects):
+                            engine.run(one, target.commands, lambda text: None)
                 engine.run(step, target.commands, lambda text: None)
         return TrialBuild(target.target, "builds", len(compiled), "", (), "", round(time.monotonic() - started, 1))
     except StoppedError:
@@ -157,6 +160,20 @@ def _build(
         outcome, failed, errors = _failure(phase, Path(error.log), folder)
         seconds = round(time.monotonic() - started, 1)
         return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds)
+
+
+def _touched(build: Command, python: str, objects: Sequence[str]) -> tuple[Command, Command]:
+    """Return the steps that compile these objects, with the files that are generated for them and without the libraries beside them."""
+    compiled = ninja(build, "touched", "-k", "0", "-f", _MANIFEST, *objects)
+    folder = Path(compiled.argv[compiled.argv.index("--build") + 1])
+    words = (
+        python,
+        "-c",
+        Path(pruned_manifest.__file__).read_text(),
+        str(folder / "build.ninja"),
+        str(folder / _MANIFEST),
+    )
+    return replace(build, phase=f"{compiled.phase}-manifest", argv=words), compiled
 
 
 def _until_linked(planned: Plan, projects: list[str]) -> tuple[Step, ...]:
