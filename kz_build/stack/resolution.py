@@ -100,10 +100,10 @@ def stopped_at(pinned: PinnedStack, session: Session) -> Patch | None:
 
 
 def _resolved(tree: Worktree, session: Session) -> bool:
-    """Return whether somebody resolved the patch in the worktree: what is there is not what kz left there."""
+    """Return whether somebody resolved the patch in the worktree: what is there is not what kz left there, killed or not."""
     if tree.picking():
         return not tree.unmerged() and (bool(tree.dirty()) or tree.head() != session.before)
-    return bool(tree.dirty()) or tree.head() != session.merged
+    return bool(tree.dirty()) or tree.head() not in (session.before, session.merged)
 
 
 def _renames(pinned: PinnedStack, session: Session, patch: Patch) -> dict[str, str]:
