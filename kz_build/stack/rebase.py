@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError
+from kz_build.core.rules import bad_version
 from kz_build.git import refs
 from kz_build.pins.pins import NAME
 from kz_build.pins.project import Project
@@ -89,6 +90,8 @@ def _version(project: Project, pinned: PinnedStack, onto: str) -> tuple[str, str
         from kz_build.core.progress import quiet
         from kz_build.stack.resolve_lock import resolve_wheel
 
+        if wrong := bad_version(onto):
+            raise ConfigError(f"{onto!r} is no version of {pinned.source.name}: it {wrong}")
         watch = pinned.repository.watch or quiet
         return onto, str(resolve_wheel(project, pinned.files.line, pinned.source.name, onto, watch)["commit"])
     base = refs.resolve_revision(pinned.repository, onto)

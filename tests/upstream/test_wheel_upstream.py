@@ -126,5 +126,8 @@ def test_a_wheels_stack_moves_to_another_version_of_the_wheel(made: Project) -> 
     assert done.returncode == 0, done.stderr
     assert made.kz("verify", "--all-lines").returncode == 0 == made.kz("apply", "--all-lines").returncode
     assert made.kz("lock").stdout.startswith("0 changes")
+    for wrong in ("2 ", "-2", "\x1b[2J"):  # an index finds the first; pins.yaml could not be read with it
+        refused = made.kz("rebase", "--source", "up", f"--onto={wrong}", "--as", "n")
+        assert refused.returncode == 2 and "is no version of up: it must not" in refused.stderr, refused.stderr
     absent = made.kz("rebase", "--source", "up", "--onto", "9")
     assert absent.returncode == 2 and "tool has no wheel of version 9" in absent.stderr, absent.stderr
