@@ -75,7 +75,9 @@ def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> Rep
     its cause. Raises CommandError if the build fails in other surroundings.
     """
     with locks.lock(subject.folder.parent, subject.target, watch):
-        _clear(subject)
+        unmount(subject.folder)  # what a killed run left, mounted file systems first
+        files.remove(subject.folder)
+        subject.folder.mkdir(parents=True)
         return _reproduce(subject, commands, watch)
 
 
@@ -246,13 +248,6 @@ def _compare_dist(subject: ReproduceTarget, first: Path) -> str:
         return "absent"
     digests = {name: files.sha256_file(path) for name, path in _files(first, "dist").items()}
     return "same" if digests == {name: output.sha256 for name, output in existing.record.outputs.items()} else "differs"
-
-
-def _clear(subject: ReproduceTarget) -> None:
-    """Remove what a killed run left, mounted file systems first."""
-    unmount(subject.folder)
-    files.remove(subject.folder)
-    subject.folder.mkdir(parents=True)
 
 
 def _save(subject: ReproduceTarget, result: ReproduceResult) -> None:

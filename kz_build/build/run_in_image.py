@@ -107,11 +107,4 @@ def _fetch_changes(project: Project, engine: DockerEngine) -> tuple[str, ...]:
             raise ConfigError("the container returned no project")
         new = {name.removeprefix(f"{_PROJECT.name}/"): (root / name).read_bytes() for name in names}
     old = {p.relative_to(project.root).as_posix() for p in (project.root / "patches").rglob("*") if p.is_file()}
-    changes = {**dict.fromkeys(old - set(new)), **new}
-    changed = [name for name, data in changes.items() if data is None or _differs(project.root / name, data)]
-    transaction.change_all(project.root, {name: changes[name] for name in changed})
-    return tuple(sorted(changed))
-
-
-def _differs(path: Path, data: bytes) -> bool:
-    return not path.is_file() or path.read_bytes() != data
+    return transaction.change_all(project.root, {**dict.fromkeys(old - set(new)), **new})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
-from kz_build.core.errors import KzError
+from kz_build.core.errors import AuditError, KzError
 
 T = TypeVar("T")
 
@@ -56,6 +56,13 @@ class Check:
         """Read what `as_json` gave. `subject` is for rows without one."""
         name, evidence = str(row["check"]), str(row["evidence"])
         return cls(str(row.get("file", subject)), name, Status(row["status"]), evidence, bool(row["required"]))
+
+
+def require_passed(checks: Sequence[Check], hint: str = "", names: bool = False) -> None:
+    """Raise AuditError if a check failed; its text says which ones if `names`."""
+    if failed := [check for check in checks if check.failed]:
+        which = ": " + ", ".join(f"{check.subject} {check.name}" for check in failed) if names else ""
+        raise AuditError(f"{len(failed)} of {len(checks)} checks failed{which}", hint=hint)
 
 
 Answer = Check | Sequence[Check] | None

@@ -5,6 +5,7 @@ Exit code 1 means a bug in kz. `docs/reference/errors.md` lists the codes for us
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kz_build.core.escape import one_line, wrapped
@@ -31,6 +32,14 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
         return one_line(f"{where}: {self.text}")
+
+
+def similar(word: str, known: Iterable[str]) -> str:
+    """Return what the text of an error ends with: the known word that this one is nearly, if there is one."""
+    import difflib  # only a mistake needs it
+
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class ConfigError(KzError):

@@ -64,7 +64,7 @@ def create_issue(slug: str, title: str, body: str, marker: str) -> Issue:
     path = f"/repos/{slug}/issues"
     data = write("POST", path, {"title": title, "body": body_with_marker(body, marker), "labels": [LABEL]})
     issue = parse(_issue, data, path)
-    if LABEL not in parse(_labels, data, path):
+    if LABEL not in parse(lambda known: [label["name"] for label in known["labels"]], data, path):
         # GitHub silently drops labels the author may not set; then each night would open another issue.
         raise CommandError(
             f"{issue.url} was opened without its label {LABEL}",
@@ -111,10 +111,6 @@ def _issue(data: Any) -> Issue:
 
 def _issue_or_pull(data: Any) -> Issue | None:
     return None if "pull_request" in data else _issue(data)  # GitHub lists both as issues
-
-
-def _labels(data: Any) -> list[str]:
-    return [str(label["name"]) for label in data["labels"]]
 
 
 def required_token(permission: str) -> str:

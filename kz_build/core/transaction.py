@@ -17,16 +17,20 @@ Changes = Mapping[str, bytes | None]
 """path relative to the project -> its new content; None to remove it"""
 
 
-def change_all(root: Path, changes: Changes) -> None:
-    """Write and remove files, all of them, however often kz is killed: the next command finishes it."""
+def change_all(root: Path, changes: Changes) -> tuple[str, ...]:
+    """Write and remove files, all of them, however often kz is killed: the next command finishes it.
+
+    Return those that were not so already, sorted.
+    """
     _refuse_outside(root, changes)
-    pending = {path: (_read(root / path), data) for path, data in changes.items() if _read(root / path) != data}
+    pending = {path: (old, data) for path, data in changes.items() if (old := _read(root / path)) != data}
     if not pending:
-        return
+        return ()
     plain = {path: [_encoded(before), _encoded(after)] for path, (before, after) in pending.items()}
     write_atomic(root / NAME, json.dumps(plain).encode())
     _sync(root)
     roll_forward(root)
+    return tuple(sorted(pending))
 
 
 def roll_forward(root: Path) -> None:

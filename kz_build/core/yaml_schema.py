@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.errors import ConfigError, Problem, similar
 
 if TYPE_CHECKING:
     from kz_build.core.validation import Model
@@ -64,5 +63,4 @@ def load(path: Path, model: type[Model], what: str, shown: str = "") -> tuple[Mo
 
 
 def _problem_text(place: Place, text: str, bad: str, known: list[str]) -> str:
-    similar = difflib.get_close_matches(bad, known, 1, 0.6) if bad else []
-    return f"{'.'.join(map(str, place)) or 'file'}: {text}" + (f"; did you mean {similar[0]}?" if similar else "")
+    return f"{'.'.join(map(str, place)) or 'file'}: {text}{similar(bad, known)}"

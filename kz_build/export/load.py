@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kz_build.checks.contract import pinned_executorch, with_pins
-from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.errors import ConfigError, Problem, similar
 from kz_build.core.yaml_schema import load, load_all, wrong
 from kz_build.export.recipe import FOLDERS, PLACEHOLDER, Recipe, RecipeFile
 from kz_build.formats.pte_types import version_key
@@ -33,9 +32,8 @@ def named(root: Path, pins: Pins, name: str) -> Recipe:
     path = root / FOLDER / f"{name}.yaml"
     if "/" in name or not path.is_file():
         names = sorted(p.stem for p in (root / FOLDER).glob("*.yaml"))
-        near = difflib.get_close_matches(name, names, 1)
         raise ConfigError(
-            f"there is no recipe {name!r}" + (f"; did you mean {near[0]}?" if near else ""),
+            f"there is no recipe {name!r}{similar(name, names)}",
             hint="kz export list shows them" if names else f"this project has no folder {FOLDER}/",
         )
     return one(path, pins)

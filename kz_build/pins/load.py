@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.core.env import cache_root, public_address
-from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.errors import ConfigError, Problem, similar
 from kz_build.core.files import OWN, write_atomic
 from kz_build.core.rules import bad_folder
 from kz_build.core.transaction import roll_forward
@@ -176,11 +176,7 @@ def _problem(
     at: Place = place
     while at and at not in where:
         at = at[:-1]
-    if bad:
-        import difflib  # only a mistake needs it
-
-        near = difflib.get_close_matches(bad, [word for word in known if word != bad], 1)
-        text += f"; did you mean {near[0]}?" if near else ""
+    text += similar(bad, [word for word in known if word != bad])
     return Problem(*where.get(at, (PINS, 0)), f"{'.'.join(map(str, place))}: {text}")
 
 

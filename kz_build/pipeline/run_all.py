@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kz_build.core.check import Status
+from kz_build.core.check import Status, require_passed
 from kz_build.core.errors import (
-    AuditError,
     ConfigError,
     DeviceError,
     KzError,
@@ -217,11 +216,7 @@ class _Stages:
 
     def _audit(self) -> str:
         self.build.audit()
-        if failed := self.build.failed:
-            what = ", ".join(f"{c.subject} {c.name}" for c in failed)
-            raise AuditError(
-                f"{len(failed)} of {len(self.build.checks)} checks failed: {what}", hint="kz audit shows them"
-            )
+        require_passed(self.build.checks, "kz audit shows them", names=True)
         return self._manifest("audit")
 
     def _package(self) -> str:
@@ -229,8 +224,7 @@ class _Stages:
 
         build = self.build
         aar = package(self.project, build.line, [build.target], build.watch, build.request.sign)
-        if failed := [c for c in aar.checks if c.failed]:
-            raise AuditError(f"{len(failed)} of {len(aar.checks)} checks failed", hint="kz package shows them")
+        require_passed(aar.checks, "kz package shows them")
         return self._manifest("package")
 
     def _export(self) -> str:

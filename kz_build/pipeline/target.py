@@ -148,15 +148,10 @@ class TargetBuild:
     def audit(self) -> None:
         """Check what was built; write release files beside it only if every check passes."""
         self.checks = audit.audit(self.project, self.built, self.sources)
-        if not self.failed:
+        if not any(check.failed for check in self.checks):
             self.release_files = write_release_files(
                 self.project, self.built, self.sources, self.trees, self.request.soc, self.request.sign
             )
-
-    @property
-    def failed(self) -> list[Check]:
-        """The audit's failed checks."""
-        return [c for c in self.checks if c.failed]
 
 
 def audit_again(project: Project, line: str, target: str, watch: Watch = quiet) -> tuple[Check, ...]:

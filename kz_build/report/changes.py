@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.errors import ConfigError
 from kz_build.report.diff import Kind, compare
-from kz_build.report.facts import FAILING, Cell, Facts, StackFacts
+from kz_build.report.facts import FAILING, Cell, Facts
 
 if TYPE_CHECKING:
     from kz_build.report.history import History
@@ -45,20 +45,16 @@ def _records(facts: Facts, history: History) -> Iterator[Changed]:
 def _patches(facts: Facts, history: History) -> Iterator[Changed]:
     known = history.previous.verdicts if history.previous else {}
     for stack in facts.stacks:
+        places = f"its pin {stack.pin}", stack.trunk.name if stack.trunk else ""
         for patch in stack.patches:
             before = known.get(f"{stack.line}/{stack.source}/{patch.name}", ("", ""))
             cells = stack.at_pin(patch), stack.on_trunk(patch)
-            for was, cell, where in zip(before, cells, _places(stack), strict=True):
+            for was, cell, where in zip(before, cells, places, strict=True):
                 if kind := _kind(was, cell.state):
                     what = f"{stack.line} {stack.source} {patch.name.removesuffix('.patch')} on {where}"
                     now = f"{cell.state}: {cell.word}"
-                    yield Changed(
-                        kind, what, was if was != cell.state else "", now, _evidence(cell), _next(stack, kind)
-                    )
-
-
-def _places(stack: StackFacts) -> tuple[str, str]:
-    return f"its pin {stack.pin}", stack.trunk.name if stack.trunk else ""
+                    then = f"kz history --line {stack.line} --why" if kind in (Kind.WORSE, Kind.STILL) else ""
+                    yield Changed(kind, what, was if was != cell.state else "", now, _evidence(cell), then)
 
 
 def _kind(was: str, now: str) -> Kind | None:
@@ -73,7 +69,3 @@ def _kind(was: str, now: str) -> Kind | None:
 def _evidence(cell: Cell) -> str:
     behind = f"since {cell.change.id[:10]} {cell.change.date} {cell.change.subject}" if cell.change else ""
     return "; ".join(filter(None, (behind, *cell.details[:1])))
-
-
-def _next(stack: StackFacts, kind: Kind) -> str:
-    return f"kz history --line {stack.line} --why" if kind in (Kind.WORSE, Kind.STILL) else ""

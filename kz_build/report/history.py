@@ -65,7 +65,8 @@ def remember(project: Project, facts: Facts) -> History:
     reports = {"before": before, "now": plain(facts.reports)}
     # The line comes last: killed before it, the next run does the same again.
     write_atomic(folder / REPORTS, json.dumps(reports, sort_keys=True).encode() + b"\n")
-    write_atomic(folder / LINES, b"".join(_line(one) for one in runs))
+    lines = [json.dumps(one._asdict(), sort_keys=True, separators=(",", ":")) + "\n" for one in runs]
+    write_atomic(folder / LINES, "".join(lines).encode())
     return History(runs, before)
 
 
@@ -107,10 +108,6 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     return value
-
-
-def _line(run: Run) -> bytes:
-    return json.dumps(run._asdict(), sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
 def _reports(path: Path) -> Mapping[str, Reports]:

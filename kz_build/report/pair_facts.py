@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from kz_build.checks.pte import check_contract
 from kz_build.core.check import Check
@@ -37,7 +36,9 @@ def _untried(project: Project, build: BuildFacts, model: ExportFacts) -> PairFac
     own = build.line == model.line
     named = f"--recipe {model.recipe}" if own else f"--pte {path.relative_to(project.root)}"
     try:
-        checks = _asked(project.dist_folder(build.line, build.target), path, pins.get("executorch", ""), model.soc)
+        pte = read_pte(path)
+        library = read_library(project.dist_folder(build.line, build.target), pte, pins.get("executorch", ""))
+        checks = check_contract(pte, None, library, model.soc)
         failed = tuple(_sentence(check) for check in checks if check.failed)
         state = "FAIL" if failed else "PASS"
     except KzError as error:  # the model or the library is not there any more, or is damaged
@@ -47,11 +48,6 @@ def _untried(project: Project, build: BuildFacts, model: ExportFacts) -> PairFac
         model.qnn or pins.get("qnn-sdk", ""), model.soc, state, False, failed,
         f"kz device run --line {build.line} --target {build.target} {named}",
     )  # fmt: skip
-
-
-def _asked(library: Path, model: Path, executorch: str, soc: str) -> tuple[Check, ...]:
-    pte = read_pte(model)
-    return check_contract(pte, None, read_library(library, pte, executorch), soc)
 
 
 def _sentence(check: Check) -> str:

@@ -86,15 +86,12 @@ def _licences(path: Path) -> Mapping[str, tuple[str, ...]]:
     if not path.is_file() or path.stat().st_size > MOST_BYTES:
         return {}
     components = json.loads(path.read_bytes()).get("components", [])
-    return {
-        str(one["name"]): tuple(_licence(row.get("license", {})) for row in one.get("licenses", ()))
-        for one in components
-        if "/" not in str(one.get("bom-ref", ""))
-    }
-
-
-def _licence(row: Mapping[str, Any]) -> str:
-    return str(row.get("id") or row.get("name") or "unknown")
+    known: dict[str, tuple[str, ...]] = {}
+    for one in components:
+        if "/" not in str(one.get("bom-ref", "")):
+            rows = [row.get("license", {}) for row in one.get("licenses", ())]
+            known[str(one["name"])] = tuple(str(row.get("id") or row.get("name") or "unknown") for row in rows)
+    return known
 
 
 def export_facts(project: Project, line: str) -> list[ExportFacts]:

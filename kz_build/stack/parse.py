@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kz_build.core.env import cache_root
-from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.errors import ConfigError, Problem, similar
 from kz_build.core.files import write_atomic
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Patch
@@ -125,10 +124,7 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
                 continue
             kind, fields = next(iter(item.items()))
             if kind not in KINDS:
-                near = difflib.get_close_matches(str(kind), list(KINDS), 1)
-                problems.append(
-                    Problem(shown, line, f"unknown kind {kind!r}" + (f"; did you mean {near[0]}?" if near else ""))
-                )
+                problems.append(Problem(shown, line, f"unknown kind {kind!r}{similar(str(kind), KINDS)}"))
                 continue
             needed, optional = KINDS[kind]
             problems += [

@@ -80,7 +80,6 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
     changes = _changes(
         project, pinned, session, folder, files, _lock_entry(project, pinned, session, tree.commit, tree.tree)
     )
-    written = tuple(sorted(path for path, data in changes.items() if _differs(project.root / path, data)))
     # The session is part of the one change: it knows the files as they are, however often this is killed.
     file, ended = (p.relative_to(project.root).as_posix() for p in (opened.folder / FILE, opened.ended_file))
     if keep:
@@ -88,7 +87,7 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
     else:
         changes[file], changes[ended] = None, replace(session, ended="written").text()
     keep_commits(opened, pinned)
-    transaction.change_all(project.root, changes)
+    written = transaction.change_all(project.root, changes)
     if not keep:
         end(opened)
     notes = (*session.notes, *(f"checks.yaml: the checks of {slug} were removed with the patch" for slug in dropped))
@@ -98,7 +97,7 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
         session.version,
         folder,
         tree.tree,
-        written,
+        tuple(path for path in written if path not in (file, ended)),
         compared,
         rows,
         notes,
@@ -326,10 +325,3 @@ def _changes(
     changes[PINS] = pins.encode()
     changes[LOCK] = Lock(lines).text().encode()
     return changes
-
-
-def _differs(path: Path, data: bytes | None) -> bool:
-    try:
-        return path.read_bytes() != data
-    except FileNotFoundError:
-        return data is not None

@@ -31,7 +31,7 @@ DONE = {"a": b"new a", "deep/b": b"new b", "same": b"same"}
 
 
 def test_all_at_once(root: Path) -> None:
-    transaction.change_all(root, CHANGES)
+    assert transaction.change_all(root, CHANGES) == ("a", "deep/b", "gone")
     assert snapshot(root) == DONE
     transaction.roll_forward(root)
     assert snapshot(root) == DONE
@@ -118,7 +118,7 @@ def test_what_changes_nothing_writes_nothing(
 ) -> None:
     before = snapshot(root)
     monkeypatch.setattr(transaction, "write_atomic", None)
-    transaction.change_all(root, changes)
+    assert transaction.change_all(root, changes) == ()
     assert snapshot(root) == before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kz_build.cli.common import open_project, show, target_options
-from kz_build.core.errors import AuditError
+from kz_build.core.check import require_passed
 
 EXAMPLE = "--target android-arm64-xnnpack"
 
@@ -24,5 +24,4 @@ def run(arguments: argparse.Namespace) -> None:
     with terminal.Live() as live:
         checks = audit_again(project, line, target, live.event)
     show(arguments, checks, terminal.checks(checks))
-    if any(c.failed for c in checks):
-        raise AuditError(f"{sum(c.failed for c in checks)} of {len(checks)} checks failed")
+    require_passed(checks)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kz_build.cli.common import build_options, open_project, relative, show, target_request
-from kz_build.core.errors import AuditError
+from kz_build.core.check import require_passed
 
 if TYPE_CHECKING:
     from kz_build.core.stage_record import StageRecord
@@ -55,11 +55,7 @@ def run(arguments: argparse.Namespace) -> None:
         {"manifest": record, "fresh": built.fresh, "checks": build.checks, "papers": released},
         "\n".join(row for row in rows if row),
     )
-    if build.failed:
-        raise AuditError(
-            f"{len(build.failed)} of {len(build.checks)} checks failed",
-            hint=f"the files are in {folder}; do not ship them",
-        )
+    require_passed(build.checks, f"the files are in {folder}; do not ship them")
 
 
 def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetRequest) -> None:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from kz_build.cli.common import json_option, show
-from kz_build.core.errors import AuditError, ConfigError
+from kz_build.core.check import require_passed
+from kz_build.core.errors import ConfigError
 
 EXAMPLE = "app.apk qwen3-4b.pte"
 
@@ -33,5 +34,4 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError("kz check-apk: FILE or --bundle DIR is needed", hint="kz check-apk --help")
     checks = check_apk(tuple(arguments.files), arguments.bundle)
     show(arguments, checks, terminal.checks(checks))
-    if failed := [c for c in checks if c.failed]:
-        raise AuditError(f"{len(failed)} of {len(checks)} checks failed: do not ship these files")
+    require_passed(checks, "do not ship these files")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kz_build.cli.common import line_option, open_project, relative, show, sign_option
-from kz_build.core.errors import AuditError
+from kz_build.core.check import require_passed
 
 EXAMPLE = "--line et-1.2"
 
@@ -43,5 +43,4 @@ def run(arguments: argparse.Namespace) -> None:
         piece = snippet(artifact).rstrip()
         rows = [f"{relative(path)}\n  sha256 {artifact.sha256}\n  tree   {artifact.tree}", *rows, "", piece]
     show(arguments, artifact, "\n".join(rows))
-    if failed := [c for c in artifact.checks if c.failed]:
-        raise AuditError(f"{len(failed)} of {len(artifact.checks)} checks failed", hint="no AAR was written")
+    require_passed(artifact.checks, "no AAR was written")
