@@ -96,7 +96,9 @@ def commit_on(head: Head, tree: str, message: str, merged: str = "") -> str:
         for what, value in zip(("NAME", "EMAIL", "DATE"), (*WHO, date), strict=True)
     }
     second = ("-p", commit_id(merged)) if merged else ()
-    argv = head.repository.argv("commit-tree", "-p", head.commit, *second, "-F", "-", "--end-of-options", tree)
+    argv = head.repository.argv(
+        "commit-tree", "-p", commit_id(head.commit), *second, "-F", "-", "--end-of-options", tree
+    )
     return checked(argv, env={**local_environment(), **who}, stdin=message.encode()).decode().strip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from kz_build.release import minisign, statement
 
 _Rows = Iterator[tuple[str, str]]
 """(file, what is wrong with it)"""
+_MOST_OF_PAPER = 64 << 20
+"""Bytes of a release file; ExecuTorch's largest has less than 1 MB."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def read(path: Path) -> Folder:
     }
     listed, problem = {}, ""
     try:
-        listed = statement.parse_sums((path / statement.SUMS).read_text())
+        listed = statement.parse_sums(_paper(path / statement.SUMS).decode())
     except FileNotFoundError:
         problem = "is not there"
     except (OSError, ValueError) as error:
@@ -135,9 +138,19 @@ def _digest(path: Path) -> str:
         return ""
 
 
+def _paper(path: Path) -> bytes:
+    """Return a file of somebody's folder. Raises OSError if it cannot be read, ValueError if no release has one like it."""
+    facts = path.lstat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise ValueError("is not a regular file")
+    if facts.st_size > _MOST_OF_PAPER:
+        raise ValueError(f"has {facts.st_size:,} bytes; {_MOST_OF_PAPER:,} are read")
+    return path.read_bytes()
+
+
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(_paper(path))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -210,7 +223,7 @@ def _sbom(folder: Folder) -> _Rows:
 
     if folder.sbom is None:
         yield statement.SBOM, "is not JSON, or not there"
-    elif wrong := problem((folder.path / statement.SBOM).read_text()):
+    elif wrong := problem(_paper(folder.path / statement.SBOM).decode()):
         yield statement.SBOM, wrong
 
 
