@@ -366,10 +366,10 @@ def test_signing_that_cannot_work_is_refused_before_the_build(sample: Path, kz: 
 def test_a_paper_that_is_no_paper_is_not_read(tmp_path: Path) -> None:
     """A folder comes from anywhere: a link may lead to a device without an end."""
     with (tmp_path / "SHA256SUMS").open("wb") as file:
-        file.truncate(1 << 40)
+        file.truncate(1 << 27)
     (tmp_path / "provenance.json").symlink_to("/dev/zero")
-    said = {check.name: check.detail for check in verify(tmp_path)}
-    assert said["files"] == "has 1,099,511,627,776 bytes; 67,108,864 are read"
+    said = [check.evidence for check in verify(tmp_path) if check.subject == "SHA256SUMS"]
+    assert said[0] == "has 134,217,728 bytes; 67,108,864 are read"
 
 
 def test_a_folder_without_release_files_and_no_folder(kz: Kz, tmp_path: Path) -> None:
