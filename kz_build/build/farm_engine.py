@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from kz_build.build.distrust import LAUNCHERS
 from kz_build.build.engine import HostEngine, bindings, root_prefix
 from kz_build.build.sccache import CompileServer, Farm, Shares, client_config, total
 from kz_build.build.steps import Ccache, Command, Plan, Sccache, Step
@@ -74,7 +75,8 @@ class FarmEngine(HostEngine):
             with disk_errors(self._folder):
                 self._folder.mkdir(mode=0o700)
                 commands.folder.mkdir(parents=True, exist_ok=True)
-                write_atomic(self._folder / "sccache", LAUNCHER.format(joined([self._program])).encode(), 0o755)
+                for name in LAUNCHERS:
+                    write_atomic(self._folder / name, LAUNCHER.format(joined([self._program])).encode(), 0o755)
             self._toolchains = plan.build.parent / f"{plan.target}.toolchains"
             prefix: list[str] = []
             if plan.layout.mapped:

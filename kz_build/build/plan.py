@@ -258,8 +258,10 @@ def _flags(context: _Context) -> dict[str, str]:
 def environment(context: _Context) -> dict[str, str]:
     """Return the whole environment of a build: nothing comes from the caller's."""
     tools = {str(Path(context.fill(argv[0])).parent) for argv in context.target["tools"].values()}
+    # An upstream that looks for ccache itself, as ExecuTorch 1.4 does, finds sccache by that name.
+    launchers = [str(Path(context.ccache.program).parent)] if isinstance(context.ccache, Sccache) else []
     env = {
-        "PATH": ":".join([*sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "PATH": ":".join([*launchers, *sorted(tools), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(context.build / "home"),
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",

@@ -59,6 +59,8 @@ CMAKE = """
 cmake_minimum_required(VERSION 3.24)
 set(CMAKE_C_COMPILER_FORCED 1)
 project(tiny LANGUAGES C)
+find_program(CCACHE_PROGRAM ccache REQUIRED) # as ExecuTorch 1.4 does
+set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
 set(CMAKE_C_FLAGS "${CMAKE_C_FLAGS} --target=aarch64-linux-android26 -ffreestanding -O2 -g -fPIC")
 file(GLOB units unit*.c)
 add_library(objects OBJECT ${units})
@@ -122,7 +124,7 @@ def program(project: Path, store: Path) -> Path:
     """The pinned sccache-dist."""
     if os.geteuid():
         pytest.skip("needs root: the workers' sandboxes and networks")
-    packages("bubblewrap", "iproute2", programs=("bwrap", "ip"))
+    packages("bubblewrap", "iproute2", "ccache", programs=("bwrap", "ip", "ccache"))
     from kz_build.pins.load import load_project
     from kz_build.sources.fetch import fetch
     from kz_build.sources.request import Request
