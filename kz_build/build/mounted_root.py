@@ -55,7 +55,8 @@ def enter(root: str, mounts: Sequence[tuple[str, str]], server: Mapping[str, Any
         call("mount", source, to, None, _BIND | _RECURSIVE, None)
 
     call("mount", "kz", root, "tmpfs", 0, "mode=755")
-    for name in os.listdir("/"):
+    # A /kz of this machine stays outside: its links would lead the mounts elsewhere, and the build would see its files.
+    for name in set(os.listdir("/")) - {to.split("/")[1] for _, to in mounts}:
         path = f"/{name}"
         if os.path.islink(path):
             os.symlink(os.readlink(path), f"{root}{path}")
