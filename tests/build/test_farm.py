@@ -87,7 +87,9 @@ def test_a_farm_changes_the_launcher_and_no_key_of_a_build(project: Project, tmp
     local_key, local = planned(2)
     assert key == local_key
     for env, without in zip(distributed, local, strict=True):
-        assert Path(env["CMAKE_C_COMPILER_LAUNCHER"]).name == "sccache" and "CCACHE_DIR" not in env
+        launcher = Path(env["CMAKE_C_COMPILER_LAUNCHER"])
+        assert launcher.name == "sccache" and "CCACHE_DIR" not in env
+        assert env.pop("PATH") == f"{launcher.parent}:{without.pop('PATH')}", "a search for ccache finds sccache"
         assert {k: v for k, v in env.items() if k not in CACHING} == {
             k: v for k, v in without.items() if k not in CACHING
         }
