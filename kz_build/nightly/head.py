@@ -49,8 +49,7 @@ def head_of(project: Project) -> Head:
 def copy_of(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
     """Check the project out into a new folder as a tree of its repository has it, perhaps with another lock, and load it.
 
-    Symbolic links that lead out of the copy are left out: whoever opened a pull request would read this machine's files by
-    them, in kz's messages.
+    Symbolic links that lead out of the copy are left out: a pull request could have kz read this machine's files by them, and print them.
     """
     remove(folder)
     only = (f":(literal){head.prefix}",) if head.prefix else ()
