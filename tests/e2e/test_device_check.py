@@ -664,7 +664,8 @@ def test_the_probe_says_how_much_memory_a_program_had(probe: adapter.Device) -> 
     done = probe.shell(f"cd /data/local/tmp && ./kz_probe memory 20 /bin/sh -c {quote(grows)}")
     (ran,) = lines_of(done.stdout.decode(), PROBE)
     before = [kilobytes for at, kilobytes in ran["pss"] if at < ran["start_ms"] + 250]
-    assert ran["exit"] == 0 and before and max(before) + 29_000 < max(kilobytes for _, kilobytes in ran["pss"])
+    # The first sample may be of the probe's own fork, which is larger than a shell.
+    assert ran["exit"] == 0 and before and min(before) + 29_000 < max(kilobytes for _, kilobytes in ran["pss"])
     done = probe.shell("cd /data/local/tmp && ./kz_probe memory 1 /bin/sleep 60")
     assert lines_of(done.stdout.decode(), PROBE)[0]["stopped"]
 
