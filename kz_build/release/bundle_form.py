@@ -59,7 +59,7 @@ def _require_entry(entry: Any, logs: Collection[str]) -> None:
             raise BadBundleError("has a place or a time in the log that nothing proves")
     checkpoint = _CHECKPOINT.fullmatch(proof["checkpoint"]["envelope"])
     if not checkpoint:
-        raise BadBundleError("has a checkpoint that is none")
+        raise BadBundleError("has no checkpoint in the form of signed notes")
     if checkpoint["size"] != proof["treeSize"]:
         raise BadBundleError("has a checkpoint of another size of the log")
     names = []
@@ -68,7 +68,7 @@ def _require_entry(entry: Any, logs: Collection[str]) -> None:
         raw = base64.b64decode(signature)
         if base64.b64encode(raw).decode() != signature:
             raise BadBundleError("has a checkpoint whose signature is not canonical base64")
-        # A line with the hint of another key is a witness's, whom only people know who have its key.
+        # A line with the hint of another key is a witness's: it says nothing to those who do not have that key.
         names += [name] if raw[:4] == base64.b64decode(key_id)[:4] else []
     if names != [checkpoint["log"]]:
         raise BadBundleError(

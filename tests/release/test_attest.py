@@ -232,7 +232,7 @@ CHECKPOINT = f"{ENTRY}/inclusionProof/checkpoint/envelope"
 OTHERWISE: list[tuple[Path, Callable[[Any], None], str]] = [
     # what sigstore's library does not read, or takes in several spellings
     (PUBLIC, spelled(CHECKPOINT, lambda text: text.replace("\u2014 rekor.", "\u2014 sekor.")), "signed as sekor.sigstore.dev"),
-    (PUBLIC, spelled(CHECKPOINT, lambda text: text + "\u2014 "), "checkpoint that is none"),
+    (PUBLIC, spelled(CHECKPOINT, lambda text: text + "\u2014 "), "no checkpoint in the form of signed notes"),
     (REKOR2, spelled(CHECKPOINT, lambda text: text.replace("PHPmQg=", "PHPmQh=")), "not canonical base64"),
     (PUBLIC, spelled(f"{ENTRY}/inclusionPromise/signedEntryTimestamp", last_bits), "not in its canonical form"),
     (PUBLIC, spelled(f"{ENTRY}/logId/keyId", last_bits), "not in its canonical form"),
