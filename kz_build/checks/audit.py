@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kz_build.build.build import Built, java_sources
+from kz_build.build.build import java_sources
 from kz_build.checks.elf_rules import CXX_RUNTIME_INSIDE, aligned, cxx_runtime, is_for, lacking, machine_of, names
 from kz_build.core.check import Check, Status, ask, failed, pass_if, passed
 from kz_build.core.errors import AuditError, LockError
@@ -70,38 +70,45 @@ class _Subject:
         return self.file.path.name in {f"lib{name}.so" for name in self.rules.java.loads}
 
 
-def audit(project: Project, built: Built, sources: tuple[Fetched, ...], *, again: bool = False) -> tuple[Check, ...]:
-    """Audit the files of a build. Without `again`, return the recorded answers if nothing has changed since, and all was answered."""
-    plan = built.plan
-    target = project.pins.target(plan.target, plan.line)
-    path = project.record("audit", plan.line, plan.target)
-    java = java_side(java_sources(sources, target["audit"]["java"]))
+def audit(
+    project: Project, line: str, target: str, build: StageRecord, sources: tuple[Fetched, ...], *, again: bool = False
+) -> tuple[Check, ...]:
+    """Audit the files of a target, by the record of its build. Without `again`, return the recorded answers if nothing has changed
+    since, and all was answered."""
+    wanted = project.pins.target(target, line)
+    path, dist = project.record("audit", line, target), project.dist_folder(line, target)
+    java = java_side(java_sources(sources, wanted["audit"]["java"]))
+    here = {
+        project.root,
+        project.store,
+        project.out("tree", line, target),
+        project.out("build", line, target),
+        Path.home(),
+    }
     rules = Rules(
-        target["platform"], target["abi"], frozenset(target["audit"]["required"]), frozenset(target["audit"]["needed"]),
-        target["audit"]["max_api"], tuple(str(p) for p in sorted({project.root, project.store, plan.tree, plan.build, Path.home()}) if len(p.parts) > 2),
-        java, frozenset((target["audit"]["java"] or {}).get("classes", ())), target["audit"]["exports"],
+        wanted["platform"], wanted["abi"], frozenset(wanted["audit"]["required"]), frozenset(wanted["audit"]["needed"]),
+        wanted["audit"]["max_api"], tuple(str(p) for p in sorted(here) if len(p.parts) > 2),
+        java, frozenset((wanted["audit"]["java"] or {}).get("classes", ())), wanted["audit"]["exports"],
     )  # fmt: skip
-    key = _key(built, rules)
+    key = _key(build, rules)
     if not again and (record := load(path, key)) and not any(c.status is Status.ERROR for c in _results(record)):
         return _results(record)  # what could not be answered is asked again: a disk may have failed
     last = load_any(path)
     previous = last.get("sizes", dict) if last else {}
     subjects = tuple(
-        Audited(plan.dist / n, f.profile, previous.get(n))
-        for n, f in built.record.outputs.items()
-        if f.profile != "symbols"
+        Audited(dist / n, f.profile, previous.get(n)) for n, f in build.outputs.items() if f.profile != "symbols"
     )
     checks = audit_files(subjects, rules)
-    facts = {"checks": [c.as_json() for c in checks], "sizes": {n: f.size for n, f in built.record.outputs.items()}}
+    facts = {"checks": [c.as_json() for c in checks], "sizes": {n: f.size for n, f in build.outputs.items()}}
     StageRecord(path, key, facts=facts).save()
     return checks
 
 
-def _key(built: Built, rules: Rules) -> str:
+def _key(build: StageRecord, rules: Rules) -> str:
     """Return the digest of all that the answers depend on, Java too: a patch to it alone changes no library."""
     facts = {name: sorted(value) if isinstance(value, frozenset) else value for name, value in vars(rules).items()}
     facts["java"] = [sorted((m.java_class, m.name) for m in rules.java.methods), sorted(rules.java.loads)]
-    return digest_of([CACHE_EPOCH, facts, {n: [f.sha256, f.profile] for n, f in built.record.outputs.items()}])
+    return digest_of([CACHE_EPOCH, facts, {n: [f.sha256, f.profile] for n, f in build.outputs.items()}])
 
 
 def last_build(project: Project, line: str, target: str) -> StageRecord:

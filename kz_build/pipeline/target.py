@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from kz_build.build import farm
 from kz_build.build.choose_engine import choose
 from kz_build.build.farm_engine import FarmEngine
 from kz_build.build.plan import plan
-from kz_build.build.steps import Layout, Plan
 from kz_build.checks import audit
 from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.errors import AuditError
@@ -27,6 +25,7 @@ from kz_build.stack.apply import apply
 
 if TYPE_CHECKING:
     from kz_build.build.build import Built
+    from kz_build.build.steps import Plan
     from kz_build.core.check import Check
     from kz_build.pins.project import Project
     from kz_build.release.write import ReleaseFiles
@@ -147,14 +146,14 @@ class TargetBuild:
 
     def audit(self) -> None:
         """Check what was built; write release files beside it only if every check passes."""
-        self.checks = audit.audit(self.project, self.built, self.sources)
+        self.checks = audit.audit(self.project, self.line, self.target, self.built.record, self.sources)
         if not any(check.failed for check in self.checks):
             self.release_files = write_release_files(
                 self.project, self.built, self.sources, self.trees, self.request.soc, self.request.sign
             )
 
 
-def audit_again(project: Project, line: str, target: str, watch: Watch = quiet) -> tuple[Check, ...]:
+def audit_again(project: Project, line: str, target: str, watch: Watch) -> tuple[Check, ...]:
     """Check the files of the last build again. Raises LockError if they are missing or have changed."""
     record = audit.last_build(project, line, target)
     sources: tuple[Fetched, ...] = ()
@@ -163,7 +162,4 @@ def audit_again(project: Project, line: str, target: str, watch: Watch = quiet) 
         paths = {name: stage.java_paths(project, line, java, watch)}
         sources = fetch(project, Request(line, (name,), paths=paths, watch=watch))
         sources = stage.with_stacks(sources, apply(project, line, watch, (name,)))
-    tree, folder = project.out("tree", line, target), project.out("build", line, target)
-    layout = Layout(tree, folder, project.store, sys.executable)
-    plan = Plan(line, target, "", tree, folder, folder / "stage", project.dist_folder(line, target), (), (), layout)
-    return audit.audit(project, stage.Built(plan, record, fresh=False), sources, again=True)
+    return audit.audit(project, line, target, record, sources, again=True)

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from kz_build.build.build import Built, java_sources
-from kz_build.build.steps import Layout, Plan
+from kz_build.build.build import java_sources
 from kz_build.checks import audit as stage
 from kz_build.checks.audit import Audited, Rules, audit, audit_files, recorded
 from kz_build.core.check import Check, Status
@@ -354,7 +353,7 @@ def project(root: Path, **changed: Any) -> Project:
     return Project(root, root / "store", Pins(pins, (), ""), Lock({}))
 
 
-def built(root: Path, **libraries: bytes) -> Built:
+def built(root: Path, **libraries: bytes) -> StageRecord:
     """A build that left these libraries in dist, with symbols beside the first, and its record."""
     dist, out = root / "dist" / "l" / "t", root / "out" / "build" / "l" / "t"
     outputs: dict[str, Output] = {}
@@ -366,12 +365,9 @@ def built(root: Path, **libraries: bytes) -> Built:
     (dist / "symbols").mkdir(exist_ok=True)
     (dist / "symbols" / "x.debug").write_bytes(b"debug")
     outputs["symbols/x.debug"] = Output(hashlib.sha256(b"debug").hexdigest(), 5, "symbols")
-    tree = root / "out" / "tree" / "l" / "t"
-    layout = Layout(tree, out, root / "cache", "python3")
-    plan = Plan("l", "t", "key", tree, out, root / "stage", dist, (), (), layout)
     record = StageRecord(out / "manifest.json", "key", outputs=outputs)
     record.save()
-    return Built(plan, record, True)
+    return record
 
 
 def answer(found: Sequence[Check], check: str) -> tuple[Status, str, bool]:
@@ -386,7 +382,7 @@ def test_the_audit_of_a_build_follows_the_pins(folder: Path, monkeypatch: pytest
         soname="libx.so", needed=("libc.so",), notes=android_note(27) + build_id(ID),
         sections=[Section(".comment", b"\0".join([*paths, b"/home/me", b"/elsewhere"]))],
     )  # fmt: skip
-    found = audit(project(folder), built(folder, libx=data), ())
+    found = audit(project(folder), "l", "t", built(folder, libx=data), ())
     assert {r.subject for r in found} == {"libx.so"}
     assert answer(found, "needed") == (PASS, "libc.so", True)
     assert answer(found, "elf") == (PASS, "ELF64 EM_AARCH64 ET_DYN", False)
@@ -398,7 +394,7 @@ def test_the_audit_of_a_build_follows_the_pins(folder: Path, monkeypatch: pytest
 @pytest.mark.parametrize("name", ["", "store", "out/tree/l/t", "out/build/l/t"])
 def test_no_folder_of_the_project_or_its_build_may_stand_in_a_library(folder: Path, name: str) -> None:
     data = elf(sections=[Section(".comment", str(folder / name).encode() + b"/a.cpp\0")])
-    found = audit(project(folder), built(folder, libx=data), ())
+    found = audit(project(folder), "l", "t", built(folder, libx=data), ())
     assert answer(found, "paths")[1] == f"1, first in .comment: {folder / name}/a.cpp"
 
 
@@ -408,28 +404,28 @@ def test_the_home_folder_must_not_either_but_the_root_of_a_disk_is_in_every_path
     data = elf(sections=[Section(".comment", b"/home/me/a.cpp\0/root/b.cpp\0")])
     monkeypatch.setenv("HOME", "/home/me")
     assert (
-        answer(audit(project(folder), built(folder, libx=data), ()), "paths")[1]
+        answer(audit(project(folder), "l", "t", built(folder, libx=data), ()), "paths")[1]
         == "1, first in .comment: /home/me/a.cpp"
     )
     monkeypatch.setenv("HOME", "/root")
-    assert answer(audit(project(folder), built(folder, libx=data), ()), "paths")[0] is PASS
+    assert answer(audit(project(folder), "l", "t", built(folder, libx=data), ()), "paths")[0] is PASS
 
 
 def test_what_differs_on_a_line_is_audited_so(folder: Path) -> None:
     ours = project(folder)
     ours.pins.data["targets"]["t"]["when"] = {"l": {"abi": "x86_64"}, "m": {"abi": "arm64-v8a"}}
-    assert answer(audit(ours, built(folder, libx=good(machine=X86_64)), ()), "elf")[0] is PASS
+    assert answer(audit(ours, "l", "t", built(folder, libx=good(machine=X86_64)), ()), "elf")[0] is PASS
 
 
 def test_an_audit_is_kept_until_something_that_it_is_about_changes(folder: Path) -> None:
     ours, build = project(folder), built(folder, libx=good())
-    first = audit(ours, build, ())
+    first = audit(ours, "l", "t", build, ())
     record = folder / "out" / "audit" / "l" / "t" / "manifest.json"
     kept = json.loads(record.read_bytes())
     assert kept["sizes"] == {"lib/libx.so": len(good()), "symbols/x.debug": 5}
     kept["checks"][0]["evidence"] = "from the record"
     record.write_text(json.dumps(kept))
-    again = audit(ours, build, ())
+    again = audit(ours, "l", "t", build, ())
     assert again[0] == Check("libx.so", "elf", PASS, "from the record", False)
     assert again[1:] == first[1:]
     for other, same_build in (
@@ -439,7 +435,7 @@ def test_an_audit_is_kept_until_something_that_it_is_about_changes(folder: Path)
         (ours, built(folder, libx=good(soname="liby.so"))),
     ):
         record.write_text(json.dumps(kept))
-        assert audit(other, same_build, ())[0].evidence == "ELF64 EM_AARCH64 ET_DYN"
+        assert audit(other, "l", "t", same_build, ())[0].evidence == "ELF64 EM_AARCH64 ET_DYN"
 
 
 def test_a_java_source_that_the_clone_lacks_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
@@ -463,15 +459,15 @@ def test_the_java_sources_are_part_of_what_an_audit_is_about(folder: Path, monke
     monkeypatch.setattr(stage, "java_sources", lambda sources, wanted: java if wanted and sources == fetched else {})
     ours = project(folder, java={"source": "s", "paths": [], "classes": ["a/B"]})
     build = built(folder, libx=good(functions=("JNI_OnLoad", "Java_a_B_go")))
-    assert answer(audit(ours, build, fetched), "natives") == (PASS, "1 methods of 1 classes", False)
+    assert answer(audit(ours, "l", "t", build, fetched), "natives") == (PASS, "1 methods of 1 classes", False)
     java["A.java"] = b'package a; class B { native void went(); } loadLibrary("x")'
-    assert answer(audit(ours, build, fetched), "natives")[:2] == (FAIL, "not registered: B.went")
+    assert answer(audit(ours, "l", "t", build, fetched), "natives")[:2] == (FAIL, "not registered: B.went")
     java["A.java"] = b"package a; class B { native void went(); }"
-    assert "natives" not in {r.name for r in audit(ours, build, fetched)}
+    assert "natives" not in {r.name for r in audit(ours, "l", "t", build, fetched)}
     gone = project(folder, java={"source": "s", "paths": [], "classes": ["a/Z"]})
     java["A.java"] = b'package a; class B { native void go(); } loadLibrary("x")'
     said = "the Java sources declare no native method of a/Z"
-    assert answer(audit(gone, build, fetched), "natives")[:2] == (FAIL, said)
+    assert answer(audit(gone, "l", "t", build, fetched), "natives")[:2] == (FAIL, said)
 
 
 @pytest.mark.parametrize("record", ["", "no json", '{"sizes": {}}', "{}"])
@@ -481,9 +477,9 @@ def test_a_size_has_its_change_since_the_last_audit(folder: Path, record: str) -
         path.parent.mkdir(parents=True)
         path.write_text(record)
     data = good()
-    assert answer(audit(project(folder), built(folder, libx=data), ()), "size")[1] == f"{len(data):,} B"
+    assert answer(audit(project(folder), "l", "t", built(folder, libx=data), ()), "size")[1] == f"{len(data):,} B"
     longer = built(folder, libx=data + bytes(16))
-    assert answer(audit(project(folder), longer, ()), "size")[1].startswith(f"{len(data) + 16:,} B, +16 B (+")
+    assert answer(audit(project(folder), "l", "t", longer, ()), "size")[1].startswith(f"{len(data) + 16:,} B, +16 B (+")
 
 
 def test_the_last_audit_is_given_while_dist_is_what_it_was_about(folder: Path) -> None:
@@ -498,7 +494,7 @@ def test_the_last_audit_is_given_while_dist_is_what_it_was_about(folder: Path) -
     assert refused() == ("t of l was not built", command)
     build = built(folder, libx=good(), liby=good())
     assert refused() == ("t of l was not built", command)
-    found = audit(ours, build, ())
+    found = audit(ours, "l", "t", build, ())
     assert recorded(ours, "l", "t") == found
     library = folder / "dist" / "l" / "t" / "lib" / "liby.so"
     library.write_bytes(good() + b"x")
