@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -115,6 +116,12 @@ def pythons() -> Iterator[tuple[str, str]]:
             version = re.search(rb"Python (\S+)", run([program, "--version"]).stdout)
             if version:
                 yield version[1].decode(), program
+
+
+def not_installed(package: str, why: str, requirement: str = "") -> MissingError:
+    """Return the error for a package that this Python lacks, with the command that installs it; `requirement` limits its versions."""
+    remedy = f"{sys.executable} -m pip install {shlex.quote(requirement or package)}"
+    return MissingError((Missing(package, why, remedy),))
 
 
 OLDEST_GIT = (2, 35)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
+from kz_build.core.host import not_installed
 from kz_build.release.bundle_form import BadBundleError, require_form, single_times
 
 MOST = 16 << 20
@@ -27,8 +27,8 @@ class Builder(NamedTuple):
 def require() -> None:
     """Raise MissingError without sigstore's library."""
     if importlib.util.find_spec("sigstore") is None:
-        remedy = f'{sys.executable} -m pip install "sigstore>=4.5,<5"'
-        raise MissingError((Missing("sigstore", "it makes and verifies signatures by the identity of a CI", remedy),))
+        why = "it makes and verifies signatures by the identity of a CI"
+        raise not_installed("sigstore", why, "sigstore>=4.5,<5")
 
 
 def require_identity() -> None:

@@ -6,12 +6,11 @@ import base64
 import functools
 import hashlib
 import importlib.util
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.core.errors import Missing, MissingError
 from kz_build.core.escape import escaped
+from kz_build.core.host import not_installed
 from kz_build.report import charts
 from kz_build.report.changes import changes
 from kz_build.report.diff import Kind
@@ -33,8 +32,7 @@ _FOLDER = Path(__file__).parent / "templates"
 def require() -> None:
     """Raise MissingError without the library that renders the page."""
     if importlib.util.find_spec("jinja2") is None:
-        remedy = f"{sys.executable} -m pip install Jinja2"
-        raise MissingError((Missing("Jinja2", "kz report --html renders its page with it", remedy),))
+        raise not_installed("Jinja2", "kz report --html renders its page with it")
 
 
 def page(facts: Facts, history: History) -> bytes:

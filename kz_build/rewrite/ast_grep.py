@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from kz_build.core import process
-from kz_build.core.errors import ConfigError, Missing, MissingError, StoppedError
+from kz_build.core.errors import ConfigError, StoppedError
+from kz_build.core.host import not_installed
 from kz_build.core.locks import scratch_folder
 from kz_build.patch.rewrite import Mismatch
 from kz_build.rewrite.rule import Edit, Rule
 
 VERSION = "0.51.1"
 """Another one may match otherwise. Raise `CACHE_EPOCH` of stack/verdict_cache.py with it."""
-INSTALL = f"{sys.executable} -m pip install ast-grep-cli=={VERSION}"
 SECONDS = 5.0
 _WRONG_RULE = 8
 _CONFIG = "ruleDirs: []\n"
@@ -62,4 +62,4 @@ def _program() -> str:
         if version == f"ast-grep {VERSION}":
             return program
         why += f"; {program} is {version[:40] or 'no ast-grep'}"
-    raise MissingError((Missing(f"ast-grep {VERSION}", why, INSTALL),))
+    raise not_installed(f"ast-grep {VERSION}", why, f"ast-grep-cli=={VERSION}")
