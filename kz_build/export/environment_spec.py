@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 import re
 from collections.abc import Mapping
@@ -15,6 +13,7 @@ from kz_build.export import requirements
 from kz_build.export.load import FOLDER, REQUIREMENTS
 from kz_build.export.preflight_rules import in_range
 from kz_build.export.recipe import Recipe
+from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 from kz_build.stack.apply import apply_source
 from kz_build.stack.files import stack_sources
@@ -45,7 +44,7 @@ class EnvironmentSpec:
         entries = sorted(one.text for one in self.packages)
         inputs = [CACHE_EPOCH, entries, sorted(self.requested), self.version, platform.machine()]
         inputs += [sorted(self.wheels.items()), sorted(self.overlays.items()), sorted(self.adaptor.items())]
-        return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+        return digest_of(inputs)
 
 
 def spec_of(project: Project, recipe: Recipe) -> EnvironmentSpec:

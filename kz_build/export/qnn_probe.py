@@ -5,7 +5,6 @@ Versions do not tell whether the two fit: of five releases of the same wheel, on
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from kz_build.core.process import run
 from kz_build.core.stage_record import StageRecord, load
 from kz_build.export import venv
 from kz_build.formats import pte
+from kz_build.pins.pins import digest_of
 
 if TYPE_CHECKING:
     from kz_build.export.environment import Environment
@@ -56,8 +56,7 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
     Raises NotReadyError with the error if that fails, or if the numbers differ from torch's.
     """
     digests = [cached_sha256(store, (libraries / name).resolve()) for name in LIBRARIES]
-    inputs = [CACHE_EPOCH, environment.key, *digests, soc]
-    key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
+    key = digest_of([CACHE_EPOCH, environment.key, *digests, soc])
     note = store / KEPT / f"{key[:24]}.json"
     if record := load(note, key):
         return ProbeResult(*(record.get(name, str) for name in ("build", "soc", "library")))

@@ -28,6 +28,7 @@ from kz_build.export.preflight import preflight, smoke_check
 from kz_build.export.preflight_rules import Preflight
 from kz_build.export.recipe import Recipe, Stage
 from kz_build.formats.pte import read_pte
+from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
 
 CACHE_EPOCH = 1
@@ -114,15 +115,10 @@ def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[di
     inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
     by_stage: dict[str, str] = {}
     for one in _here(recipe):
-        by_stage[one.name] = _digest([*inputs, one.run, one.makes, one.inside])
+        by_stage[one.name] = digest_of([*inputs, one.run, one.makes, one.inside])
         inputs = [by_stage[one.name]]
     whole = [*inputs, asdict(recipe.contract), recipe.decode, recipe.cosine, recipe.output]
-    return by_stage, _digest(whole)
-
-
-def _digest(inputs: list[object]) -> str:
-    """Return a digest that does not depend on the order of keys."""
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    return by_stage, digest_of(whole)
 
 
 def _pins(project: Project, recipe: Recipe) -> list[str]:
