@@ -66,6 +66,11 @@ def wrapped(text: str, later: str = "", width: int = 0) -> str:
     )
 
 
+def wrap(text: str, indent: str, more: str = "  ") -> list[str]:
+    """Wrap text at the terminal's width, or 80 columns, with lines after the first indented by `more` too; words stay whole."""
+    return wrapped(indent + text, indent + more).splitlines()
+
+
 def fitted(text: str, columns: int) -> str:
     """Return text in which no line is longer than a terminal's, which would break it inside a word or a number.
 

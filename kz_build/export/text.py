@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.checks.contract import Contract
-from kz_build.core.escape import wrapped
+from kz_build.core.escape import wrap
 from kz_build.export.recipe import Amount, Recipe
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def listing(recipes: Sequence[Recipe]) -> str:
 
 def shown(one: Recipe) -> str:
     needs = one.needs
-    rows = [one.name, *_wrapped(one.about, "  "), ""]
+    rows = [one.name, *wrap(one.about, "  "), ""]
     rows += [f"  upstream  {one.upstream.git} at {one.upstream.commit[:12]}"] if one.upstream else []
     rows += [f"  line      {one.line}"] if one.line else []
     rows += [f"  runs with {one.requirements}  (kz env {one.name})"] if one.requirements else []
@@ -54,7 +54,7 @@ def shown(one: Recipe) -> str:
         width = max(map(len, one.device.values()))
         rows += ["", "  on the device", *(f"    {name:{width}}  {path}" for path, name in one.device.items())]
     for trap in one.traps:
-        rows += ["", *_wrapped(f"! {trap.text} ({trap.source})", "  ")]
+        rows += ["", *wrap(f"! {trap.text} ({trap.source})", "  ")]
     return "\n".join(rows)
 
 
@@ -173,10 +173,6 @@ def _value(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    return wrapped(indent + text, indent + "  ").splitlines()
 
 
 # A shell has these already: its own folders are searched after the environment's.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kz_build.core.escape import wrapped
 from kz_build.patch.place import places_text
 from kz_build.patch.verdict import Judgement, Verdict
 
@@ -40,8 +39,3 @@ def upstreamed(judgement: Judgement) -> str:
 def without(judgement: Judgement) -> str:
     """Name the earlier patches that a judgement leaves out, by their numbers."""
     return f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}"
-
-
-def wrap(text: str, indent: str, more: str = "  ") -> list[str]:
-    """Wrap text at the terminal's width, or 80 columns, with lines after the first indented by `more` too; words stay whole."""
-    return wrapped(indent + text, indent + more).splitlines()

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from kz_build.core.escape import cell, one_line
-from kz_build.patch.text import wrap
+from kz_build.core.escape import cell, one_line, wrap
 
 if TYPE_CHECKING:
     from kz_build.report.diff import Change, ReportDiff

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kz_build.core.escape import wrap
 from kz_build.patch.place import places_text
-from kz_build.patch.text import explanation, wrap
+from kz_build.patch.text import explanation
 from kz_build.rewrite.nearest_lines import nearest_lines
 from kz_build.stack.session import Session
 

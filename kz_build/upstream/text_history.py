@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kz_build.patch.text import cell, upstreamed, without, wrap
+from kz_build.core.escape import wrap
+from kz_build.patch.text import cell, upstreamed, without
 from kz_build.patch.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:

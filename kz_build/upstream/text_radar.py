@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kz_build.patch.text import cell, explanation, wrap
+from kz_build.core.escape import wrap
+from kz_build.patch.text import cell, explanation
 from kz_build.upstream.text_history import commit
 
 if TYPE_CHECKING:

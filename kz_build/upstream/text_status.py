@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kz_build.patch.text import wrap
+from kz_build.core.escape import wrap
 
 if TYPE_CHECKING:
     from kz_build.upstream.status import StackStatus

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kz_build.core.escape import cell as table_cell
-from kz_build.core.escape import code, code_block, text_width
-from kz_build.patch.text import cell, explanation, wrap
+from kz_build.core.escape import code, code_block, text_width, wrap
+from kz_build.patch.text import cell, explanation
 from kz_build.patch.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
