@@ -101,13 +101,13 @@ class Memory(NamedTuple):
 
 def memory(model: ExportFacts) -> Memory:
     """Return the memory that each phase held at most, against the preflight's lines."""
-    peaks = [phase.ram + phase.swap for phase in model.phases]
+    peaks = [phase.ram + phase.swap for _, phase in model.phases]
     needs = [(name, need) for name, need in (("at least", model.least), ("at most", model.most)) if need]
     top = max([*peaks, *(need for _, need in needs), 1]) * 1.05
-    seconds = sum(phase.seconds for phase in model.phases)
+    seconds = sum(phase.seconds for _, phase in model.phases)
     boxes, at = [], 0.0
-    for phase, peak in zip(model.phases, peaks, strict=True):
-        title = f"{phase.stage}, {phase.name}: {phase.seconds:,g} s, at most {peak / 1e9:,.2f} GB"
+    for (stage, phase), peak in zip(model.phases, peaks, strict=True):
+        title = f"{stage}, {phase.name}: {phase.seconds:,g} s, at most {peak / 1e9:,.2f} GB"
         place = percent(at, seconds), percent(phase.seconds, seconds)
         boxes.append(Box(*place, "memory", title, percent(top - peak, top), percent(peak, top)))
         at += phase.seconds

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kz_build.core.check import Check
+
+if TYPE_CHECKING:
+    from kz_build.export.phases import Phase
+    from kz_build.upstream.verify import Version
 
 
 class Change(NamedTuple):
@@ -31,14 +35,6 @@ STATES = ("applies", "moved", "upstreamed", "merged", "broken", "unknown")
 """Applies as it is, with an offset, is upstream already, by a three-way merge only, does not hold, or was not judged yet."""
 FAILING = ("merged", "broken")
 """The states of a patch that does not hold."""
-
-
-class Version(NamedTuple):
-    """A revision that a stack is judged on. `date` is YYYY-MM-DD, '' for a source without dates."""
-
-    name: str
-    commit: str
-    date: str
 
 
 class Span(NamedTuple):
@@ -146,25 +142,15 @@ class BuildFacts(NamedTuple):
     licences: Mapping[str, tuple[str, ...]]
 
 
-class PhaseFacts(NamedTuple):
-    """A phase of an export: its seconds, and the most bytes that its processes held in RAM and swap."""
-
-    stage: str
-    name: str
-    seconds: float
-    ram: int
-    swap: int
-
-
 class ExportFacts(NamedTuple):
-    """A published model. `least` and `most` are the bytes of memory that the recipe says it needs; None if it says nothing."""
+    """A published model. `phases` are each with its stage. `least` and `most` are the bytes of memory that the recipe says it needs; None if it says nothing."""
 
     line: str
     recipe: str
     file: str
     size: int
     seconds: float
-    phases: tuple[PhaseFacts, ...]
+    phases: tuple[tuple[str, Phase], ...]
     least: float | None
     most: float | None
     soc: str

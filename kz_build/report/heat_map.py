@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kz_build.report.facts import Cell, Change, PatchFacts, StackFacts, Version
+from kz_build.report.facts import Cell, PatchFacts, StackFacts
 from kz_build.report.line_diff import LineDiff, line_diff
+
+if TYPE_CHECKING:
+    from kz_build.upstream.verify import Version
 
 SIGNS = {"applies": "✓", "moved": "✓", "upstreamed": "↑", "merged": "~", "broken": "✕", "unknown": "?"}
 """A sign beside each state's colour."""
 
 
 class Note(NamedTuple):
-    """What is behind cells of a patch that say the same: the versions, sentences, the commit, and the next command."""
+    """What is behind cells of a patch that say the same, and on which versions they do."""
 
-    word: str
-    state: str
+    cell: Cell
     versions: tuple[str, ...]
-    details: tuple[str, ...]
-    change: Change | None
 
 
 class Row(NamedTuple):
@@ -62,4 +62,4 @@ def _notes(cells: Sequence[Cell], versions: Sequence[Version]) -> list[Note]:
     for cell, version in zip(cells, versions, strict=False):
         if cell.details or cell.change:
             together.setdefault(cell, []).append(version.name)
-    return [Note(cell.word, cell.state, tuple(names), cell.details, cell.change) for cell, names in together.items()]
+    return [Note(cell, tuple(names)) for cell, names in together.items()]

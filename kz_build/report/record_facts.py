@@ -16,12 +16,13 @@ from kz_build.device.baseline import Baseline, baseline
 from kz_build.device.metrics import METRICS
 from kz_build.device.properties import known_soc
 from kz_build.export.load import recipes
+from kz_build.export.phases import Phase
 from kz_build.export.preflight_rules import GB
 from kz_build.export.recipe import Recipe
 from kz_build.formats.elf import section_sizes
 from kz_build.pins.project import RECORD, Project
 from kz_build.release.statement import SBOM, SIGNATURE, SUMS
-from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File, PhaseFacts
+from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File
 from kz_build.report.report import MOST_BYTES
 
 
@@ -110,7 +111,7 @@ def _export(line: str, record: StageRecord, recipe: Recipe | None) -> ExportFact
     contract = record.get("contract", dict)
     file = record.path.name.removesuffix(".json")
     phases = tuple(
-        PhaseFacts(stage, str(one["name"]), float(one["seconds"]), int(one["ram"]), int(one["swap"]))
+        (stage, Phase(str(one["name"]), float(one["seconds"]), int(one["ram"]), int(one["swap"])))
         for stage, facts in plain["stages"].items()
         for one in facts["phases"]
     )

@@ -10,12 +10,13 @@ from kz_build.patch.text import cell, explanation
 from kz_build.patch.trailers import trailer
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
-from kz_build.report.facts import Cell, Change, PatchFacts, Span, StackFacts, Version
+from kz_build.report.facts import Cell, Change, PatchFacts, Span, StackFacts
 from kz_build.stack.files import stack_sources
 from kz_build.stack.patch_history import PatchHistory, Step
 from kz_build.stack.pinned import PinnedStack, pinned_stack
 from kz_build.stack.stack_history import StackHistory, known_history
 from kz_build.stack.verdict_cache import known_commits
+from kz_build.upstream.verify import Version
 
 _STATES = {
     Verdict.CLEAN: "applies",

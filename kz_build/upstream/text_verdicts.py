@@ -12,7 +12,7 @@ from kz_build.patch.text import cell, explanation
 from kz_build.patch.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
-    from kz_build.upstream.verify import Target, TrialBuild, VerifyResult
+    from kz_build.upstream.verify import TrialBuild, VerifyResult, Version
 
 
 def table(result: VerifyResult) -> str:
@@ -96,7 +96,7 @@ def _marked(judgement: Judgement) -> str:
     return cell(judgement) + ("*" if judgement.without else "")
 
 
-def _name(target: Target) -> str:
+def _name(target: Version) -> str:
     return target.name[:10] if target.name == target.commit else target.name
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
 
-class Target(NamedTuple):
-    """A version to try the stack on. `name` as the user gave it; `date` is the commit's, '' for a source without dates."""
+class Version(NamedTuple):
+    """A version to try a stack on. `name` as the user gave it; `date` is the commit's, '' for a source without dates."""
 
     name: str
     commit: str
@@ -53,7 +53,7 @@ class VerifyResult(NamedTuple):
     source: str
     folder: str
     patches: tuple[str, ...]
-    targets: tuple[Target, ...]
+    targets: tuple[Version, ...]
     rows: tuple[tuple[Judgement, ...], ...]
     absent: tuple[str, ...] = ()
     builds: tuple[TrialBuild | None, ...] = ()
@@ -153,16 +153,16 @@ def _tags(repository: git.Repository, pattern: str) -> list[str]:
     raise refs.UnknownRevisionError(f"no tag of upstream matches {pattern!r}", hint=hint)
 
 
-def _targets(pinned: PinnedStack, objects: Objects, names: Sequence[str], *, on_pin: bool) -> list[Target | None]:
+def _targets(pinned: PinnedStack, objects: Objects, names: Sequence[str], *, on_pin: bool) -> list[Version | None]:
     if on_pin:
         own = objects.commit(pinned.base)
         if own is None:
             raise ObjectsMissing(f"the commit {pinned.base} is not in the partial clone")
-        return [Target(pinned.version, own[0], own[1] if pinned.source.kind == "git" else "")]
-    return [Target(name, *at) if at else None for name, at in zip(names, objects.commits(names), strict=True)]
+        return [Version(pinned.version, own[0], own[1] if pinned.source.kind == "git" else "")]
+    return [Version(name, *at) if at else None for name, at in zip(names, objects.commits(names), strict=True)]
 
 
-def _judge(project: Project, pinned: PinnedStack, objects: Objects, targets: Sequence[Target]) -> VerifyResult:
+def _judge(project: Project, pinned: PinnedStack, objects: Objects, targets: Sequence[Version]) -> VerifyResult:
     def with_renames(commit: str, row: Row) -> Row:
         if not any(j.verdict is Verdict.MISSING for j in row):
             return row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kz_build.core.check import Check, Status
+from kz_build.export.phases import Phase
 from kz_build.report.facts import (
     BuildFacts,
     Cell,
@@ -16,14 +17,13 @@ from kz_build.report.facts import (
     File,
     PairFacts,
     PatchFacts,
-    PhaseFacts,
     PinFacts,
     PullFacts,
     RadarFacts,
     Span,
     StackFacts,
-    Version,
 )
+from kz_build.upstream.verify import Version
 
 VERSIONS = (
     Version("v0.9", "9" * 40, "2026-01-01"),
@@ -58,7 +58,7 @@ def facts(text: str = "text", state: str = "broken") -> Facts:
         (("fetch", "PASS", 1.0), ("export", "SKIP", None)), checks, False, {"up": (text,)},
     )  # fmt: skip
     model = ExportFacts(
-        "l1", text, "m.pte", 3_000_000, 30.0, (PhaseFacts("s", text, 10.0, 4 * 10**9, 0), PhaseFacts("s", "save", 20.0, 10**9, 0)),
+        "l1", text, "m.pte", 3_000_000, 30.0, (("s", Phase(text, 10.0, 4 * 10**9, 0)), ("s", Phase("save", 20.0, 10**9, 0))),
         3e9, 5e9, "SM8750", "2.42", (Check("m.pte", "methods", Status.PASS, text),),
     )  # fmt: skip
     figure = Figure("decode", "tok/s", False, (14.0, 15.0, 16.0), 15.0, (15.7, 21.2), "worse")

@@ -79,7 +79,7 @@ def test_the_table_begins_with_the_release_before_the_pin_and_groups_what_cells_
     first, wheel = heat_maps(facts().stacks)
     assert [version.name for version in first.versions] == ["v0.9", "v1.0", "v1.1", "main"] and first.older == 0
     (row,) = first.rows
-    assert row.anchor == "p1-1" and [(note.word, note.versions) for note in row.notes] == [
+    assert row.anchor == "p1-1" and [(note.cell.word, note.versions) for note in row.notes] == [
         ("content", ("v1.1", "main"))
     ]
     assert wheel.versions == () and len(wheel.rows) == 1
