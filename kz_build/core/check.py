@@ -116,3 +116,10 @@ def skipped(reason: str, *, name: str = "", required: bool = False, fix: tuple[s
 def unanswered(evidence: str, subject: str = "") -> Check:
     """The question could not be answered."""
     return Check(subject, "", Status.ERROR, evidence)
+
+
+def table(checks: Sequence[Check]) -> str:
+    """Return checks as a table, failures last, where the eye ends up."""
+    width = max((len(c.subject) for c in checks), default=0)
+    order = sorted(checks, key=lambda c: c.failed)
+    return "\n".join(f"{c.status.value:5} {c.subject:{width}} {c.name:12} {c.evidence}" for c in order)

@@ -1,13 +1,11 @@
-"""Results as lines for people, at most 80 columns if possible."""
+"""Progress on standard error: a bar or a changing line on a terminal, an occasional line in a log."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kz_build.core.check import Check
 from kz_build.core.env import variable
 from kz_build.core.escape import escaped, fit, one_line, size, terminal_columns, unescaped
 from kz_build.core.progress import Event
@@ -16,73 +14,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
-def checks(found: Sequence[Check]) -> str:
-    """The audit as a table, failures last, where the eye ends up."""
-    width = max((len(c.subject) for c in found), default=0)
-    order = sorted(found, key=lambda c: c.failed)
-    return "\n".join(f"{c.status.value:5} {c.subject:{width}} {c.name:12} {c.evidence}" for c in order)
-
-
-def artifacts(outputs: dict[str, Any], folder: str) -> str:
-    """Return the files of a build with size and digest."""
-    width = max(len(name) for name in outputs)
-    digits = max(len(f"{facts['size']:,}") for facts in outputs.values())
-    rows = [
-        f"  {name:{width}} {facts['size']:>{digits},} {facts['sha256'][:12]}" for name, facts in sorted(outputs.items())
-    ]
-    return "\n".join([f"{folder}/", *rows])
-
-
-def release_files(unlicensed: Sequence[str], *, signed: bool) -> str:
-    """Say what lies beside the artifacts, and which licences to look for by hand."""
-    summary = "release files: provenance, SBOM, notices, SHA256SUMS" + (", signed" if signed else "")
-    return summary + (f"\n  no licence file in: {', '.join(unlicensed)}" if unlicensed else "")
-
-
-def report(found: dict[str, Any]) -> str:
-    """Return all that is known of a line."""
-    rows = [
-        f"line {found['line']}: " + ", ".join(f"{k} {v}" for k, v in found["pins"].items()),
-        f"canonical: {str(found['canonical']).lower()}",
-        *(f"  {o['where']}: {o['value']}" for o in found["overrides"]),
-    ]
-    if found["single_source"]:
-        rows.append(f"digest published by a single source: {', '.join(found['single_source'])}")
-    for target, record in found.get("build", {}).items():
-        rows += [
-            f"build {target}: {record['seconds']:g} s, network {record['network']}",
-            f"  engine {record['engine']}" + (f": {why}" if (why := record.get("engine_why")) else ""),
-            artifacts(record["files"], f"dist/{found['line']}/{target}"),
-        ]
-    for target, record in found.get("audit", {}).items():
-        gone = found.get("build", {}).get(target, {}).get("changed")
-        rows.append(
-            f"audit {target}: "
-            + (f"{gone} was changed or removed since: kz build" if gone else _counts(record["checks"]))
-        )
-    for target, record in found.get("reproduce", {}).items():
-        varied = ", ".join(v["name"] for v in record["variations"] if not v["absent"])
-        rows.append(f"reproduce {target}: {'the same bytes' if record['same'] else 'DIFFERS'}, varied: {varied}")
-    for target, record in found.get("package", {}).items():
-        rows.append(f"package {target}: {record['path']} {record['sha256'][:12]}, {record['coordinates']}")
-        if record["qnn"]:
-            rows.append(f"  QNN {record['qnn']}, on Maven: {record['qnn_runtime'] or 'unknown'}")
-    for model, record in found.get("export", {}).items():
-        rows.append(f"export {model}: {record['sha256'][:12]}, {_counts(record['checks'])}")
-    for record in found.get("device", {}).values():
-        tried = record["report"]
-        subject = " ".join(filter(None, (tried["target"], tried["subject"])))
-        rows.append(f"device {tried['serial']} ({tried['device']}) {subject}: {_counts(tried['checks'])}")
-    return "\n".join(rows)
-
-
-def _counts(checks: Sequence[dict[str, Any]]) -> str:
-    states = [check["status"] for check in checks]
-    return ", ".join(f"{states.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in states)
-
-
 class Live:
-    """Progress of one command: a bar or a changing line on a terminal, an occasional line in a log."""
+    """Progress of one command."""
 
     EVERY_SECONDS = 15.0
     STATUS_SECONDS = 60.0

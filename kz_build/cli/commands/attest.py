@@ -44,7 +44,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core.terminal import checks
+    from kz_build.core.check import table
     from kz_build.release.attest import attest, verify_attested
 
     given = arguments.bundle or arguments.identity or arguments.issuer or arguments.builders != 1
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ConfigError("--builders must be at least 1", hint="kz attest --help")
     builders = _builders(arguments)
     results = verify_attested(arguments.folder, arguments.bundle, builders, arguments.builders, arguments.trust_config)
-    show(arguments, results, checks(results))
+    show(arguments, results, table(results))
     if failed := [c for c in results if c.failed]:
         named = ", ".join(dict.fromkeys(c.subject if c.subject != "-" else c.name for c in failed))
         raise AuditError(f"{arguments.folder} is not proved to be of those builders: {named}", hint="do not ship it")

@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kz_build.cli.common import build_options, open_project, relative, show, target_request
-from kz_build.core.check import require_passed
+from kz_build.core.check import require_passed, table
 
 if TYPE_CHECKING:
     from kz_build.core.stage_record import StageRecord
     from kz_build.pins.project import Project
     from kz_build.pipeline.target import TargetRequest
+    from kz_build.release.write import ReleaseFiles
 
 EXAMPLE = "--target android-arm64-xnnpack --dry-run"
 
@@ -24,16 +25,17 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core import terminal
+    from kz_build.core.terminal import Live
     from kz_build.pipeline.target import TargetBuild
     from kz_build.report import report
+    from kz_build.report.text import artifacts
 
     project = open_project(arguments)
     request = target_request(arguments)
     if arguments.dry_run:
         _dry_run(arguments, project, replace(request, engine="host", distributed=""))
         return
-    with terminal.Live() as live:
+    with Live() as live:
         build = TargetBuild(project, request, live.event, live.note)
         build.run(live.fold)
     report.write(project, build.line)
@@ -41,11 +43,11 @@ def run(arguments: argparse.Namespace) -> None:
     record = built.record.plain()
     folder = str(relative(build.planned.dist))
     rows = [
-        terminal.artifacts(record["files"], folder),
-        terminal.checks(build.checks),
+        artifacts(record["files"], folder),
+        table(build.checks),
         _canonical(built.record),
         _shares(record),
-        released and terminal.release_files(released.unlicensed, signed=released.signed),
+        released and _release_files(released),
         f"built in {record['seconds']:g} s; logs in {relative(build.commands.folder)}"
         if built.fresh
         else "nothing to do: up to date",
@@ -69,6 +71,12 @@ def _dry_run(arguments: argparse.Namespace, project: Project, request: TargetReq
             stage()
         build.plan(script=True)
         show(arguments, build.planned, script(build.planned), script=True)
+
+
+def _release_files(released: ReleaseFiles) -> str:
+    """Say what lies beside the artifacts, and which licences to look for by hand."""
+    summary = "release files: provenance, SBOM, notices, SHA256SUMS" + (", signed" if released.signed else "")
+    return summary + (f"\n  no licence file in: {', '.join(released.unlicensed)}" if released.unlicensed else "")
 
 
 def _shares(record: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kz_build.cli.common import json_option, show
-from kz_build.core.check import require_passed
+from kz_build.core.check import require_passed, table
 from kz_build.core.errors import ConfigError
 
 EXAMPLE = "app.apk qwen3-4b.pte"
@@ -28,10 +28,9 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from kz_build.checks.apk import check_apk
-    from kz_build.core import terminal
 
     if not arguments.files and not arguments.bundle:
         raise ConfigError("kz check-apk: FILE or --bundle DIR is needed", hint="kz check-apk --help")
     checks = check_apk(tuple(arguments.files), arguments.bundle)
-    show(arguments, checks, terminal.checks(checks))
+    show(arguments, checks, table(checks))
     require_passed(checks, "do not ship these files")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from kz_build.cli.common import line_option, open_project, relative, show, sign_option
-from kz_build.core.check import require_passed
+from kz_build.core.check import require_passed, table
 
 EXAMPLE = "--line et-1.2"
 
@@ -24,19 +24,19 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core import terminal
+    from kz_build.core.terminal import Live
     from kz_build.release.aar import package
     from kz_build.release.gradle import snippet
     from kz_build.release.write import signing_key
 
     project = open_project(arguments)
     line, targets = arguments.line or project.pins.default, arguments.target or [project.pins.first_target]
-    with terminal.Live() as live:
+    with Live() as live:
         artifact = package(project, line, targets, live.event, signing_key(arguments.sign))
     rows = [
         *(f"  {path}: {what}" for path, what in (*artifact.libraries, *artifact.left_out)),
         *(f"  canonical: false, {o['where']}: {o['value']}" for o in artifact.overrides),
-        terminal.checks(artifact.checks),
+        table(artifact.checks),
     ]
     if artifact.path:
         path = Path(artifact.path)

@@ -37,8 +37,8 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core.terminal import report as table
     from kz_build.report.report import report
+    from kz_build.report.text import table
 
     if arguments.join:
         _join(arguments)
@@ -57,9 +57,9 @@ def run(arguments: argparse.Namespace) -> None:
 def _join(arguments: argparse.Namespace) -> None:
     from kz_build.cli.common import locked_project
     from kz_build.core.errors import AuditError, ConfigError
-    from kz_build.core.terminal import report as table
     from kz_build.report.join import join
     from kz_build.report.report import report
+    from kz_build.report.text import table
 
     if arguments.line or arguments.diff:
         raise ConfigError("--join shows all lines: leave --line and --diff out")

@@ -31,7 +31,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from kz_build.core.terminal import checks
+    from kz_build.core.check import table
     from kz_build.release.verify import verify
 
     if arguments.vex and not arguments.osv:
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
     results = verify(arguments.folder, arguments.key)
     if arguments.osv and not any(c.failed for c in results):
         results += _vulnerabilities(arguments)
-    show(arguments, results, checks(results))
+    show(arguments, results, table(results))
     failed = [c for c in results if c.failed]
     if vulnerable := [c for c in failed if c.name == "osv"]:
         raise AuditError(
