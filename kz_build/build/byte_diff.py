@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from kz_build.build.variation import Difference
-from kz_build.core.errors import AuditError
+from kz_build.core.errors import AuditError, LockError
 from kz_build.core.process import find, run
 from kz_build.formats import elf
+from kz_build.sources.archive import MOST_IN_MEMORY, opened_zip
 
 DIFFOSCOPE_SECONDS = 60.0
 _PRINTABLE = re.compile(rb"[\x20-\x7e]{3,}")
@@ -27,14 +27,14 @@ def parts(path: Path) -> dict[str, bytes]:
             return elf.sections(path)
         if magic == b"PK\x03\x04":
             return _members(path)
-    except (AuditError, zipfile.BadZipFile):
+    except (AuditError, LockError):
         pass
     return {"": path.read_bytes()}
 
 
 def _members(path: Path) -> dict[str, bytes]:
     """Return a zip's members, and its other facts as one more part: order, times, modes."""
-    with zipfile.ZipFile(path) as archive:
+    with opened_zip(path, MOST_IN_MEMORY) as archive:
         infos = archive.infolist()
         facts = [f"{i.filename} {i.date_time} {i.external_attr:o} {i.compress_type} {i.extra.hex()}" for i in infos]
         return {**{i.filename: archive.read(i) for i in infos}, "order, times and modes": "\n".join(facts).encode()}

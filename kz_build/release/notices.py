@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import zipfile
 from functools import lru_cache
 
 from kz_build.core.locks import scratch_folder
 from kz_build.git import repository as git
 from kz_build.release.statement import is_notice, is_own_notice, notice_name
+from kz_build.sources.archive import is_zip, opened_zip
 from kz_build.sources.fetched import Fetched, TreeAt
 
 
@@ -34,8 +34,8 @@ def of_tree(at: TreeAt) -> dict[str, bytes]:
 def of_files(source: Fetched) -> dict[str, bytes]:
     """Return name -> text of the licence files of a wheel or archive: of the whole file, even if only part was unpacked."""
     texts = {}
-    if source.file and source.folder and zipfile.is_zipfile(source.file):
-        with zipfile.ZipFile(source.file) as zipped:
+    if source.file and source.folder and is_zip(source.file):
+        with opened_zip(source.file) as zipped:
             names = [i.filename for i in zipped.infolist() if not i.is_dir()]
             top = _only_folder(names)
             for name in sorted(names):

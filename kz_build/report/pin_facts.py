@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from kz_build.core.errors import LockError
 from kz_build.git import refs
 from kz_build.git import repository as git
 from kz_build.pins.project import Project
 from kz_build.report.facts import BuildFacts, PinFacts
+from kz_build.sources.archive import opened_zip
 from kz_build.sources.store import stored_file
 
 _AGREED = (2016, 1, 1, 0, 0, 0)
@@ -87,9 +88,9 @@ def _made(path: Path) -> str:
     """Return the date of the newest member of a wheel or zip in the store: the day it was built. '' if it is not there, is no zip,
     or was built with an agreed date, as reproducible builds are (1980, and 2016 by flit and poetry)."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened_zip(path) as archive:
             newest = max((member.date_time for member in archive.infolist()), default=_AGREED)
-    except (OSError, ValueError, NotImplementedError, zipfile.BadZipFile):
+    except (OSError, LockError):
         return ""
     return "" if newest[:3] <= _AGREED[:3] else "{:04}-{:02}-{:02}".format(*newest)
 

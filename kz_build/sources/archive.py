@@ -31,7 +31,7 @@ SILENT_SECONDS = 1.0
 """What is unpacked sooner shows nothing."""
 MOST_MEMBERS = 200_000  # an NDK has 25,000
 _MOST_BYTES = 64 << 30
-_MOST_IN_MEMORY = 1 << 30
+MOST_IN_MEMORY = 1 << 30
 SMALL = 64 << 20
 _MOST_RATIO = 100  # of what is above SMALL; deflate and xz reach more than 1,000, sources and SDKs 10
 _LONGEST_HEADER = 1 << 20  # of a tar: extended headers are read whole
@@ -56,7 +56,7 @@ _BREAKS = (
 def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = (), watch: Watch = quiet) -> None:
     """Unpack a zip or tar. Raises LockError for a damaged one, one out of bounds, or a member that leaves the folder."""
     with _refusing_damage(archive), disk_errors(folder):
-        if _is_zip(archive):
+        if is_zip(archive):
             _unpack_zip(archive, folder, root, only, watch)
         else:
             _unpack_tar(archive, folder, root, only, watch)
@@ -65,8 +65,8 @@ def unpack(archive: Path, folder: Path, root: str = "", only: Sequence[str] = ()
 def wheel_files(path: Path) -> dict[str, Blob]:
     """Return the content of a wheel without its RECORD. Raises LockError like `unpack`."""
     files = {}
-    with _refusing_damage(path), zipfile.ZipFile(path) as zipped:
-        for info in _zip_members(path, zipped, _MOST_IN_MEMORY):
+    with opened_zip(path, MOST_IN_MEMORY) as zipped:
+        for info in zipped.infolist():
             if not info.is_dir() and not re.fullmatch(r"[^/]+\.dist-info/RECORD", info.filename):
                 mode = "100755" if (info.external_attr >> 16) & 0o111 else "100644"
                 files[info.filename] = Blob(mode, zipped.read(info))
@@ -75,11 +75,22 @@ def wheel_files(path: Path) -> dict[str, Blob]:
 
 def wheel_file(path: Path, name: str) -> tuple[bytes | None, tuple[str, ...]]:
     """Return one file of a wheel, None if it is not there, and the names of all. Raises LockError like `unpack`."""
-    with _refusing_damage(path), zipfile.ZipFile(path) as zipped:
-        infos = {info.filename: info for info in _zip_members(path, zipped)}
+    with opened_zip(path) as zipped:
+        infos = {info.filename: info for info in zipped.infolist()}
         if (info := infos.get(name)) and info.file_size > SMALL:
             raise ValueError(f"{name} has {info.file_size:,} bytes")
         return zipped.read(info) if info else None, tuple(infos)
+
+
+@contextlib.contextmanager
+def opened_zip(path: Path, most: int = _MOST_BYTES) -> Iterator[zipfile.ZipFile]:
+    """Open a zip whose members are all checked, and unpack to `most` bytes at most. Raises LockError like `unpack`, also in the block."""
+    with _refusing_damage(path), zipfile.ZipFile(path) as zipped:
+        members = _Members(path, most)
+        for info in zipped.infolist():
+            members.add_zipped(zipped, info)
+        members.finish()
+        yield zipped
 
 
 @contextlib.contextmanager
@@ -97,7 +108,7 @@ def _refusing_damage(archive: Path) -> Iterator[None]:
         raise LockError(f"{archive.name} is damaged, or neither zip nor tar: {error}", hint=hint) from error
 
 
-def _is_zip(archive: Path) -> bool:
+def is_zip(archive: Path) -> bool:
     """Whether it begins as a zip. `zipfile.is_zipfile` also takes a tar that ends with one."""
     with archive.open("rb") as file:
         return file.read(4) in (b"PK\3\4", b"PK\5\6")
@@ -131,6 +142,17 @@ class _Members:
         if target is not None:
             self.links.add(path)
             self._refuse_link(name, target)
+
+    def add_zipped(self, zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+        """Check a member of a zip."""
+        if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise self.refused(f"member {info.filename!r} is encrypted, or not packed by deflate")
+        target = None
+        if _is_link(info):
+            if info.file_size > tarfile.BLOCKSIZE:
+                raise self.refused(f"link {info.filename!r} has a target of {info.file_size:,} bytes")
+            target = zipped.read(info).decode("utf-8", "replace")
+        self.add(info.filename, info.file_size, target, folder=info.filename.endswith("/"))
 
     def finish(self) -> None:
         """Refuse a member below a link, whose name does not say where it would be written, or below a file."""
@@ -178,21 +200,6 @@ def _wanted(name: str, root: str, only: Sequence[str]) -> str:
     return path if not only or excluded(path, only) else ""
 
 
-def _zip_members(path: Path, zipped: zipfile.ZipFile, most: int = _MOST_BYTES) -> list[zipfile.ZipInfo]:
-    members = _Members(path, most)
-    for info in zipped.infolist():
-        if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise members.refused(f"member {info.filename!r} is encrypted, or not packed by deflate")
-        target = None
-        if _is_link(info):
-            if info.file_size > tarfile.BLOCKSIZE:
-                raise members.refused(f"link {info.filename!r} has a target of {info.file_size:,} bytes")
-            target = zipped.read(info).decode("utf-8", "replace")
-        members.add(info.filename, info.file_size, target, folder=info.filename.endswith("/"))
-    members.finish()
-    return zipped.infolist()
-
-
 def _is_link(info: zipfile.ZipInfo) -> bool:
     return stat.S_ISLNK(info.external_attr >> 16)
 
@@ -207,9 +214,9 @@ def _watched(members: Sequence[Member], watch: Watch) -> Iterator[Member]:
 
 
 def _unpack_zip(archive: Path, folder: Path, root: str, only: Sequence[str], watch: Watch) -> None:
-    with zipfile.ZipFile(archive) as zipped:
+    with opened_zip(archive) as zipped:
         # Links come last: nothing is written through one.
-        for info in _watched(sorted(_zip_members(archive, zipped), key=_is_link), watch):
+        for info in _watched(sorted(zipped.infolist(), key=_is_link), watch):
             path = _wanted(info.filename, root, only)
             if not path:
                 continue

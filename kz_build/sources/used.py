@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +55,10 @@ def _stated(source: Fetched, identity: str) -> str:
     """Return the version that a wheel's metadata or an SDK's identity file states, '' for none."""
     if identity and source.folder:
         return revision(source.folder, identity)
-    if source.file and zipfile.is_zipfile(source.file):
-        with zipfile.ZipFile(source.file) as zipped:
+    from kz_build.sources.archive import is_zip, opened_zip  # with all packers
+
+    if source.file and is_zip(source.file):
+        with opened_zip(source.file) as zipped:
             return next((m[1] for m in map(_DIST_INFO.fullmatch, zipped.namelist()) if m), "")
     return ""
 

@@ -31,3 +31,6 @@ def test_a_wheel_is_as_old_as_its_newest_member(
 def test_what_is_no_zip_or_is_not_there_has_no_age(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"PK\3\4" + b"x" * 100)
     assert _made(tmp_path / "x") == _made(tmp_path / "nowhere") == _made(tmp_path) == ""
+    with zipfile.ZipFile(tmp_path / "outside", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("../f", (2026, 1, 1, 0, 0, 0)), b"x")
+    assert _made(tmp_path / "outside") == ""
