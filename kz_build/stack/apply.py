@@ -31,9 +31,16 @@ CACHE_EPOCH = "4"
 def apply(
     project: Project, line: str, watch: Watch | None = None, only: Sequence[str] | None = None
 ) -> tuple[Tree, ...]:
-    """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all failures, LockError for other trees."""
-    project.pins.line(line)
+    """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all failures, LockError for other
+    trees than those of the lock, and for a stack that only the lock has."""
     names = stack_sources(project, line)
+    for name in project.pins.line(line):
+        locked = (project.lock.entry(line, name) or {}).get("patched")
+        if locked and name not in names and (only is None or name in only):
+            raise LockError(
+                f"{name} of {line} has no stack, pins.lock says that a stack of it makes tree {locked['tree']}",
+                hint=f"restore {project.stack_folder(line, name)}/series, or if you removed the stack: kz lock --write --line {line}",
+            )
     return _apply_all(project, line, [name for name in names if only is None or name in only], watch)
 
 

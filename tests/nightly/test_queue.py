@@ -106,8 +106,17 @@ def test_what_breaks_alone_says_why_and_is_in_no_pair(own: Own) -> None:
     own.change("moved-on", "+ours\n", "+main has another now\n")
     own.git("merge", "-q", "--ff-only", "moved-on")
 
-    found = own.project.json("queue", "other", "unlocked", "broken", code=4)
-    other, unlocked, broken = (one["problems"] for one in found["queued"])
+    for name, gone in (("no-series", ["series", "*.patch"]), ("no-folder", ["*"])):
+        own.git("checkout", "-q", "-b", name, "moved-on")
+        own.git("rm", "-q", *(f"{STACK}/{one}" for one in gone))
+        commit(own.root, "Remove the stack")
+        own.git("checkout", "-q", "main")
+
+    found = own.project.json("queue", "other", "unlocked", "broken", "no-series", "no-folder", code=4)
+    other, unlocked, broken, *removed = (one["problems"] for one in found["queued"])
+    assert [len(one) for one in removed] == [1, 1] and all(
+        "up of l has no stack, pins.lock says" in one[0] for one in removed
+    )
     assert other == [f"conflict in {STACK}/0001-first.patch"]
     assert len(unlocked) == 1 and "with its stack has tree" in unlocked[0]
     assert len(broken) == 1 and "0002-nowhere.patch" in broken[0]
