@@ -20,8 +20,9 @@ from kz_build import __version__
 from kz_build.core import http
 from kz_build.core.env import variable
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
-from kz_build.core.files import OWN, write_atomic
+from kz_build.core.files import OWN
 from kz_build.core.github_types import Issue, Pull
+from kz_build.core.hash_cache import read_cached, write_cached
 
 LABEL = "kz-patch-health"
 """Label of the issues that kz opens; only those who may triage can set it."""
@@ -168,7 +169,7 @@ def _page(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
     """Return (the JSON of a URL, the next page's URL or ''), from the store if it did not change."""
     key = hashlib.sha256(f"{url} {'token' if token() else 'anonymous'}".encode()).hexdigest()
     file = store / "github" / f"{key}.json"
-    cached = _cached(file)
+    cached = read_cached(file)
     answer = _request(web, "GET", url, headers={"If-None-Match": cached["etag"]} if cached else {})
     response = answer.response
     if response.status_code == 304 and cached:
@@ -178,16 +179,8 @@ def _page(web: requests.Session, store: Path, url: str) -> tuple[Any, str]:
     if following and not following.startswith(f"{_api()}/"):
         raise _unexpected(url, f"the next page is on another host: {following}")  # which must not get the token
     if tag := response.headers.get("ETag"):
-        write_atomic(file, json.dumps({"url": url, "etag": tag, "next": following, "data": data}).encode(), OWN)
+        write_cached(file, {"url": url, "etag": tag, "next": following, "data": data}, OWN)
     return data, following
-
-
-def _cached(file: Path) -> dict[str, Any] | None:
-    try:
-        cached = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return cached if isinstance(cached, dict) and {"etag", "next", "data"} <= cached.keys() else None
 
 
 def write(method: str, path: str, content: dict[str, Any]) -> Any:

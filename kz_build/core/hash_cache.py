@@ -1,4 +1,4 @@
-"""sha256 of files on this machine, cached in the store while their times, size and inode stay the same."""
+"""What kz computed and can compute again, cached in the store under a hash: plain values, and the sha256 of files on this machine."""
 
 from __future__ import annotations
 
@@ -7,30 +7,57 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 from kz_build.core.files import sha256_file, write_atomic
 
+MOST_BYTES = 1 << 28
+"""A longer file is not read."""
 SMALL = 1 << 18
 """A file that is read as fast as what is cached of it."""
 SETTLED_SECONDS = 2.0
 """A file that changed this recently may change again within the same clock tick: not cached, as in git."""
+_HEAD = 65
+
+
+def read_cached(path: Path) -> Any:
+    """Return what `write_cached` wrote; None if there is nothing, or it is damaged.
+
+    The first line is the digest of the rest, so that no reader must judge every value. Change the name of a file with its form.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    if len(data) > MOST_BYTES or data[:_HEAD] != _digest(data[_HEAD:]):
+        return None
+    return json.loads(data[_HEAD:])
+
+
+def write_cached(path: Path, value: Any, mode: int = 0o644) -> None:
+    """Write plain values as JSON, atomically."""
+    data = json.dumps(value, separators=(",", ":")).encode()
+    write_atomic(path, _digest(data) + data, mode)
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode() + b"\n"
 
 
 def cached_sha256(store: Path, path: Path) -> str:
-    """Return the sha256 of a file; read it only if it changed since the last call. Raises OSError if it cannot be read."""
+    """Return the sha256 of a file; read it only if its times, size or inode changed since the last call. Raises OSError if it
+    cannot be read."""
     facts = _facts(path)
     if facts[0] < SMALL:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     entry = store / "digests" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json"
-    try:
-        cached = json.loads(entry.read_bytes())
-        if cached["facts"] == facts:
-            return str(cached["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    cached = read_cached(entry)
+    if cached and cached["facts"] == facts:
+        return str(cached["sha256"])
     digest = sha256_file(path)
     if _facts(path) == facts and time.time() - max(facts[1], facts[2]) / 1e9 > SETTLED_SECONDS:
-        write_atomic(entry, json.dumps({"facts": facts, "sha256": digest}).encode())
+        write_cached(entry, {"facts": facts, "sha256": digest})
     return digest
 
 

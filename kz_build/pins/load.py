@@ -12,7 +12,8 @@ from typing import Any
 
 from kz_build.core.env import cache_root, public_address
 from kz_build.core.errors import ConfigError, Problem, similar
-from kz_build.core.files import OWN, write_atomic
+from kz_build.core.files import OWN
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.core.rules import bad_folder
 from kz_build.core.transaction import roll_forward
 from kz_build.pins.lock_file import Lock, parse_lock
@@ -45,12 +46,11 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     over = (root / LOCAL).read_bytes() if local and (root / LOCAL).is_file() else b""
     digest = hashlib.sha256(b"\0".join((_rules(), text, over))).hexdigest()
     cached = store / "validated" / f"{digest}.json"
-    try:
-        plain = json.loads(cached.read_bytes())
-    except (FileNotFoundError, ValueError):
+    plain = read_cached(cached)
+    if plain is None:
         plain = _validate(root, local and (root / LOCAL).is_file())
         if _public(plain) == plain and _code_is_as_it_started():  # no file of the store has a password
-            write_atomic(cached, json.dumps(plain).encode(), OWN)
+            write_cached(cached, plain, OWN)
     plain = _public(plain)
     overrides = tuple(Override(**o) for o in plain["overrides"])
     lock_file = root / LOCK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any
 
 from kz_build.core.env import cache_root
 from kz_build.core.errors import ConfigError, Problem, similar
-from kz_build.core.files import write_atomic
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Patch
 from kz_build.patch.diff import DiffReader
@@ -88,11 +87,10 @@ def _parsers(files: StackFiles) -> Iterator[tuple[str, Callable[[str, bytes], Pa
 def parse_checks(text: bytes, shown: str, slugs: set[str]) -> tuple[IntentCheck, ...]:
     key = hashlib.sha256(f"{CACHE_EPOCH} {shown}\0".encode() + text).hexdigest()
     cached = cache_root() / "validated" / f"{key}.json"
-    try:
-        rows = json.loads(cached.read_bytes())
-    except (FileNotFoundError, ValueError):
+    rows = read_cached(cached)
+    if rows is None:
         rows = _read_checks(text, shown)
-        write_atomic(cached, json.dumps(rows).encode())
+        write_cached(cached, rows)
     unknown = sorted({row[0] for row in rows} - slugs)
     if unknown:
         raise ConfigError(

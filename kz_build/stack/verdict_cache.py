@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.core.files import write_atomic
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import Objects, ObjectsMissing
@@ -146,11 +145,8 @@ class _Cache:
 
     def __init__(self, store: Path, pinned: PinnedStack) -> None:
         self.file = store / "verdicts" / f"{CACHE_EPOCH}-{pinned.base[:16]}-{pinned.files.digest[:32]}.json"
-        try:
-            kept = json.loads(self.file.read_bytes())
-            self.judgements, self.numbers = kept["judgements"], kept["rows"]
-        except (FileNotFoundError, ValueError, LookupError, TypeError):
-            self.judgements, self.numbers = [], {}
+        kept = read_cached(self.file) or {"judgements": [], "rows": {}}
+        self.judgements, self.numbers = kept["judgements"], kept["rows"]
         self.rows: dict[str, Row] = {}
 
     def __contains__(self, key: str) -> bool:
@@ -172,8 +168,7 @@ class _Cache:
             key: [places.setdefault(judgement, len(places)) for judgement in self[key]]
             for key in (*self.numbers, *self.rows)
         }
-        plain = {"judgements": [_plain(judgement) for judgement in places], "rows": rows}
-        write_atomic(self.file, json.dumps(plain, separators=(",", ":")).encode())
+        write_cached(self.file, {"judgements": [_plain(judgement) for judgement in places], "rows": rows})
 
 
 def _plain(judgement: Judgement) -> dict[str, object]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kz_build.core.files import write_atomic
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.git import repository as git
 from kz_build.git.blobs import merge_file, merge_files
 from kz_build.git.cat_file import Objects
@@ -23,11 +22,8 @@ class MergeCache:
     def __init__(self, store: Path, repository: git.Repository, objects: Objects) -> None:
         self.file = store / "radar" / f"merges-{repository.path.stem}.json"
         self.repository, self.objects = repository, objects
-        try:
-            self.known: dict[str, str] = json.loads(self.file.read_bytes())
-            self.parts = {merged: key for key, merged in self.known.items() if merged}
-        except (FileNotFoundError, ValueError, TypeError, AttributeError):
-            self.known, self.parts = {}, {}
+        self.known: dict[str, str] = read_cached(self.file) or {}
+        self.parts = {merged: key for key, merged in self.known.items() if merged}
 
     def states(self, requests: Sequence[MergeRequest]) -> list[tuple[State, bool]]:
         """Return (merged files, whether any conflicted) for each request; a file that conflicts is taken from theirs."""
@@ -52,7 +48,7 @@ class MergeCache:
             if merged:
                 self.parts[merged] = triple
         if triples:
-            write_atomic(self.file, json.dumps(self.known, separators=(",", ":")).encode())
+            write_cached(self.file, self.known)
 
     def _state(self, request: MergeRequest) -> tuple[State, bool]:
         ours, base, theirs = request

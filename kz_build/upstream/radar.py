@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError
-from kz_build.core.files import write_atomic
 from kz_build.core.github_types import Pull, slug_of
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.git import log as upstream
 from kz_build.git import refs
 from kz_build.git import repository as git
@@ -194,20 +193,16 @@ def _states(
     problems: dict[str, str] = {}
     name = hashlib.sha256("\0".join([str(repository.path), *paths]).encode()).hexdigest()[:32]
     file = store / "radar" / f"heads-{name}.json"
-    try:
-        kept = json.loads(file.read_bytes())
-        rows = [tuple(row) for row in kept["rows"]]
-        known: dict[str, Ids] = {head: rows[i] for head, i in kept["heads"].items()}
-    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
-        known = {}
+    kept = read_cached(file) or {"rows": [], "heads": {}}
+    rows = [tuple(row) for row in kept["rows"]]
+    known: dict[str, Ids] = {head: rows[i] for head, i in kept["heads"].items()}
     unknown = [head for head in heads if head not in known]
     if unknown:
         files, problems = _read(repository, unknown, paths)
         known.update(files)
         distinct = sorted(set(known.values()))
         at = {row: i for i, row in enumerate(distinct)}
-        plain = {"rows": distinct, "heads": {head: at[row] for head, row in known.items()}}
-        write_atomic(file, json.dumps(plain, separators=(",", ":")).encode())
+        write_cached(file, {"rows": distinct, "heads": {head: at[row] for head, row in known.items()}})
     return {head: known[head] for head in heads if head in known}, problems
 
 

@@ -248,13 +248,17 @@ def test_a_damaged_cache_is_made_again(ours: Project) -> None:
     ours.upstream.commit("Elsewhere in a", {"a.txt": put(text(), 1, "moved")})
     first = ours.kz("radar", "--fetch").stdout
     store = ours.root.parent / "store"
-    files = [*store.glob("radar/*.json"), *store.glob("verdicts/*.json")]
-    assert len(files) == 3 and "#11" in first
-    for damaged in ("[]", "3", '{"rows": 3}', '{"rows": [[]], "heads": {"x": 7}}', "[[1]]"):
-        for file in files:
-            file.write_text(damaged)
+    files = {
+        file: file.read_bytes() for kind in ("radar", "verdicts", "validated") for file in store.glob(f"{kind}/*.json")
+    }
+    assert len(files) == 4 and "#11" in first
+    for damaged in (b"", b"[]", b"3", b'{"rows": 3}', b"[" * 100_000, b"\xff", None):
+        for file, data in files.items():
+            number = data.rfind(b"1")  # of another row or line, as a bad disk writes it
+            file.write_bytes(data[:number] + b"9" + data[number + 1 :] if damaged is None else damaged)
         done = ours.kz("radar")
-        assert done.stdout == first, damaged + done.stderr
+        assert done.stdout == first, f"{damaged!r} {done.stderr}"
+    assert all(file.read_bytes() == data for file, data in files.items()), "made again, and the same"
 
 
 @pytest.mark.parametrize(
