@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -43,6 +44,11 @@ def parse_lock(data: bytes, name: str) -> Lock:
         twice = twice or len(unique_pairs) != len(pairs)
         return unique_pairs
 
+    if re.search(rb"^<<<<<<< ", data, re.MULTILINE):
+        raise LockError(
+            f"{name} has git's conflict markers",
+            hint=f"resolve pins.yaml and patches/ first; then git checkout --ours {name}, and kz lock --write",
+        )
     try:
         text = data.decode()
         plain = json.loads(text, object_pairs_hook=unique)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ RULES = ".rewrite.yaml"
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".lzma": "lzma"}
 _NOT_READ = {".lz": "lzip", ".zst": "zstd"}
 _MOST_UNPACKED = 64 << 20
+_NUMBERED = re.compile(r"\d{4}-")
 
 
 class StackFiles(NamedTuple):
@@ -117,12 +119,18 @@ def stack_digest(files: Mapping[str, bytes]) -> str:
 def _series(folder: Path, shown: str) -> list[str]:
     names: list[str] = []
     problems: list[Problem] = []
+    hint = ""
     data = (folder / "series").read_bytes()
     try:
         lines = data.decode().splitlines()
     except UnicodeDecodeError as error:
         problem = Problem(f"{shown}/series", data.count(b"\n", 0, error.start) + 1, str(error))
         raise ConfigError(f"the series of {shown} is not UTF-8 text", (problem,)) from error
+    if any(line.startswith("<<<<<<< ") for line in lines):
+        raise ConfigError(
+            f"{shown}/series has git's conflict markers",
+            hint="keep the patches of both sides; each file's number is its place in the series",
+        )
     for number, raw in enumerate(lines, 1):
         words = raw.split("#", 1)[0].split()
         if not words:
@@ -136,12 +144,14 @@ def _series(folder: Path, shown: str) -> list[str]:
                     f"{name}: options ({' '.join(words[1:])}) are not supported; patches are -p1",
                 )
             )
+            hint = foreign_hint(folder.name)
         elif "/" in name or name in names or unsafe_path(name):
             problems.append(
                 Problem(
                     f"{shown}/series", number, f"{name}: {'appears twice' if name in names else 'is not a file name'}"
                 )
             )
+            hint = hint if name in names else foreign_hint(folder.name)
         elif not (folder / name).is_file():
             problems.append(Problem(f"{shown}/series", number, f"{name}: there is no such file"))
         names.append(name)
@@ -158,9 +168,19 @@ def _series(folder: Path, shown: str) -> list[str]:
                 f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` uses"
             )
         )
+        hint = hint or _numbers_hint(shown, names) or foreign_hint(folder.name)
     if problems:
-        raise ConfigError(f"the series of {shown} is wrong:", tuple(problems), hint=foreign_hint(folder.name))
+        raise ConfigError(f"the series of {shown} is wrong:", tuple(problems), hint=hint)
     return names
+
+
+def _numbers_hint(shown: str, names: Sequence[str]) -> str:
+    """Say how to number files that are out of order, as after a merge of two branches; '' if not all have a number."""
+    if not all(_NUMBERED.match(name) for name in names):
+        return ""
+    new = [_NUMBERED.sub(f"{number:04d}-", name) for number, name in enumerate(names, 1)]
+    moves = [f"mv {old} {name}" for old, name in zip(names, new, strict=True) if old != name]
+    return f"number them as the series has them: in {shown}, {'; '.join(moves)}; and the same names in series"
 
 
 def rules_name(mail: str) -> str:

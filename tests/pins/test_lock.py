@@ -157,6 +157,12 @@ def test_what_is_no_lock_at_all(text: str) -> None:
     assert said(text)
 
 
+def test_a_lock_that_git_could_not_merge() -> None:
+    with pytest.raises(LockError, match="conflict markers") as error:
+        parse_lock(b'{\n<<<<<<< HEAD\n "version": 1,\n=======\n "version": 1\n>>>>>>> topic\n}\n', "pins.lock")
+    assert "git checkout --ours pins.lock, and kz lock --write" in error.value.hint
+
+
 def test_a_lock_that_is_no_text() -> None:
     with pytest.raises(LockError, match="not JSON"):
         parse_lock(b"\xff\xfe{", "pins.lock")

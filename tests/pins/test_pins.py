@@ -153,6 +153,23 @@ def test_a_series_that_does_not_fit_its_folder(tmp_path: Path) -> None:
     assert "0001-left.patch is in the folder but not in the series" in said
 
 
+def test_two_patches_that_two_branches_numbered_alike_are_numbered_again(tmp_path: Path) -> None:
+    folder = tmp_path / "patches" / "l" / "s"
+    folder.mkdir(parents=True)
+    names = ("0001-a.patch", "0002-theirs.patch", "0002-ours.patch")
+    for name in names:
+        (folder / name).write_text("x")
+    (folder / "series").write_text(
+        "0001-a.patch\n<<<<<<< HEAD\n0002-theirs.patch\n=======\n0002-ours.patch\n>>>>>>> b\n"
+    )
+    with pytest.raises(ConfigError, match="has git's conflict markers"):
+        load_stack(tmp_path, "l", "s")
+    (folder / "series").write_text("".join(f"{name}\n" for name in names))
+    with pytest.raises(ConfigError, match="the order differs") as error:
+        load_stack(tmp_path, "l", "s")
+    assert "in patches/l/s, mv 0002-ours.patch 0003-ours.patch; and the same" in error.value.hint
+
+
 def test_wrong_checks_are_named_at_their_lines(tmp_path: Path) -> None:
     patch = (SAMPLE / "patches/sample-0.1/minirt/0001-decoders-add-tiny3-4b.patch").read_text()
     checks = "a:\n  - contans: {file: f, text: t}\n  - contains: {file: f}\n  - absent: {file: f, text: t, more: 1}\n  - contains\n"
