@@ -37,5 +37,6 @@ def upstreamed(judgement: Judgement) -> str:
 
 
 def without(judgement: Judgement) -> str:
-    """Name the earlier patches that a judgement leaves out, by their numbers."""
-    return f"judged without {', '.join(name.split('-', 1)[0] for name in judgement.without)}"
+    """Name the earlier patches that a judgement leaves out, by their numbers if they have any."""
+    numbers = [number if (number := name.split("-", 1)[0]).isdigit() else name for name in judgement.without]
+    return f"judged without {', '.join(numbers)}"

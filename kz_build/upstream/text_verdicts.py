@@ -133,10 +133,22 @@ def notes(result: VerifyResult) -> list[tuple[str, Judgement, list[str]]]:
 def _notes(result: VerifyResult) -> list[str]:
     rows = []
     for name, judgement, targets in notes(result):
-        rows += wrap(f"{name.removesuffix('.patch')}: {cell(judgement)} at {', '.join(targets)}", "  ")
+        at = ", ".join(ranges(targets, [_name(target) for target in result.targets]))
+        rows += wrap(f"{name.removesuffix('.patch')}: {cell(judgement)} at {at}", "  ")
         rows += [row for text in explanation(judgement) for row in wrap(text, "      ")]
         rows += [f"        {line}" for line in judgement.merged.splitlines()]
     return rows
+
+
+def ranges(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return names of columns with `first … last` in place of four or more that are side by side in the table."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and columns.index(name) == columns.index(runs[-1][-1]) + 1:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [text for run in runs for text in ([f"{run[0]} … {run[-1]}"] if len(run) > 3 else run)]
 
 
 def conclusion(results: Sequence[VerifyResult]) -> str:

@@ -68,13 +68,13 @@ def verify(
     project: Project,
     lines: Sequence[str],
     onto: Sequence[str] = (),
-    tags: str | None = None,
+    tags: Sequence[str] = (),
     *,
     sources: Collection[str] = (),
     fetch: bool = False,
     watch: Watch | None = None,
 ) -> tuple[VerifyResult, ...]:
-    """Judge the stacks of these lines on each revision of `onto` and each tag that matches `tags`; without any, on their own pins.
+    """Judge the stacks of these lines on each revision of `onto` and each tag that matches one of `tags`; without any, on their own pins.
 
     Revisions are those of upstream's git history: stacks on wheels are judged on their own pin, and left out if only revisions
     are named, unless `sources` names them and pins.yaml their repository. `sources` names the stacks, () all. Raises ConfigError for a name that no upstream has, or if
@@ -85,7 +85,7 @@ def verify(
     errors: dict[str, refs.UnknownRevisionError] = {}
     for line in lines:
         for pinned in pinned_stacks(project, line, watch, sources):
-            if onto or tags is not None:
+            if onto or tags:
                 from kz_build.stack.git_upstream import git_upstream
 
                 if not (upstream := git_upstream(project, pinned) if sources or pinned.source.kind == "git" else None):
@@ -94,7 +94,7 @@ def verify(
             if fetch and pinned.source.kind == "git" and pinned.repository.exists():
                 refs.fetch_names(pinned.repository)
             results.append(with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors)))
-    if not results and (onto or tags is not None):
+    if not results and (onto or tags):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     if absent := set.intersection(*(set(result.absent) for result in results)) if results else set():
         raise next(error for name, error in errors.items() if name in absent)
@@ -105,21 +105,21 @@ def verify_stack(
     project: Project,
     pinned: PinnedStack,
     onto: Sequence[str],
-    tags: str | None = None,
+    tags: Sequence[str] = (),
     errors: dict[str, refs.UnknownRevisionError] | None = None,
 ) -> VerifyResult:
     """Judge one stack on each tag that matches and each revision of `onto`; without any, on its pin.
 
     What upstream lacks is left out, and added to `errors`; without them it raises UnknownRevisionError.
     """
-    on_pin = not onto and tags is None
+    on_pin = not (onto or tags)
     absent: dict[str, refs.UnknownRevisionError] = {}
     names = [pinned.version] if on_pin else []
-    if tags is not None:
+    for pattern in tags:
         try:
-            names += _tags(pinned.repository, tags)
+            names += _tags(pinned.repository, pattern)
         except refs.UnknownRevisionError as error:
-            absent[tags] = error
+            absent[pattern] = error
     names = list(dict.fromkeys([*names, *onto]))
     with pinned.repository.objects() as objects:
         targets = _targets(pinned, objects, names, on_pin=on_pin)

@@ -12,6 +12,7 @@ from kz_build.patch.apply import Stack
 from kz_build.patch.change import Hunk, Patch, split_lines
 from kz_build.patch.intent_checks import IntentCheck
 from kz_build.patch.judge import Image, find_run, images, judge, judge_without_merges, required_lines, with_merges
+from kz_build.patch.text import without
 from kz_build.patch.verdict import Judgement, Verdict
 from tests.patch.gitapply import reader
 from tests.patch.test_binary import LITERAL, SMALL
@@ -396,3 +397,8 @@ def test_each_patch_is_shown_its_own_lines_in_the_targets_own_file() -> None:
 def test_the_one_line_that_a_long_hunk_of_lines_alike_changes() -> None:
     many = tuple([b"  {0, 0},\n"] * 250)
     assert required_lines(Hunk(1, 1, (b"old\n", *many), (b"new\n", *many), 0, 250, 1)) == [(b"old\n",)]
+
+
+def test_patches_left_out_are_named_by_their_numbers_if_they_have_any() -> None:
+    one = Judgement("0003-c.patch", Verdict.CLEAN, without=("0001-a-b.patch", "cflags-for-minizip"))
+    assert without(one) == "judged without 0001, cflags-for-minizip"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kz_build.upstream.text_verdicts import ranges
 from tests.conftest import Kz, snapshot
 from tests.stack.upstreams import Files, Project, before, copied, project, put, started, text
 
@@ -213,9 +214,19 @@ def test_every_target_in_the_order_asked_and_80_columns_wide(tmp_path: Path, kz:
     assert heads == ["v1", *(f"v{n}" for n in range(2, 14)), "main", head[:10], head[:12]]
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert re.search(r"a-patch-with-qui.*… missing +clean +\+2 +\+3$", done.stdout, re.MULTILINE)
+    two = json.loads(ours.kz("verify", "--tags", "v1", "v3", "--tags", "v1?", "--json").stdout)[0]["targets"]
+    assert [target["name"] for target in two] == ["v1", "v3", "v10", "v11", "v12", "v13"]
     # One revision leaves room for the name.
     one = ours.kz("verify")
     assert re.search(r"^  0001-a-patch-with-quite-a-long-subject-that-says-in-full- clean$", one.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [("abc", "a, b, c"), ("abcd", "a … d"), ("bcdefh", "b … f, h"), ("bdfh", "b, d, f, h"), ("aefgh", "a, e … h")],
+)
+def test_columns_side_by_side_are_named_as_a_range(names: str, shown: str) -> None:
+    assert ", ".join(ranges(names, "abcdefgh")) == shown
 
 
 def test_verify_writes_nothing_into_the_project_and_needs_no_network_twice(checked: Project, tmp_path: Path) -> None:

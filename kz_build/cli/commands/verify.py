@@ -39,7 +39,14 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="revisions of upstream instead of the pin (repeatable)",
     )
-    parser.add_argument("--tags", metavar="PATTERN", help="all tags of upstream that match, e.g. 'v1.*'")
+    parser.add_argument(
+        "--tags",
+        metavar="PATTERN",
+        action="extend",
+        nargs="+",
+        default=[],
+        help="all tags of upstream that match, e.g. 'v1.*' (repeatable)",
+    )
     fetch_option(parser)
     parser.add_argument("--build", action="store_true", help="also build a target wherever all patches hold")
     parser.add_argument("--target", metavar="T", default="", help="which target (default: the first of pins.yaml)")
@@ -71,13 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.allow_unpinned and not arguments.build:
         raise ConfigError("--allow-unpinned is for --build")
     if arguments.engine == "docker" and not arguments.build:
-        tags = (
-            []
-            if arguments.tags is None
-            else [
-                t.name for f in verify(project, lines, (), arguments.tags, sources=arguments.source) for t in f.targets
-            ]
-        )
+        judged = verify(project, lines, (), arguments.tags, sources=arguments.source) if arguments.tags else ()
+        tags = [t.name for f in judged for t in f.targets]
         return run_in_build_image(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
     with watching() as watch:
         result = verify(
