@@ -55,8 +55,10 @@ def _broken(history: StackHistory, one: PatchHistory, hunk: str) -> list[str]:
 def _candidates(trouble: Trouble, patch: str) -> list[str]:
     """List the candidates for a patch, if it is the one that stops, each with its diff against upstream's files."""
     found = trouble.suggestion
-    rows: list[str] = []
-    for number, offer in enumerate(found.offers if found and found.stopped.patch.name == patch else (), 1):
+    if not found or found.stopped.patch.name != patch or not found.shown:
+        return []
+    rows = [] if found.offers else ["", "kz is not sure; one of these may be right."]
+    for number, offer in enumerate(found.shown, 1):
         one = offer.candidate
         rows += [
             "",
@@ -64,7 +66,7 @@ def _candidates(trouble: Trouble, patch: str) -> list[str]:
             "",
         ]
         rows += code_block(offer.diff[:_LONGEST_HUNK], "diff")
-    return [*rows, "", f"{code('kz rebase --take N')} continues with one of them."] if rows else []
+    return [*rows, "", f"{code('kz rebase --take N')} continues with one of them."]
 
 
 def pull_title(line: str, moves: Sequence[Moved]) -> str:

@@ -181,7 +181,13 @@ def _checks(pinned: PinnedStack, opened: SessionFolder) -> tuple[IntentCheck, ..
 
 
 def suggested(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Suggestion:
-    """Return candidates for the patch that a session stopped at. Raises ConfigError if there is none."""
+    """Return candidates to show for the patch that a session stopped at; `take` then takes only these. Raises ConfigError if there is no such patch."""
+    found = _suggestion(project, pinned, opened)
+    save(opened, pinned, replace(opened.session, shown=tuple(offer.commit for offer in found.shown)))
+    return found
+
+
+def _suggestion(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Suggestion:
     session = opened.session
     if not session.picking:
         raise ConfigError("no patch is in the worktree: there is nothing to suggest", hint=f"kz {session.verb} status")
@@ -190,15 +196,20 @@ def suggested(project: Project, pinned: PinnedStack, opened: SessionFolder) -> S
 
 
 def take(pinned: PinnedStack, opened: SessionFolder, project: Project, choice: str) -> SessionFolder:
-    """Put a candidate, by its number, or the answer in a file into the worktree, as the patch's commit.
+    """Put a candidate, by the number with which it was shown, or the answer in a file into the worktree, as the patch's commit.
 
     Raises ConflictError if it must not be taken, and ConfigError if there is none.
     """
-    session, found = opened.session, suggested(project, pinned, opened)
+    session, found = opened.session, _suggestion(project, pinned, opened)
     if choice.isdecimal():
-        offer = dict(zip(map(str, range(1, len(found.offers) + 1)), found.offers, strict=True)).get(choice)
+        shown = dict(zip(map(str, range(1, len(session.shown) + 1)), session.shown, strict=True))
+        hint = "kz rebase --suggest shows those that there are"
+        if choice not in shown:
+            raise ConfigError(f"there is no candidate {choice}", hint=hint)
+        # Checks and other lines may have changed since; what its user saw is taken, or nothing.
+        offer = next((offer for offer in found.shown if offer.commit == shown[choice]), None)
         if not offer:
-            raise ConfigError(f"there is no candidate {choice}", hint="kz rebase --suggest shows those that there are")
+            raise ConflictError(f"candidate {choice}, as it was shown, is none any more", hint=hint)
         commit, note = offer.commit, f"candidate {choice} was taken: {offer.candidate.reason}"
     else:
         files = answer(Path(choice))

@@ -31,9 +31,6 @@ from kz_build.stack.stack_history import judge_history
 from kz_build.stack.text import mismatch_rows, offer_rows
 from kz_build.stack.verdict_cache import files_at
 
-LIKELY = 0.5
-"""The confidence from which the hint names a candidate first."""
-
 
 class Stop(NamedTuple):
     """A patch that needs a person. `missed` is the check that fails without it, `kept`: it must not be dropped, `applies`: it
@@ -193,6 +190,7 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
             before=session.tip,
             merged="" if picked.code else tree.head(),
             todo=session.todo[1:],
+            shown=(),
         ),
     )
     rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
@@ -222,9 +220,9 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
     if stop.applies and session.verb == "rebase":
         then += "; to apply it as it is: abort, and start again with --keep PATCH"
     rows += _culprits(pinned, session, patch)
-    if session.verb == "rebase" and (offers := suggested(project, pinned, opened).offers):
-        rows += offer_rows(offers, shown=1)
-        if offers[0].candidate.confidence >= LIKELY and not stop.by_rules:
+    if session.verb == "rebase" and (found := suggested(project, pinned, opened)).shown:
+        rows += offer_rows(found, diffs=1)
+        if found.offers and not stop.by_rules:
             then = f"kz rebase --take 1, or {then}"
     if stop.by_rules:
         then = f"edit {rules}, then kz rebase continue; or {then}"

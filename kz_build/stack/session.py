@@ -31,7 +31,7 @@ class Session:
     `into` is the line to write at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is the
     stack at the start, by the `digest` of its files. `old_base` and `old_tip` are the ends of the commits to pick,
     `todo` those left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit before it, `merged` what git's
-    three-way merge committed there.
+    three-way merge committed there, `shown` the candidates that kz listed for it, as commits.
     `tip` is the last commit made. `keep` are the commits to apply even if upstream has their change. `patch` is the one that
     `upstream` prepares. A candidate is taken unasked from a confidence of `take_above` on, unless that is 0. `notes` say what happened on the way, `dropped` which patches upstream has.
     `ended` is '' while it is open, else `written` or `aborted`.
@@ -53,6 +53,7 @@ class Session:
     stopped: str = ""
     before: str = ""
     merged: str = ""
+    shown: tuple[str, ...] = ()
     patch: str = ""
     notes: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -90,7 +91,7 @@ def _wrong(session: Session) -> str:
     for name in ("base", "old_base", "old_tip", "stack_tip", "tip"):
         if wrong := bad_id(getattr(session, name)):
             return f"`{name}` {wrong}"
-    for commit in (*session.todo, *session.keep, session.picking, session.before, session.merged):
+    for commit in (*session.todo, *session.keep, *session.shown, session.picking, session.before, session.merged):
         if commit and (wrong := bad_id(commit)):
             return f"a commit {wrong}"
     if not isinstance(session.take_above, int | float) or not 0 <= session.take_above <= 1:

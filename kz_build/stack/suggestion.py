@@ -20,7 +20,7 @@ from kz_build.git.object_types import FILE, FOLDER, LINK, Blob
 from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.trailers import with_trailers
-from kz_build.resolve.candidate import SHOWN, Candidate, candidates
+from kz_build.resolve.candidate import SHOWN, Candidate, likely, made_candidates
 from kz_build.stack.other_lines import OtherPatch, candidates_of, other_patches
 from kz_build.stack.verdict_cache import files_at, read_blobs
 
@@ -78,13 +78,34 @@ class Offer:
     diff: str
     from_patched: str
 
+    def plain(self) -> dict[str, object]:
+        """Return it as JSON, with the contents of files as `encoded` writes them."""
+        files = self.candidate.files
+        return {
+            "rule": self.candidate.rule,
+            "confidence": round(self.candidate.confidence, 3),
+            "reason": self.candidate.reason,
+            "files": {path: None if data is None else encoded(data) for path, data in files.items()},
+            "diff": self.diff,
+            "from_patched": self.from_patched,
+        }
+
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The offers for a stopped patch, the best first, with what another tool needs to make one of its own."""
+    """The offers for a stopped patch, the best first, with what another tool needs to make one of its own.
+
+    Where the first is not likely right there are no `offers`, and `possible` has what a person may still choose from.
+    """
 
     stopped: Stopped
-    offers: tuple[Offer, ...]
+    offers: tuple[Offer, ...] = ()
+    possible: tuple[Offer, ...] = ()
+
+    @property
+    def shown(self) -> tuple[Offer, ...]:
+        """What a person sees, likely or possible; `kz rebase --take` counts these from 1."""
+        return self.offers or self.possible
 
     def plain(self) -> dict[str, object]:
         """Return it as JSON, with the contents of files as `encoded` writes them."""
@@ -94,19 +115,8 @@ class Suggestion:
             "patch": stopped.patch.name,
             "message": stopped.patch.message,
             **{side: {path: encoded(blob.data) for path, blob in files.items()} for side, files in sides.items()},
-            "candidates": [
-                {
-                    "rule": offer.candidate.rule,
-                    "confidence": round(offer.candidate.confidence, 3),
-                    "reason": offer.candidate.reason,
-                    "files": {
-                        path: None if data is None else encoded(data) for path, data in offer.candidate.files.items()
-                    },
-                    "diff": offer.diff,
-                    "from_patched": offer.from_patched,
-                }
-                for offer in self.offers
-            ],
+            "candidates": [offer.plain() for offer in self.offers],
+            "possible": [offer.plain() for offer in self.possible],
             "commits": [commit.shown for commit in upstream_commits(stopped)],
             "checks": [{"file": c.file, "kind": c.kind, "where": c.where} for c in stopped.own_checks],
         }
@@ -161,13 +171,15 @@ def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str
 
 
 def suggestion(stopped: Stopped) -> Suggestion:
-    """Return up to three candidates that pass the gate, each as a commit."""
+    """Return up to three candidates that pass the gate, each as a commit: offers if the first is likely right, else possible ones."""
     sides = ({path: blob.data for path, blob in side.items()} for side in (stopped.base, stopped.ours, stopped.theirs))
     known = candidates_of(stopped.others, stopped.ours.get)
-    made = [*known, *(one for one in candidates(*sides) if all(one.files != other.files for other in known))]
+    own = (one.candidate for one in made_candidates(*sides))
+    made = [*known, *(one for one in own if all(one.files != other.files for other in known))]
     passed = [one for one in made if not refusals(stopped, one.files)][:SHOWN]
     commits = upstream_commits(stopped) if passed else ()
-    return Suggestion(stopped, tuple(_offer(stopped, _with_commits(stopped, one, commits)) for one in passed))
+    offers = tuple(_offer(stopped, _with_commits(stopped, one, commits)) for one in passed)
+    return Suggestion(stopped, offers) if likely(passed) else Suggestion(stopped, possible=offers)
 
 
 def _with_commits(stopped: Stopped, candidate: Candidate, commits: Sequence[Commit]) -> Candidate:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kz_build.stack.edit import EditResult
     from kz_build.stack.session import Dropped
     from kz_build.stack.submit import Ready
-    from kz_build.stack.suggestion import Offer, Suggestion
+    from kz_build.stack.suggestion import Suggestion
     from kz_build.stack.write_back import WrittenStack
 
 DIFF_LINES = 200
@@ -113,13 +113,15 @@ def mismatch_rows(found: Mapping[str, Mismatch]) -> list[str]:
     return rows
 
 
-def offer_rows(offers: Sequence[Offer], *, shown: int) -> list[str]:
-    """List candidates for a conflict, the first `shown` of them with their diffs against upstream's files."""
+def offer_rows(found: Suggestion, *, diffs: int) -> list[str]:
+    """List candidates for a conflict, the first `diffs` of them with their diffs against upstream's files."""
     rows = ["  candidates, each a whole result for the patch's files:"]
-    for number, offer in enumerate(offers, 1):
+    if not found.offers:
+        rows = ["  kz is not sure; one of these may be right, each a whole result for the patch's files:"]
+    for number, offer in enumerate(found.shown, 1):
         one = offer.candidate
         rows += wrap(f"{number}. confidence {one.confidence:.2f}, by {one.rule}: {one.reason}", "    ", "       ")
-        diff = offer.diff.splitlines() if number <= shown else []
+        diff = offer.diff.splitlines() if number <= diffs else []
         rows += [f"       {line}".rstrip() for line in diff[:DIFF_LINES]]
         if len(diff) > DIFF_LINES:
             rows.append(f"       … {len(diff) - DIFF_LINES} lines more: kz rebase --suggest --json")
@@ -129,9 +131,9 @@ def offer_rows(offers: Sequence[Offer], *, shown: int) -> list[str]:
 def suggestion(found: Suggestion) -> str:
     """Show all candidates for the patch that stopped a rebase, with their diffs."""
     patch = found.stopped.patch
-    if not found.offers:
+    if not found.shown:
         return f"{patch.subject}: kz finds no candidate"
-    rows = offer_rows(found.offers, shown=len(found.offers))
+    rows = offer_rows(found, diffs=len(found.shown))
     return "\n".join([patch.subject, *rows, "  kz rebase --take N continues with one of them"])
 
 

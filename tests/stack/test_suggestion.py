@@ -184,3 +184,30 @@ def test_a_number_without_a_candidate(stopped: Project) -> None:
     for number in ("0", "9"):
         done = stopped.kz("rebase", "--take", number)
         assert done.returncode == 2 and f"there is no candidate {number}" in done.stderr
+
+
+def test_where_none_is_likely_possible_ones_are_shown_apart_and_can_be_taken(tmp_path: Path, kz: Kz) -> None:
+    """Upstream removed the lines of one of two changes: whether the rest is worth something, a person must say."""
+    upstream = started(tmp_path)
+    both = put(put(text(), 5, "first change"), 18, "second change")
+    made = project(tmp_path, kz, upstream, [("first", {"a.txt": both})])
+    upstream.commit("Less (#2)", {"a.txt": "".join(text().splitlines(keepends=True)[12:])}, tag="v2")
+    stopped = made.kz("rebase", "--onto", "v2", "--take-above", "0.05")
+    assert stopped.returncode == 4 and "kz is not sure; one of these may be right" in stopped.stderr, stopped.stderr
+    assert "    1. confidence 0." in stopped.stderr and "kz rebase --take 1" not in stopped.stderr
+    found: dict[str, Any] = made.json("rebase", "--suggest")
+    assert found["candidates"] == [] and "+second change\n" in found["possible"][0]["diff"]
+    taken = made.kz("rebase", "--take", "1")
+    assert taken.returncode == 0 and "first: candidate 1 was taken: " in taken.stdout, taken.stderr
+    assert "+second change" in stack(made) and "first change" not in stack(made)
+
+
+def test_a_candidate_that_is_no_longer_what_was_shown_is_not_taken(stopped: Project) -> None:
+    assert stopped.kz("rebase", "--onto", "v2").returncode == 4
+    checks = stopped.root / "out/rebase/l/up/checks.yaml"
+    checks.write_text(checks.read_text().replace("ours", "line 10"))
+    for _ in range(2):  # the refusal shows none, so it changes nothing
+        done = stopped.kz("rebase", "--take", "1")
+        assert done.returncode == 4 and "candidate 1, as it was shown, is none any more" in done.stderr, done.stderr
+    assert "kz finds no candidate" in stopped.kz("rebase", "--suggest").stdout
+    assert "there is no candidate 1" in stopped.kz("rebase", "--take", "1").stderr
