@@ -18,8 +18,8 @@ from kz_build.git import repository as git
 from kz_build.patch.apply import Stack
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
-from kz_build.stack.files import stack_sources
-from kz_build.stack.parse import load_stack
+from kz_build.stack.files import read_files, stack_sources
+from kz_build.stack.parse import parse_stack
 
 ENV = {
     **networked(),
@@ -96,9 +96,9 @@ class Trial:
 
     def stack(self) -> Stack:
         """The stack as it is in the trial's project."""
-        found = load_stack(self.root, self.line, self.name)
-        assert found is not None
-        return found
+        files = read_files(self.root, self.line, self.name, f"patches/{self.line}/{self.name}")
+        assert files is not None
+        return parse_stack(files)
 
     @property
     def patches(self) -> Path:

@@ -115,6 +115,11 @@ def lines_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all-lines", action="store_true", help="every line of pins.yaml")
 
 
+def chosen_lines(arguments: argparse.Namespace, project: Project) -> tuple[str, ...]:
+    """Return the lines that `lines_options` choose."""
+    return project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+
+
 def trust_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trust-config",

@@ -29,7 +29,7 @@ class Capability:
         return {**vars(self), "able": not self.missing}
 
 
-def screen(capabilities: Sequence[Capability], width: int = 0) -> str:
+def screen(capabilities: Sequence[Capability]) -> str:
     """Return a table of what can be done, and below it the gaps by number, each with the first way to close it.
 
     It has at most 40 lines: the gaps of exports come last, and their preflights list those for which there is no room.
@@ -39,10 +39,10 @@ def screen(capabilities: Sequence[Capability], width: int = 0) -> str:
     for one in capabilities:
         numbers = tuple(sorted({list(gaps).index(_way(item)) + 1 for item in one.missing}))
         rows.setdefault((one.name, numbers), {}).setdefault(one.subject, []).append(one)
-    lines = [row for key, subjects in rows.items() for row in _rows(*key, subjects, width)]
+    lines = [row for key, subjects in rows.items() for row in _rows(*key, subjects)]
     if gaps:
         lines += ["", "what closes each gap:"]
-        closes = [_gap(number, item, width) for number, item in enumerate(gaps.values(), 1)]
+        closes = [_gap(number, item) for number, item in enumerate(gaps.values(), 1)]
         if len(closes) > (room := LINES - len(lines)):
             closes[room - 1 :] = [f"{_ranges(range(room, len(closes) + 1))} -> kz export preflight RECIPE lists them"]
         lines += closes
@@ -65,7 +65,7 @@ def _way(item: Missing) -> str:
     return item.remedy.splitlines()[0]
 
 
-def _rows(name: str, gaps: tuple[int, ...], subjects: dict[str, list[Capability]], width: int) -> list[str]:
+def _rows(name: str, gaps: tuple[int, ...], subjects: dict[str, list[Capability]]) -> list[str]:
     by_lines: dict[str, list[str]] = {}
     for subject, of in subjects.items():
         by_lines.setdefault(", ".join(one.line for one in of if one.line), []).append(subject)
@@ -75,7 +75,7 @@ def _rows(name: str, gaps: tuple[int, ...], subjects: dict[str, list[Capability]
         what += f": gap{'s' if len(gaps) > 1 else ''} {_ranges(gaps)}"
     elif not others:
         what += f": {first.evidence}"
-    return wrapped(f"{'no' if gaps else 'yes':4} {name:9} {what}", later=_INDENT, width=width).splitlines()
+    return wrapped(f"{'no' if gaps else 'yes':4} {name:9} {what}", later=_INDENT).splitlines()
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -89,7 +89,7 @@ def _ranges(numbers: Sequence[int]) -> str:
     return " ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
 
 
-def _gap(number: int, item: Missing, width: int) -> str:
+def _gap(number: int, item: Missing) -> str:
     """Return a command with what it is for, if a line has room for both. A command is never broken: it is there to paste."""
     command, reason = f"{number:2} -> {_way(item)}", f"  # {item.what}"
-    return command + reason if len(command + reason) <= (width or text_width()) and "#" not in command else command
+    return command + reason if len(command + reason) <= text_width() and "#" not in command else command

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Collection
 from typing import Any
 
-from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.errors import ConfigError, Problem, similar
 from kz_build.core.rules import unsafe_path
 from kz_build.core.yaml_lines import Place, parse
 from kz_build.patch.rewrite import Mismatch, Rewrite
@@ -54,7 +53,7 @@ def _rule(row: Any, where: str) -> tuple[dict[str, str], Rule]:
     """Return what is wrong, by key, and the rule."""
     if not isinstance(row, dict):
         return {"": "a rule must be a mapping"}, Rule("", 1, where)
-    wrong = {str(key): _unknown(str(key)) for key in row if key not in _KEYS}
+    wrong = {str(key): f"unknown key {str(key)!r}{similar(str(key), _KEYS)}" for key in row if key not in _KEYS}
     file, count = row.get("file"), row.get("count", 1)
     if not isinstance(file, str) or unsafe_path(file):
         wrong["file"] = "`file` must be the path of a file" if not isinstance(file, str) else unsafe_path(file)
@@ -80,8 +79,3 @@ def _rule(row: Any, where: str) -> tuple[dict[str, str], Rule]:
     if len(syntax) > _MOST_SYNTAX:
         return {"rule": f"has more than {_MOST_SYNTAX >> 10} KB"}, Rule("", 1, where)
     return {}, Rule(row["file"], count, where, syntax=syntax)
-
-
-def _unknown(key: str) -> str:
-    near = difflib.get_close_matches(key, _KEYS, 1)
-    return f"unknown key {key!r}" + (f"; did you mean {near[0]}?" if near else "")

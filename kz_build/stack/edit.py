@@ -58,7 +58,7 @@ def _edit(project: Project, pinned: PinnedStack) -> EditResult:
     tip = stack_tip(project, pinned)
     where = (line, name, line, pinned.version, pinned.base)
     session = Session("edit", *where, pinned.base, tip, stack_tip=tip, digest=pinned.stack.digest, tip=tip)
-    again = session_folder.unfinished(project, "edit", line, name)
+    again = session_folder.unfinished_edit(project, line, name)
     if again:
         _require_no_work(session_folder.require_none(project, session), pinned)
     own, opened = session_folder.begin(project, pinned, session)
@@ -98,7 +98,7 @@ def _result(pinned: PinnedStack, opened: session_folder.SessionFolder, *, fresh:
 
 def refresh(project: Project, line: str, source: str) -> WrittenStack:
     """Write the worktree's commits as the stack's files. Raises ConflictError for uncommitted changes."""
-    if session_folder.unfinished(project, "edit", line, source):
+    if session_folder.unfinished_edit(project, line, source):
         raise ConfigError(
             f"there is no complete edit of {source} on {line}: the last kz edit did not finish",
             hint=f"kz edit {source} --line {line} starts it again",

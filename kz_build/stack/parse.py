@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from kz_build.core.env import cache_root
@@ -17,17 +16,10 @@ from kz_build.patch.change import Patch
 from kz_build.patch.diff import DiffReader
 from kz_build.patch.intent_checks import KINDS, IntentCheck
 from kz_build.patch.mail import parse_patch
-from kz_build.stack.files import StackFiles, foreign_hint, read_files, rules_name
+from kz_build.stack.files import StackFiles, foreign_hint, rules_name
 
 CACHE_EPOCH = 1
 """Raise it if a checks.yaml is read in another way."""
-
-
-def load_stack(root: Path, line: str, source: str, folder: str = "") -> Stack | None:
-    """Read a stack in patches/LINE/SOURCE, or somebody else's quilt stack in `folder`; None if there is none."""
-    own = f"patches/{line}/{source}"
-    files = read_files(root, line, source, folder or own, foreign=folder not in ("", own))
-    return parse_stack(files) if files else None
 
 
 def parse_stack(files: StackFiles) -> Stack:

@@ -29,10 +29,16 @@ class PatchHistory:
     now: Judgement
 
     @property
+    def _holds(self) -> list[bool]:
+        """Whether it holds at the start, and after each step."""
+        return [self.start.holds, *(s.judgement.holds for s in self.steps)]
+
+    @property
     def broke(self) -> Step | None:
         """The first commit that broke the patch while it held."""
-        holds = [self.start.holds, *(s.judgement.holds for s in self.steps)]
-        return next((s for s, before in zip(self.steps, holds, strict=False) if before and not s.judgement.holds), None)
+        return next(
+            (s for s, before in zip(self.steps, self._holds, strict=False) if before and not s.judgement.holds), None
+        )
 
     @property
     def taken(self) -> Step | None:
@@ -43,7 +49,7 @@ class PatchHistory:
     @property
     def since(self) -> Step | None:
         """The commit since which the patch has not held, to the end of the walk; None if it holds, or never held."""
-        holds = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        holds = self._holds
         if holds[-1] or True not in holds:
             return None
         return self.steps[len(holds) - 1 - holds[::-1].index(True)]
@@ -61,7 +67,7 @@ class PatchHistory:
     @property
     def flaps(self) -> int:
         """How often the patch held again after it had failed."""
-        holds = [self.start.holds, *(s.judgement.holds for s in self.steps)]
+        holds = self._holds
         return sum(not a and b for a, b in zip(holds, holds[1:], strict=False))
 
 

@@ -168,9 +168,9 @@ def in_worktree(project: Project, pinned: PinnedStack, opened: SessionFolder) ->
     return pinned._replace(repository=tree.repository)
 
 
-def unfinished(project: Project, verb: str, line: str, source: str) -> bool:
-    """Return whether one was killed, or failed, before there was a session."""
-    folder = folder_of(project, verb, line, source)
+def unfinished_edit(project: Project, line: str, source: str) -> bool:
+    """Return whether an edit was killed, or failed, before there was a session."""
+    folder = folder_of(project, "edit", line, source)
     return folder.exists() and not (folder / FILE).exists()
 
 

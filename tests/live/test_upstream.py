@@ -11,7 +11,8 @@ import pytest
 
 from kz_build.formats.app import read_folder
 from kz_build.formats.app_types import Model
-from kz_build.stack.parse import load_stack
+from kz_build.stack.files import read_files
+from kz_build.stack.parse import parse_stack
 from tests.conftest import ROOT, Kz
 from tests.stack.test_git_tools import TOOLS, checks_can_fail, committed, sh, take
 
@@ -75,9 +76,9 @@ def test_every_shipped_check_fails_without_its_patch(line: str, checkout: Path) 
 def test_the_lines_of_one_upstream_carry_the_same_intent() -> None:
     """What a patch is for does not depend on the line; only et-1.2 lacks upstream's own reading of the KV width."""
     slugs = {
-        line: [p.slug for p in stack.patches]
+        line: [p.slug for p in parse_stack(files).patches]
         for line in LINES
-        if (stack := load_stack(ROOT, line, "executorch")) is not None
+        if (files := read_files(ROOT, line, "executorch", f"patches/{line}/executorch"))
     }
     assert len(slugs) == 3 and slugs["et-1.3"] == slugs["et-1.4"]
     assert [s for s in slugs["et-1.2"] if "KV-width" not in s] == slugs["et-1.3"]

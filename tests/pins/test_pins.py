@@ -9,8 +9,8 @@ import pytest
 from kz_build.core.errors import ConfigError
 from kz_build.pins import load
 from kz_build.pins.load import load_project
-from kz_build.stack.parse import load_stack
 from tests.conftest import ROOT, SAMPLE
+from tests.stack.test_git_tools import stack_in
 
 GOOD = (SAMPLE / "pins.yaml").read_text()
 
@@ -140,7 +140,7 @@ def stack(tmp_path: Path, **files: str) -> ConfigError:
     for name, content in files.items():
         (folder / name.replace("__", ".").replace("N_", "0001-")).write_text(content)
     with pytest.raises(ConfigError) as error:
-        load_stack(tmp_path, "l", "s")
+        stack_in(tmp_path, "patches/l/s")
     return error.value
 
 

@@ -20,7 +20,8 @@ from kz_build.patch.change import Hunk, Patch, apply_hunks
 from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.mail import parse_patch
 from kz_build.stack.apply import apply_to
-from kz_build.stack.parse import load_stack
+from kz_build.stack.files import read_files
+from kz_build.stack.parse import parse_stack
 from tests.conftest import SAMPLE, Kz
 from tests.patch.gitapply import HEAD
 
@@ -207,10 +208,17 @@ def test_every_shipped_check_of_the_sample_fails_without_its_patch(upstream: Pat
     checks_can_fail(SAMPLE, "sample-0.1", "minirt", upstream)
 
 
+def stack_in(root: Path, folder: str, *, foreign: bool = False) -> Stack:
+    """Read the stack in a folder of a project."""
+    files = read_files(root, "l", "s", folder, foreign=foreign)
+    assert files is not None
+    return parse_stack(files)
+
+
 def checks_can_fail(root: Path, line: str, source: str, tree: Path) -> None:
     """With the whole stack each check holds; without its patch it fails (`parses`: when its file is damaged)."""
-    stack = load_stack(root, line, source)
-    assert stack and stack.checks
+    stack = stack_in(root, f"patches/{line}/{source}")
+    assert stack.checks
 
     def read(path: str) -> Blob | None:
         return Blob("100644", (tree / path).read_bytes()) if (tree / path).is_file() else None

@@ -22,9 +22,9 @@ from kz_build.patch.apply import Applied, apply_patch
 from kz_build.patch.attempt import apply_stack
 from kz_build.patch.quilt import SeriesEntry, parse_foreign
 from kz_build.stack.apply import apply_to
-from kz_build.stack.parse import load_stack
 from tests.patch.gitapply import Files, files_in, reader, write
 from tests.patch.test_against_git import edited, texts
+from tests.stack.test_git_tools import stack_in
 
 FOLDER = "debian/patches"
 LINES = [f"line {n}" for n in range(1, 31)]
@@ -66,8 +66,7 @@ def quilt(folder: Path, files: Files, stack: Mapping[str, bytes]) -> tuple[list[
 
 def kz(folder: Path, files: Files) -> tuple[list[str], Files]:
     """The same from the engine: what comes before the first patch that fails."""
-    stack = load_stack(folder, "l", "s", FOLDER)
-    assert stack is not None
+    stack = stack_in(folder, FOLDER, foreign=True)
     applied, made = [], {**files}
     for outcome in apply_stack(stack.patches, lambda path: reader(files, path)):
         if not isinstance(outcome, Applied):
@@ -108,8 +107,7 @@ def test_a_debian_stack(tmp_path: Path) -> None:
     files = {"f": Blob(FILE, text(changed(25))), "old": Blob(FILE, b"gone\n"), "other": Blob("100755", b"x")}
     names = ["dep3.patch", "sub/p0.diff", "p2.patch", "back.patch", "packed.patch.gz", "free#1.patch", "nothing.patch"]
     agree(tmp_path, files, stack, names)
-    read = load_stack(tmp_path, "l", "s", FOLDER)
-    assert read is not None
+    read = stack_in(tmp_path, FOLDER, foreign=True)
     first, _, third, fourth = read.patches[:4]
     assert first.message == "Fix the fifth\n\nIt was wrong.\n\nVery.\n\nForwarded: no\n"
     assert (first.author, first.date) == ("Jane Doe <jane@example.org>", "Mon, 06 May 2024 00:00:00 +0000")
@@ -142,8 +140,7 @@ def test_one_that_fails_in_the_middle_ends_it_for_quilt_and_not_for_us(tmp_path:
         "c.patch": diff(tmp_path, text(changed(5)), text(changed(5, 25))),
     }
     agree(tmp_path, {"f": Blob(FILE, text(LINES))}, stack, ["a.patch"])
-    read = load_stack(tmp_path, "l", "s", FOLDER)
-    assert read is not None
+    read = stack_in(tmp_path, FOLDER, foreign=True)
     found = apply_stack(read.patches, lambda path: Blob(FILE, text(LINES)))
     assert [isinstance(o, Applied) for o in found] == [True, False, True]
 
@@ -254,7 +251,7 @@ def test_what_is_not_taken_is_named(tmp_path: Path, series: bytes, said: str, mo
     }.items():
         (tmp_path / FOLDER / file).write_bytes(data)
     with pytest.raises(ConfigError, match=said):
-        load_stack(tmp_path, "l", "s", FOLDER)
+        stack_in(tmp_path, FOLDER, foreign=True)
 
 
 @given(st.data())
@@ -288,4 +285,4 @@ def test_an_own_series_of_any_bytes(tmp_path: Path, series: bytes, said: str) ->
     (tmp_path / "patches/l/s").mkdir(parents=True)
     (tmp_path / "patches/l/s/series").write_bytes(series)
     with pytest.raises(ConfigError, match=said):
-        load_stack(tmp_path, "l", "s")
+        stack_in(tmp_path, "patches/l/s")

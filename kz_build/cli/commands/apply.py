@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import engine_option, lines_options, open_project, run_in_build_image, show, watching
+from kz_build.cli.common import (
+    chosen_lines,
+    engine_option,
+    lines_options,
+    open_project,
+    run_in_build_image,
+    show,
+    watching,
+)
 
 EXAMPLE = "--line et-1.2"
 
@@ -19,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.stack.text import trees
 
     project = open_project(arguments)
-    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    lines = chosen_lines(arguments, project)
     if arguments.engine == "docker":
         return run_in_build_image(arguments, project, lines)
     with watching() as watch:

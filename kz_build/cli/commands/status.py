@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import fetch_option, lines_options, open_project, show, watching
+from kz_build.cli.common import chosen_lines, fetch_option, lines_options, open_project, show, watching
 
 EXAMPLE = "--fetch"
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
     from kz_build.upstream.text_status import text
 
     project = open_project(arguments)
-    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    lines = chosen_lines(arguments, project)
     sessions = [(o.session, o.folder) for o in open_sessions(project)]
     with watching() as watch:
         result = status(project, lines, fetch=arguments.fetch, watch=watch)

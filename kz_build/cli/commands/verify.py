@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
+    chosen_lines,
     engine_option,
     fetch_option,
     lines_options,
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from kz_build.upstream.verify import verify
 
     project = open_project(arguments)
-    lines = project.pins.lines if arguments.all_lines else (arguments.line or project.pins.default,)
+    lines = chosen_lines(arguments, project)
     if arguments.target and not arguments.build:
         raise ConfigError("--target is for --build", hint="kz verify --build --target " + arguments.target)
     if arguments.allow_unpinned and not arguments.build:
