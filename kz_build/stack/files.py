@@ -117,9 +117,6 @@ def stack_digest(files: Mapping[str, bytes]) -> str:
 
 
 def _series(folder: Path, shown: str) -> list[str]:
-    names: list[str] = []
-    problems: list[Problem] = []
-    hint = ""
     data = (folder / "series").read_bytes()
     try:
         lines = data.decode().splitlines()
@@ -131,43 +128,36 @@ def _series(folder: Path, shown: str) -> list[str]:
             f"{shown}/series has git's conflict markers",
             hint="keep the patches of both sides; each file's number is its place in the series",
         )
+    names: list[str] = []
+    wrong: list[tuple[int, str]] = []
+    hint = ""
     for number, raw in enumerate(lines, 1):
         words = raw.split("#", 1)[0].split()
         if not words:
             continue
         name = words[0]
         if len(words) > 1:
-            problems.append(
-                Problem(
-                    f"{shown}/series",
-                    number,
-                    f"{name}: options ({' '.join(words[1:])}) are not supported; patches are -p1",
-                )
-            )
+            wrong.append((number, f"{name}: options ({' '.join(words[1:])}) are not supported; patches are -p1"))
             hint = foreign_hint(folder.name)
-        elif "/" in name or name in names or unsafe_path(name):
-            problems.append(
-                Problem(
-                    f"{shown}/series", number, f"{name}: {'appears twice' if name in names else 'is not a file name'}"
-                )
-            )
-            hint = hint if name in names else foreign_hint(folder.name)
+        elif name in names:
+            wrong.append((number, f"{name}: appears twice"))
+        elif "/" in name or unsafe_path(name):
+            wrong.append((number, f"{name}: is not a file name"))
+            hint = foreign_hint(folder.name)
         elif not (folder / name).is_file():
-            problems.append(Problem(f"{shown}/series", number, f"{name}: there is no such file"))
+            wrong.append((number, f"{name}: there is no such file"))
         names.append(name)
     left = sorted(p.name for p in folder.glob("*.patch") if p.name not in names)
-    problems += [Problem(f"{shown}/series", 0, f"{name} is in the folder but not in the series") for name in left]
+    wrong += [(0, f"{name} is in the folder but not in the series") for name in left]
+    problems = [Problem(f"{shown}/series", number, text) for number, text in wrong]
     idle = sorted({p.name for p in folder.glob(f"*{RULES}")} - {rules_name(name) for name in names})
     problems += [
         Problem(f"{shown}/{name}", 0, f"the series has no {name.removesuffix(RULES)}.patch, which it would be for")
         for name in idle
     ]
     if names != sorted(names):
-        problems.append(
-            Problem(
-                f"{shown}/series", 0, "the order differs from the order of the file names, which `git am *.patch` uses"
-            )
-        )
+        text = "the order differs from the order of the file names, which `git am *.patch` uses"
+        problems.append(Problem(f"{shown}/series", 0, text))
         hint = hint or _numbers_hint(shown, names) or foreign_hint(folder.name)
     if problems:
         raise ConfigError(f"the series of {shown} is wrong:", tuple(problems), hint=hint)

@@ -99,51 +99,44 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
     data, lines = parse(text, shown)
     rows: list[list[Any]] = []
     problems: list[Problem] = []
-    for slug, items in data.items() if isinstance(data, dict) else ():
+    if not isinstance(data, dict):
+        data, problems = {}, [Problem(shown, 0, "must map each patch's name to a list of checks")]
+    for slug, items in data.items():
         if not (isinstance(slug, str) and isinstance(items, list | type(None))):
-            problems.append(
-                Problem(shown, lines.get((slug,), 0), f"{slug}: must be a patch's name and a list of checks")
-            )
+            line = lines.get((slug,), 0)
+            problems.append(Problem(shown, line, f"{slug}: must be a patch's name and a list of checks"))
             continue
         for i, item in enumerate(items or ()):
             line = lines.get((slug, i), 0)
-            if not (isinstance(item, dict) and len(item) == 1 and isinstance(next(iter(item.values())), dict)):
-                problems.append(
-                    Problem(shown, line, "a check is one kind with its fields: `- contains: {file: …, text: …}`")
-                )
+            if wrong := [*_wrong(item)]:
+                problems += [Problem(shown, line, text) for text in wrong]
                 continue
             kind, fields = next(iter(item.items()))
-            if kind not in KINDS:
-                problems.append(Problem(shown, line, f"unknown kind {kind!r}{similar(str(kind), KINDS)}"))
-                continue
-            needed, optional = KINDS[kind]
-            problems += [
-                Problem(shown, line, f"{kind}: `{f}` is missing") for f in sorted(({"file"} | needed) - set(fields))
-            ]
-            problems += [
-                Problem(shown, line, f"{kind}: unknown field {f!r}")
-                for f in fields
-                if f not in {"file"} | needed | optional
-            ]
-            problems += [
-                Problem(shown, line, f"{kind}: the value of {f!r} is not text, or what that field takes")
-                for f, value in fields.items()
-                if not _fits(f, value)
-            ]
-            rows.append(
-                [
-                    slug,
-                    kind,
-                    fields.get("file", ""),
-                    {k: v for k, v in fields.items() if k != "file"},
-                    f"{shown}:{line}",
-                ]
-            )
-    if not isinstance(data, dict):
-        problems.append(Problem(shown, 0, "must map each patch's name to a list of checks"))
+            more = {name: value for name, value in fields.items() if name != "file"}
+            rows.append([slug, kind, fields["file"], more, f"{shown}:{line}"])
     if problems:
         raise ConfigError(f"{shown} is wrong:", tuple(problems), hint="docs/reference/patches.md lists the six kinds")
     return rows
+
+
+def _wrong(item: Any) -> Iterator[str]:
+    """Say what is wrong with a check."""
+    if not (isinstance(item, dict) and len(item) == 1 and isinstance(next(iter(item.values())), dict)):
+        yield "a check is one kind with its fields: `- contains: {file: …, text: …}`"
+        return
+    kind, fields = next(iter(item.items()))
+    if kind not in KINDS:
+        yield f"unknown kind {kind!r}{similar(str(kind), KINDS)}"
+        return
+    needed, optional = KINDS[kind]
+    needed |= {"file"}
+    yield from (f"{kind}: `{f}` is missing" for f in sorted(needed - set(fields)))
+    yield from (f"{kind}: unknown field {f!r}" for f in fields if f not in needed | optional)
+    yield from (
+        f"{kind}: the value of {f!r} is not text, or what that field takes"
+        for f, v in fields.items()
+        if not _fits(f, v)
+    )
 
 
 def _fits(field: object, value: object) -> bool:
