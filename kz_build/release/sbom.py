@@ -53,18 +53,29 @@ def sbom(name: str, version: str, files: Mapping[str, str], parts: Sequence[Lice
     top = Listed(
         name=name, version=version, type=ComponentType.LIBRARY, bom_ref=f"kz:{version}/{name}", components=artifacts
     )
-    tools = ToolRepository(components=[Listed(name="kz_build", version=tool, type=ComponentType.APPLICATION)])
-    bom = Bom(
-        serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"urn:kz-build:{seed}"),
-        metadata=BomMetaData(component=top, tools=tools, properties=[Property(name="kz:time", value="left out")]),
-    )
-    # The schema does not require it, and it would differ at every build.
-    bom.metadata.timestamp = None  # type: ignore[assignment]
+    bom = empty(seed, tool)
+    bom.metadata.component = top
+    bom.metadata.properties = [Property(name="kz:time", value="left out")]
     components = {part.component.ref: _component(part) for part in parts}
     for ref, component in components.items():
         bom.components.add(component)
         above = max((r for r in components if ref.startswith(f"{r}/")), key=len, default="")
         bom.register_dependency(components[above] if above else top, [component])
+    return written(bom)
+
+
+def empty(seed: str, tool: str) -> Bom:
+    """Return a document of this version of kz that lists nothing yet, with a serial number from `seed`."""
+    tools = ToolRepository(components=[Listed(name="kz_build", version=tool, type=ComponentType.APPLICATION)])
+    number = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:kz-build:{seed}")
+    bom = Bom(serial_number=number, metadata=BomMetaData(tools=tools))
+    # The schema does not require it, and it would differ at every build.
+    bom.metadata.timestamp = None  # type: ignore[assignment]
+    return bom
+
+
+def written(bom: Bom) -> bytes:
+    """Return a document as the bytes of its file."""
     return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1).encode() + b"\n"
 
 

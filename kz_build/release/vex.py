@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from cyclonedx.model import XsUri
-from cyclonedx.model.bom import Bom, BomMetaData
-from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.impact_analysis import ImpactAnalysisAffectedStatus, ImpactAnalysisState
-from cyclonedx.model.tool import ToolRepository
 from cyclonedx.model.vulnerability import (
     BomTarget,
     BomTargetVersionRange,
@@ -18,21 +14,16 @@ from cyclonedx.model.vulnerability import (
     VulnerabilityAnalysis,
     VulnerabilitySource,
 )
-from cyclonedx.output import make_outputter
-from cyclonedx.schema import OutputFormat, SchemaVersion
 
 from kz_build.release.osv import Finding
+from kz_build.release.sbom import empty, written
 
 
 def vex(found: Sequence[Finding], tool: str) -> bytes:
     """Return the document: a component of another SBOM is named by that one's serial number. All is in triage: that a version is affected
     does not say that the artifact is."""
-    tools = ToolRepository(components=[Component(name="kz_build", version=tool, type=ComponentType.APPLICATION)])
     seed = "|".join(f"{one.part.bill} {one.part.ref} {one.id}" for one in found)
-    bom = Bom(
-        serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"urn:kz-build:vex:{seed}"), metadata=BomMetaData(tools=tools)
-    )
-    bom.metadata.timestamp = None  # type: ignore[assignment]
+    bom = empty(f"vex:{seed}", tool)
     for one in found:
         status = ImpactAnalysisAffectedStatus.AFFECTED if one.certain else ImpactAnalysisAffectedStatus.UNKNOWN
         link = f"urn:cdx:{one.part.bill.removeprefix('urn:uuid:')}/1#{quote(one.part.ref, safe='')}"
@@ -47,4 +38,4 @@ def vex(found: Sequence[Finding], tool: str) -> bytes:
                 analysis=VulnerabilityAnalysis(state=ImpactAnalysisState.IN_TRIAGE, detail=one.why),
             )
         )
-    return make_outputter(bom, OutputFormat.JSON, SchemaVersion.V1_6).output_as_string(indent=1).encode() + b"\n"
+    return written(bom)
