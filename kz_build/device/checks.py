@@ -17,7 +17,7 @@ from kz_build.core.errors import KzError, MissingError
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.plain_json import plain
 from kz_build.core.progress import Watch, quiet
-from kz_build.core.stage_record import Output, StageRecord, load_any
+from kz_build.core.stage_record import Output, StageRecord
 from kz_build.device.adb import Device
 from kz_build.device.device_under_test import DeviceUnderTest, read_elves
 from kz_build.device.info import info
@@ -269,31 +269,8 @@ def _ours(line: str, pids: set[int]) -> bool:
     return not match or int(match[1]) in pids or bool(_OTHERS.match(match[2]))
 
 
-def _same(dut: DeviceUnderTest) -> dict[str, object]:
-    """Return what names a series of figures on a device: model, prompt, and command."""
-    trial = dut.trial
-    return {
-        "target": trial.target,
-        "subject": trial.subject,
-        "argv": list(trial.argv),
-        "asked": trial.full_prompt,
-        "process": dut.process,
-        "emulated": dut.info.emulated,
-    }
-
-
-def _runs(path: Path) -> dict[str, dict[str, object]]:
-    """Return the last figures that are a baseline, of each thing that was measured on a device."""
-    last = load_any(path)
-    return last.get("runs", dict) if last else {}
-
-
 def record(project: Project, dut: DeviceUnderTest, report: Report) -> None:
-    """Write the record: this report, and the last baseline of each thing that was measured on this device."""
-    path = folder_of(project, dut) / RECORD
-    runs = _runs(path)
-    if report.run and not report.run.refused and not any(row.worse for row in report.run.compared):
-        runs[digest_of(_same(dut))[:16]] = {**_same(dut), "spreads": plain(report.run.spreads)}
+    """Write the record of this report."""
     digests = {name: cached_sha256(project.store, source) for source, name in dut.files.files}
     facts = dut.info
     key = digest_of(
@@ -306,4 +283,4 @@ def record(project: Project, dut: DeviceUnderTest, report: Report) -> None:
         ]
     )
     outputs = {name: Output(sha256) for name, sha256 in digests.items()}
-    StageRecord(path, key, {}, outputs, {"report": plain(report), "runs": runs}).save()
+    StageRecord(folder_of(project, dut) / RECORD, key, {}, outputs, {"report": plain(report)}).save()

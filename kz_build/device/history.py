@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kz_build.core import files
 from kz_build.core.plain_json import plain
-from kz_build.device.metrics import Memory, Sample
+from kz_build.device.metrics import Memory, Sample, spreads
 from kz_build.pins.pins import digest_of
 
 RUNS = "runs.jsonl"
@@ -31,6 +31,7 @@ class Conditions:
     """What a run was made under. Runs are compared if all is equal but the libraries: what a build changes is what is asked.
 
     `cool`: the battery was below the limit at the start. `model`, `libraries`, `command`: digests; `sustain` in seconds.
+    `target`, `subject` and `words` of the prompt (0: the check's own) are parts of the command.
     """
 
     fingerprint: str
@@ -41,6 +42,9 @@ class Conditions:
     libraries: str
     command: str
     sustain: int = 0
+    target: str = ""
+    subject: str = ""
+    words: int = 0
 
 
 class Kept(NamedTuple):
@@ -131,6 +135,16 @@ def kept_series(path: Path) -> tuple[Kept, ...]:
     return tuple(kept)
 
 
+def last_figures(path: Path) -> dict[str, dict[str, object]]:
+    """Return the figures of the last kept series of each thing that was measured: what of a target, in which kind of process."""
+    figures: dict[str, dict[str, object]] = {}
+    for of, samples, *_ in kept_series(path):
+        if of.target and not of.words:
+            what = {"target": of.target, "subject": of.subject, "process": of.process}
+            figures[" ".join(map(str, what.values()))] = {**what, "spreads": plain(spreads(samples))}
+    return figures
+
+
 def comparable(kept: Sequence[Kept], series: Series) -> Earlier:
     """Return what a series may be compared with."""
     runs: tuple[Sample, ...] = ()
@@ -203,7 +217,8 @@ def _memory(row: dict[str, Any]) -> Memory | None:
 
 def _conditions(row: dict[str, Any]) -> Conditions | None:
     try:
-        return Conditions(**{one.name: row["conditions"][one.name] for one in fields(Conditions)})
+        given = row["conditions"]
+        return Conditions(**{one.name: given[one.name] for one in fields(Conditions) if one.name in given})
     except (KeyError, TypeError):
         return None
 

@@ -113,6 +113,9 @@ def _series_of(
         libraries=digest_of(digests | runner.builds),
         command=digest_of([dut.trial.target, dut.trial.subject, list(runner.command(timing)), timing.full_prompt]),
         sustain=sustain,
+        target=dut.trial.target,
+        subject=dut.trial.subject,
+        words=timing.words,
     )
     return resume(device_folder(project, dut) / RUNS, conditions)
 

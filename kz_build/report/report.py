@@ -12,6 +12,7 @@ from kz_build.core import files
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.stage_record import changed, load_any
+from kz_build.device.history import RUNS, last_figures
 from kz_build.pins.project import RECORD, Project
 from kz_build.sources.overrides import overrides
 
@@ -35,6 +36,8 @@ def report(project: Project, line: str) -> dict[str, object]:
             if not record:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
             records.setdefault(stage, {})[path.parent.name] = record.plain()
+            if stage == "device":
+                records[stage][path.parent.name]["runs"] = last_figures(path.with_name(RUNS))
             if stage == "build":
                 dist = project.dist_folder(line, path.parent.name)
                 if gone := changed(dist, record.outputs, partial(cached_sha256, project.store)):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.device import history
-from kz_build.device.history import Conditions, Series, comparable, kept_series, resume
+from kz_build.device.history import Conditions, Series, comparable, kept_series, last_figures, resume
 from kz_build.device.metrics import Memory, Sample, compare_history, retention, spreads, unsteady
 
 COLD = Conditions("kz/phone:16", "shell", True, True, "model", "libraries", "command")
@@ -75,6 +75,24 @@ def test_a_change_counts_only_outside_the_figures_own_noise(seed: int) -> None:
     (lost,) = [row for row in compare_history(spreads(runs(*[16] * 5)), wide, 15) if row.metric == "decode_tps"]
     assert lost.change == -20 and not lost.worse
     assert compare_history(spreads(noisy(seed)), earlier[:4], 15) == (), "four runs tell no noise"
+
+
+def test_the_last_kept_figures_of_each_thing_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    ours = replace(COLD, target="t", subject="m.pte")
+    kept(path, runs(20, 22, 24), ours)
+    kept(path, runs(30, 32, 34), replace(ours, libraries="of another build"))
+    kept(path, runs(10), replace(ours, process="app"))
+    kept(path, runs(1), replace(ours, words=500))
+    kept(path, runs(1))  # of a kz that did not write what was measured
+    worse = Series(path, ours)
+    worse.add(runs(5)[0])
+    worse.end("it was worse")
+    figures = [(one["subject"], one["process"], one["spreads"]) for one in last_figures(path).values()]
+    assert [(*of, by["decode_tps"]["median"]) for *of, by in figures] == [  # type: ignore[index]
+        ("m.pte", "shell", 32),
+        ("m.pte", "app", 10),
+    ]
 
 
 def test_kept_runs_of_the_same_conditions_are_compared(tmp_path: Path) -> None:

@@ -410,7 +410,7 @@ def lines(project: Path) -> list[dict[str, Any]]:
 
 
 def test_a_run_that_became_worse_fails_until_it_is_accepted(
-    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path
+    tried: Try, tablet: EmulatedDevice, project: Path, tmp_path: Path, kz: Kz
 ) -> None:
     recipe(project, "runner", run=("./runner",))
 
@@ -427,6 +427,9 @@ def test_a_run_that_became_worse_fails_until_it_is_accepted(
     assert (row["before"], row["now"], row["change"], row["noise"], row["worse"]) == (100, 300, 200, 0, True)
     accepted = go(300, "--tolerance", "500", code=0)
     assert {row["against"] for row in accepted["run"]["compared"]} == {"5 earlier runs"}
+    (device,) = json.loads(kz("-C", project, "report", "--json").stdout)["device"].values()
+    (figures,) = device["runs"].values()
+    assert (figures["target"], figures["spreads"]["ttft_ms"]["median"]) == (accepted["target"], 300)
     ends = [(row["end"], row["why"], row["fresh"]) for row in lines(project) if "end" in row]
     assert ends == [("kept", "", False), ("refused", "it was worse", True), ("kept", "", True)]
 
