@@ -125,12 +125,12 @@ def text_width() -> int:
     return min(max(columns, WIDTH), WIDEST)
 
 
-def size(count: int) -> str:
+def size(count: float, digits: int = 1) -> str:
     """Return a number of bytes for people."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
-            return f"{count / scale:,.1f} {unit}"
-    return f"{count} B"
+            return f"{count / scale:,.{digits}f} {unit}"
+    return f"{count:.0f} B"
 
 
 def code(text: str) -> str:

@@ -83,6 +83,10 @@ class Commit:
         match = _PULL.search(self.subject.rstrip())  # `Revert "… (#N)"` is not N's
         return int(match[1]) if match else 0
 
+    def as_json(self) -> dict[str, object]:
+        """Return what results say of it."""
+        return {"id": self.id, "date": self.date, "subject": self.subject, "pull": self.pull}
+
     @property
     def shown(self) -> str:
         """`5fc929fa88 2026-04-28 subject (#N)`."""

@@ -9,7 +9,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.core.escape import escaped
+from kz_build.core.escape import escaped, size
 from kz_build.core.host import not_installed
 from kz_build.report import charts
 from kz_build.report.changes import changes
@@ -77,7 +77,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    environment.filters["bytes"] = _bytes
+    environment.filters["bytes"] = functools.partial(size, digits=2)
     environment.filters["number"] = _number
     return environment
 
@@ -90,10 +90,3 @@ def _shown(value: object) -> object:
 def _number(value: float) -> str:
     """Return a number with at least three digits that count, and none after 1,000."""
     return f"{value:,.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _bytes(size: float) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:,.2f} {unit}"
-    return f"{size:,.0f} B"

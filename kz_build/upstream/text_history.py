@@ -10,7 +10,6 @@ from kz_build.patch.text import cell, upstreamed, without
 from kz_build.patch.verdict import Judgement, Verdict
 
 if TYPE_CHECKING:
-    from kz_build.git.object_types import Commit
     from kz_build.stack.patch_history import PatchHistory, Step
     from kz_build.stack.stack_history import StackHistory
 
@@ -43,7 +42,7 @@ def plain(history: StackHistory, why: Mapping[tuple[str, str], str]) -> dict[str
         key = (story.patch, one.commit.id)
         diff = {"why": why[key]} if key in why else {}
         return {
-            "commit": {**commit(one.commit), "tag": history.tags.get(one.commit.id, "")},
+            "commit": {**one.commit.as_json(), "tag": history.tags.get(one.commit.id, "")},
             "judgement": one.judgement,
             "holds": one.judgement.holds,
             "back": one.back,
@@ -65,10 +64,6 @@ def plain(history: StackHistory, why: Mapping[tuple[str, str], str]) -> dict[str
 
     facts = ("line", "source", "pin", "to", "commit", "date", "parted", "commits", "touching")
     return {**{name: getattr(history, name) for name in facts}, "patches": [story(s) for s in history.patches]}
-
-
-def commit(one: Commit) -> dict[str, object]:
-    return {"id": one.id, "date": one.date, "subject": one.subject, "pull": one.pull}
 
 
 def _state(judgement: Judgement) -> str:

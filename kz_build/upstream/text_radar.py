@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kz_build.core.escape import wrap
 from kz_build.patch.text import cell, explanation
-from kz_build.upstream.text_history import commit
 
 if TYPE_CHECKING:
     from kz_build.upstream.radar import Radar, Threat
@@ -43,14 +42,13 @@ def plain(radar: Radar) -> dict[str, object]:
     facts = ("line", "source", "to", "commit", "date", "heads", "near")
     return {
         **{name: getattr(radar, name) for name in facts},
-        "broken": [
-            {"patch": b.patch, "now": b.now, "since": commit(b.since) if b.since else None} for b in radar.broken
-        ],
-        "refused": [{"pull": r.pull, "head": r.head, "problem": r.problem} for r in radar.refused],
+        "broken": radar.broken,
+        "refused": radar.refused,
         "pulls": [
             {
-                **{name: getattr(threats[0], name) for name in ("pull", "title", "head", "base", "conflicts")},
-                "landed": commit(threats[0].landed) if threats[0].landed else None,
+                **{
+                    name: getattr(threats[0], name) for name in ("pull", "title", "head", "base", "conflicts", "landed")
+                },
                 "patches": [{"patch": t.patch, "before": t.before, "after": t.after} for t in threats],
             }
             for threats in _by_pull(radar).values()
