@@ -184,6 +184,8 @@ def _file(path: Path) -> IO[bytes]:
 
 def _pieces(path: Path) -> Iterator[bytes]:
     with _file(path) as file:
+        if (size := path.stat().st_size) > _MOST_MODEL:
+            raise AuditError(f"{path} has {size:,} bytes; {_MOST_MODEL:,} are read")
         while piece := file.read(zips.PIECE):
             yield piece
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from kz_build.pins.lock_file import as_text
 from kz_build.release import cmake, sigstore_bundle, statement
 from kz_build.release.bundle_form import BadBundleError
 from kz_build.release.sigstore_bundle import Builder, Bundles
-from kz_build.release.verify import Folder, read, verify
+from kz_build.release.verify import Folder, paper, read, verify
 from kz_build.sources.fetched import Fetched
 
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
@@ -94,13 +95,11 @@ def verify_attested(
 
 def _bytes(file: Path) -> bytes:
     try:
-        with file.open("rb") as opened:
-            data = opened.read(sigstore_bundle.MOST + 1)
+        return paper(Path(os.path.realpath(file)), sigstore_bundle.MOST)
     except OSError as error:
         raise BadBundleError(f"cannot be read: {error.strerror}") from error
-    if len(data) > sigstore_bundle.MOST:
-        raise BadBundleError(f"is larger than {sigstore_bundle.MOST:,} bytes")
-    return data
+    except ValueError as error:
+        raise BadBundleError(str(error)) from error
 
 
 def _agrees(signed: bytes, folder: Folder) -> str:

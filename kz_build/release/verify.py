@@ -6,6 +6,7 @@ import json
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ _Rows = Iterator[tuple[str, str]]
 """(file, what is wrong with it)"""
 _MOST_OF_PAPER = 64 << 20
 """Bytes of a release file; ExecuTorch's largest has less than 1 MB."""
+MOST_BYTES = 8 << 30
+MOST_FILES = 10_000
+"""Of a release folder, which somebody else may have filled: all of it is read."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,15 @@ def _run_checks(folder: Folder, checks: Mapping[str, Callable[[Folder], _Rows]])
 
 
 def read(path: Path) -> Folder:
-    """Read a release folder; what is wrong with it, the checks say."""
-    there = {
-        p.relative_to(path).as_posix(): _digest(p) for p in sorted(path.rglob("*")) if p.is_symlink() or not p.is_dir()
-    }
+    """Read a release folder; what is wrong with it, the checks say. Raises AuditError for one that is too large."""
+    found = sorted(islice(path.rglob("*"), MOST_FILES + 1))
+    size = sum(facts.st_size for p in found if stat.S_ISREG((facts := p.lstat()).st_mode))
+    if len(found) > MOST_FILES or size > MOST_BYTES:
+        raise AuditError(f"{path} has more than {MOST_FILES:,} files or {MOST_BYTES >> 30} GB: no release of kz has")
+    there = {p.relative_to(path).as_posix(): _digest(p) for p in found if p.is_symlink() or not p.is_dir()}
     listed, problem = {}, ""
     try:
-        listed = statement.parse_sums(_paper(path / statement.SUMS).decode())
+        listed = statement.parse_sums(paper(path / statement.SUMS).decode())
     except FileNotFoundError:
         problem = "is not there"
     except (OSError, ValueError) as error:
@@ -138,19 +144,19 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _paper(path: Path) -> bytes:
+def paper(path: Path, most: int = _MOST_OF_PAPER) -> bytes:
     """Return a file of somebody's folder. Raises OSError if it cannot be read, ValueError if no release has one like it."""
     facts = path.lstat()
     if not stat.S_ISREG(facts.st_mode):
         raise ValueError("is not a regular file")
-    if facts.st_size > _MOST_OF_PAPER:
-        raise ValueError(f"has {facts.st_size:,} bytes; {_MOST_OF_PAPER:,} are read")
+    if facts.st_size > most:
+        raise ValueError(f"has {facts.st_size:,} bytes; {most:,} are read")
     return path.read_bytes()
 
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(_paper(path))
+        return json.loads(paper(path))
     except (OSError, ValueError, RecursionError):
         return None
 
@@ -223,7 +229,7 @@ def _sbom(folder: Folder) -> _Rows:
 
     if folder.sbom is None:
         yield statement.SBOM, "is not JSON, or not there"
-    elif wrong := problem(_paper(folder.path / statement.SBOM).decode()):
+    elif wrong := problem(paper(folder.path / statement.SBOM).decode()):
         yield statement.SBOM, wrong
 
 
@@ -317,6 +323,8 @@ def _signature(path: Path, key: str) -> Iterator[Check]:
         yield Check("-", "signature", Status.SKIP, "signed by the identity of a CI: kz attest --verify DIR checks by whose", False)  # fmt: skip
     elif not signed:
         yield Check("-", "signature", Status.SKIP, "not signed: anyone who can change all files can change these", False)  # fmt: skip
+    elif not (path / statement.SUMS).is_file():  # minisign would wait for who writes into a pipe
+        yield Check(name, "signature", Status.FAIL, f"{statement.SUMS} is no regular file", True)
     elif not key and not own.is_file():
         yield Check(name, "signature", Status.ERROR, f"no {own.name} beside it; name the key: --key PUB", True)
     else:

@@ -372,6 +372,28 @@ def test_a_paper_that_is_no_paper_is_not_read(tmp_path: Path) -> None:
     assert said[0] == "has 134,217,728 bytes; 67,108,864 are read"
 
 
+def test_a_folder_of_pipes_links_and_holes_is_refused_at_once(kz: Kz, kz_process: Kz, tmp_path: Path) -> None:
+    """Pipes in a process of its own, which can be ended when it waits for a writer."""
+    pipes, large = tmp_path / "pipes", tmp_path / "large"
+    for folder in (pipes, large / "lib"):
+        folder.mkdir(parents=True)
+    for name in ("SHA256SUMS", "x.sigstore.json", "libx.so", "AndroidManifest.xml"):
+        os.mkfifo(pipes / name)
+    for name in ("SHA256SUMS.minisig", "minisign.pub"):
+        (pipes / name).write_text("x\n")
+    (pipes / "loop").symlink_to("loop")
+    (pipes / "sbom.cdx.json").symlink_to("/dev/zero")
+    with (large / "lib/libx.so").open("wb") as file:
+        file.truncate(100 << 30)
+    verify_it = ("attest", "--verify", "--identity", "https://example.com/x", "--issuer", "https://example.com")
+    done = kz_process(*verify_it, pipes)
+    assert done.returncode == 7 and "SHA256SUMS is no regular file" in done.stdout, done.stderr
+    assert "x.sigstore.json" in done.stdout, done.stdout
+    for words in (("verify-release",), verify_it):
+        assert "more than 10,000 files or 8 GB: no release" in kz(*words, large).stderr
+    assert "bytes; 8,589,934,592 are read" in kz("check-apk", "--bundle", large).stderr
+
+
 def test_a_folder_without_release_files_and_no_folder(kz: Kz, tmp_path: Path) -> None:
     done = kz("verify-release", tmp_path)
     assert done.returncode == 7 and "SHA256SUMS" in done.stderr
