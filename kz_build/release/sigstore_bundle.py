@@ -83,7 +83,7 @@ class Bundles:
 
         self._builders = builders
         try:
-            root = json.loads(_read(config))["trustedRoot"] if config else json.loads(_shipped_root())
+            root = json.loads(_read(config))["trustedRoot"] if config else json.loads(shipped_root())
             self._verifier = Verifier(trusted_root=TrustedRoot(Root.from_json(json.dumps(root))))
             self._logs = [log["logId"]["keyId"] for log in root["tlogs"] if "logId" in log]
         except ConfigError:
@@ -118,12 +118,23 @@ class Bundles:
         raise BadBundleError("; ".join(dict.fromkeys(reasons)) or "no builder is named")
 
 
-def _shipped_root() -> bytes:
-    """Return the trusted root of the public instance in sigstore's library, whose own way to it writes a cache into the home folder."""
-    from sigstore._internal.tuf import DEFAULT_TUF_URL
-    from sigstore._utils import read_embedded
+def shipped_root(url: str = "https://tuf-repo-cdn.sigstore.dev") -> bytes:
+    """Return the trusted root that sigstore's library ships, of the public instance or another. Raises ConfigError.
 
-    return read_embedded("trusted_root.json", DEFAULT_TUF_URL)
+    The library's public way to it believes, and writes, a cache in the home folder, and tells no log's id. This way is the library's
+    own: a later version may have none.
+    """
+    try:
+        from sigstore._utils import read_embedded
+
+        return bytes(read_embedded("trusted_root.json", url))
+    except (ImportError, OSError, TypeError) as error:
+        from importlib.metadata import version
+
+        raise ConfigError(
+            f"sigstore {version('sigstore')} does not give its trusted root as 4.5 does: {_said(error)}",
+            hint=f'{sys.executable} -m pip install "sigstore==4.5.*", or name a root: --trust-config FILE',
+        ) from error
 
 
 def _read(config: Path | None) -> str:
