@@ -99,6 +99,7 @@ def relative(path: Path) -> Path:
 MOST_MINUTES = 10_000
 """About a week: the longest time limit."""
 _PINNED = "the one pins.yaml names"
+WHOSE = "whose stack (default: the line's only git source)"
 
 
 def json_option(parser: argparse.ArgumentParser) -> None:

@@ -184,7 +184,12 @@ def _environment() -> dict[str, str]:
 
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:
-    """Return git's comparison of two series, each as (base, tip); blobs that it requires are fetched."""
+    """Return git's comparison of two series, each as (base, tip); blobs that it requires are fetched.
+
+    '' if one has no commit: git then takes its range for the name of a file.
+    """
+    if old[0] == old[1] or new[0] == new[1]:
+        return ""
     ranges = (f"{commit_id(old[0])}..{commit_id(old[1])}", f"{commit_id(new[0])}..{commit_id(new[1])}")
     argv = repository.argv("range-diff", "--no-color", "--creation-factor=80", *ranges)
     try:

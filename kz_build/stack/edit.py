@@ -13,6 +13,7 @@ from kz_build.pins.project import Project
 from kz_build.stack import session_folder
 from kz_build.stack.apply import stack_tip
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
+from kz_build.stack.rebase import git_source
 from kz_build.stack.sequencer import checkout
 from kz_build.stack.session import Session
 from kz_build.stack.write_back import WrittenStack, require_unchanged, write_back
@@ -94,6 +95,19 @@ def _result(pinned: PinnedStack, opened: session_folder.SessionFolder, *, fresh:
         :-1
     ]
     return EditResult(session.line, session.source, tree.path, opened.checks, session.base, tuple(rows), fresh, again)
+
+
+def meant_edit(project: Project, line: str, source: str) -> tuple[str, str]:
+    """Return the line and source whose worktree is meant where one of them is '': the only open edit that fits, else the defaults.
+
+    Raises ConfigError if the line has several stacks on git sources.
+    """
+    open_edits = [o.session for o in session_folder.open_sessions(project, "edit")]
+    fit = [o for o in open_edits if line in ("", o.line) and source in ("", o.source)]
+    if len(fit) == 1:
+        return fit[0].line, fit[0].source
+    line = line or project.pins.default
+    return line, source or git_source(project, line, "")
 
 
 def refresh(project: Project, line: str, source: str) -> WrittenStack:

@@ -31,7 +31,10 @@ def git_source(project: Project, line: str, source: str) -> str:
     project.pins.line(line)
     sources = [name for name in stack_sources(project, line) if project.pins.source(name).kind == "git"]
     if not source and len(sources) != 1:
-        raise ConfigError(f"line {line} has {len(sources)} stacks on git sources", hint="say which: --source S")
+        raise ConfigError(
+            f"line {line} has {len(sources) or 'no'} stacks on git sources",
+            hint=f"name one: {', '.join(sources)}" if sources else "kz edit SOURCE begins one",
+        )
     if (kind := project.pins.source(source or sources[0]).kind) != "git":
         raise ConfigError(f"{source} is a {kind}: it has versions, but no upstream commits")
     return source or sources[0]

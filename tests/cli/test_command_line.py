@@ -138,17 +138,17 @@ def test_a_verb_that_takes_one_revision_refuses_a_second(kz: Kz, verb: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "step", "source"),
+    ("line", "named"),
     [
-        ("abort --line L S", "abort", "S"),
-        ("--line L abort S", "abort", "S"),
-        ("abort S --line L", "abort", "S"),
-        ("--line L S", None, "S"),
+        ("abort --line L S", ["abort", "S"]),
+        ("--line L abort S", ["abort", "S"]),
+        ("abort S --line L", ["abort", "S"]),
+        ("--line L S", ["S"]),
     ],
 )
-def test_an_option_may_stand_between_words(line: str, step: str | None, source: str) -> None:
+def test_an_option_may_stand_between_words(line: str, named: list[str]) -> None:
     arguments = parser().parse_args(["edit", *line.split()])
-    assert (arguments.step, arguments.source, arguments.line) == (step, source, "L")
+    assert (arguments.named, arguments.line) == (named, "L")
 
 
 def test_two_dashes_end_the_options() -> None:

@@ -144,6 +144,22 @@ def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: 
     assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "abort", "up").returncode == 2
 
 
+def test_the_only_stack_and_the_only_edit_need_no_name(ours: Project) -> None:
+    assert ours.kz("edit").returncode == 0
+    done = ours.kz("refresh")
+    assert done.returncode == 0 and "nothing changed" in done.stdout, done.stderr
+    assert ours.kz("edit", "abort", "--line", "l").returncode == 0
+    pins = ours.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("  l: {up: v1}\n", "  l: {up: v1}\n  m: {up: v1}\n"))
+    assert ours.kz("lock", "--write").returncode == 0
+    assert ours.kz("edit", "up", "--line", "m").returncode == 0
+    assert ours.kz("refresh").stdout.startswith("m up v1:")
+    done = ours.kz("edit", "abort")
+    assert done.returncode == 0 and "edit of up on m is aborted" in done.stdout, done.stderr
+    done = ours.kz("edit", "--line", "m")
+    assert done.returncode == 2 and "-> kz edit SOURCE begins one" in done.stderr
+
+
 def test_who_asks_kz_edit_for_a_status_is_told_who_has_it(ours: Project) -> None:
     done = ours.kz("edit", "status")
     assert done.returncode == 2 and "kz status" in done.stderr and "pins no source" not in done.stderr, done.stderr
@@ -159,7 +175,7 @@ def test_the_first_patch_of_a_source(ours: Project) -> None:
     (tree / "a.txt").write_text(OURS)
     git(tree, "commit", "-q", "-a", "-m", "A first\n\nUpstream-Status: Pending")
     done = ours.kz("refresh", "up")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "range-diff" not in done.stdout, done  # of nothing: git prints its usage
     assert (stack / "series").read_text() == "0001-A-first.patch\n"
     assert ours.kz("apply").returncode == 0 and ours.kz("verify").returncode == 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import DROPS, line_option, listed, locked_project, show, take_step, watching
+from kz_build.cli.common import DROPS, WHOSE, line_option, listed, locked_project, show, take_step, watching
 
 EXAMPLE = "19146 --path backends/qualcomm"
 
@@ -13,7 +13,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     what = f"the pull request, or a step of one that stopped: {listed(DROPS)}"
     parser.add_argument("number", metavar="N|STEP", type=number_or_step, help=what)
-    parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
+    parser.add_argument("--source", metavar="S", default="", help=WHOSE)
     parser.add_argument(
         "--path", metavar="P", action="extend", nargs="+", default=[], help="only these files or folders of it"
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kz_build.cli.common import (
     DROPS,
+    WHOSE,
     engine_option,
     line_option,
     listed,
@@ -28,7 +29,7 @@ EXAMPLE = "--line et-1.4 --onto main --as et-next"
 
 def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
-    parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
+    parser.add_argument("--source", metavar="S", default="", help=WHOSE)
     parser.add_argument(
         "step", metavar="STEP", nargs="?", choices=tuple(DROPS), help=f"of one that stopped: {listed(DROPS)}"
     )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from kz_build.cli.common import STEPS, line_option, listed, locked_project, onto_option, show, take_step, watching
+from kz_build.cli.common import (
+    STEPS,
+    WHOSE,
+    line_option,
+    listed,
+    locked_project,
+    onto_option,
+    show,
+    take_step,
+    watching,
+)
 
 EXAMPLE = "0001"
 
@@ -13,7 +23,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     line_option(parser)
     what = f"its file name, number or subject; or a step of one that stopped: {listed(STEPS)}"
     parser.add_argument("patch", metavar="PATCH|STEP", help=what)
-    parser.add_argument("--source", metavar="S", default="", help="whose stack (default: the line's only git source)")
+    parser.add_argument("--source", metavar="S", default="", help=WHOSE)
     onto_option(parser, "its new base (default: upstream's own branch)")
 
 
