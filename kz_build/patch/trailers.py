@@ -9,6 +9,7 @@ OURS = ("Upstream-Status", "Upstream-PR", "Upstream-Head", "Origin", "Resolved-B
 """Trailers that a stack keeps on its patches and upstream has no use for."""
 
 _TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)")
+_PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)$", re.MULTILINE)
 _PULL = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/pull/(\d+)")
 
 
@@ -41,6 +42,11 @@ def pull_of(message: str, slug: str) -> int:
     """Return the number of the pull request of repository `slug` that `Upstream-PR:` names, 0 for none."""
     match = _PULL.fullmatch(trailer(message, "Upstream-PR"))
     return int(match[2]) if match and match[1].lower() == slug.lower() else 0
+
+
+def picked_from(message: str) -> tuple[str, ...]:
+    """Return the commits that `git cherry-pick -x` names, the last first."""
+    return tuple(reversed(_PICKED.findall(message)))
 
 
 def _block(message: str) -> tuple[str, list[re.Match[str]]]:

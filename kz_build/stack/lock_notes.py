@@ -1,4 +1,4 @@
-"""What `kz lock` could not reach, in sentences."""
+"""What `kz lock` could not reach, and how a stack follows its pin, in sentences."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ class LockNote(NamedTuple):
     def group(self) -> tuple[str, ...]:
         host = urlsplit(self.url).hostname
         return (host, self.why.rpartition("': ")[2], self.then) if host else self
+
+
+def way_to_move(line: str, source: str, old: str | None, new: str) -> str:
+    """Say how a stack gets to another version, if its pin was changed by hand; '' if it was not."""
+    if old in (None, new):
+        return ""
+    move = f"kz rebase --line {line} --source {source} --onto {new}"
+    return f". To move the patches with the pin: put {old} back into pins.yaml, then {move}"
 
 
 def sentences(notes: Sequence[LockNote]) -> tuple[str, ...]:

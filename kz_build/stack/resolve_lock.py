@@ -23,7 +23,7 @@ from kz_build.sources.replaced import index_address
 from kz_build.sources.request import archive_url
 from kz_build.stack.apply import apply_to
 from kz_build.stack.files import read_stack
-from kz_build.stack.lock_notes import LockNote, sentences
+from kz_build.stack.lock_notes import LockNote, sentences, way_to_move
 from kz_build.stack.lock_submodules import known_submodules
 from kz_build.stack.parse import parse_stack
 
@@ -283,22 +283,10 @@ def _with_stack(pin: _Pin, entry: dict[str, Any]) -> dict[str, Any]:
     if tree is None:
         raise ConflictError(
             "\n".join([f"the stack of {pin.name} does not hold:", *(f"  {p}" for p in problems)]),
-            hint=f"the lock was not written{_way_to_move(pin)}",
+            hint=f"the lock was not written{way_to_move(pin.line, pin.name, pin.was.get('version'), pin.version)}",
         )
     pin.notes.extend(LockNote(f"{stack.folder}/{p.name}", p.left_out_text, "") for p in stack.patches if p.left_out)
     return {**entry, "patched": {"commit": tree.commit, "tree": tree.tree}}
-
-
-def _way_to_move(pin: _Pin) -> str:
-    """Say how a stack gets to another version, if the pin was changed by hand; '' if it was not."""
-    old = pin.was.get("version")
-    if old in (None, pin.version):
-        return ""
-    source = "" if pin.source.kind == "git" else f" --source {pin.name}"
-    return (
-        f". To move the patches with the pin: put {old} back into pins.yaml, "
-        f"then kz rebase --line {pin.line}{source} --onto {pin.version}"
-    )
 
 
 def _base_of_git(pin: _Pin, entry: Mapping[str, Any], stack: Stack) -> TreeAt:

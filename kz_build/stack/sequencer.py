@@ -22,7 +22,7 @@ from kz_build.patch.mail import parse_patch
 from kz_build.patch.place import places_text
 from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
-from kz_build.stack.blame import lines_changed
+from kz_build.stack.blame import lines_changed, made_upstream
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.resolution import mismatches, suggested, take_best, take_resolution, take_rules, write_commits
 from kz_build.stack.session import Dropped, Session
@@ -76,10 +76,13 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
         if picked.stopped is None:
             return opened
         stop = picked.stopped
-        unasked = session.take_above and not (stop.missed or stop.kept or stop.by_rules)
+        made = ""
+        if session.verb == "rebase" and not (stop.missed or stop.kept or stop.by_rules):
+            made = made_upstream(project, pinned, session.base, stop.patch)
+        unasked = session.take_above and not (stop.missed or stop.kept or stop.by_rules or made)
         taken = take_best(project, pinned, opened) if unasked else None
         if taken is None:
-            raise _stop(project, pinned, opened, stop)
+            raise _stop(project, pinned, opened, stop, made)
         opened = save(opened, pinned, taken)
 
 
@@ -172,8 +175,8 @@ def _with_commits(
     )
 
 
-def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: Stop) -> ConflictError:
-    """Start the patch in the worktree, and say what to do there."""
+def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: Stop, made: str) -> ConflictError:
+    """Start the patch in the worktree, and say what to do there; `made` is the commit by which upstream made its change."""
     session, patch = opened.session, stop.patch
     tree = opened.worktree(pinned)
     checkout(pinned, tree, session.tip, patch.reads)
@@ -204,7 +207,7 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
         rows.append(f"  it is not dropped, because without it a check fails: {stop.missed}")
     if stop.kept:
         rows.append("  --keep names it, but it does not apply, or would change nothing")
-    then = f"then kz {session.verb} continue, or skip to drop the patch, or abort"
+    then = f"kz {session.verb} continue, or skip to drop the patch, or abort"
     files = tree.unmerged()
     if picked.code == 0:
         rows.append("  git's three-way merge finds a result, committed in the worktree.")
@@ -216,11 +219,17 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
         then = f"resolve it there, `git add` the files, then kz {session.verb} continue, or skip, or abort"
     elif tree.picking():
         rows.append("  git's three-way merge finds nothing left to change")
-        then = f"make the missing change there, `git add` it, {then}"
+        then = f"make the missing change there, `git add` it, then {then}"
     if stop.applies and session.verb == "rebase":
         then += "; to apply it as it is: abort, and start again with --keep PATCH"
     rows += _culprits(pinned, session, patch)
-    if session.verb == "rebase" and (found := suggested(project, pinned, opened)).shown:
+    if made:
+        rows += [
+            f"  upstream made this change itself, by {made}",
+            "  What is there now differs from what the patch makes.",
+        ]
+        then = f"kz rebase skip if upstream's is enough, or {then}"
+    elif session.verb == "rebase" and (found := suggested(project, pinned, opened)).shown:
         rows += offer_rows(found, diffs=1)
         if found.offers and not stop.by_rules:
             then = f"kz rebase --take 1, or {then}"

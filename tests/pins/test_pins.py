@@ -163,10 +163,10 @@ def test_two_patches_that_two_branches_numbered_alike_are_numbered_again(tmp_pat
         "0001-a.patch\n<<<<<<< HEAD\n0002-theirs.patch\n=======\n0002-ours.patch\n>>>>>>> b\n"
     )
     with pytest.raises(ConfigError, match="has git's conflict markers"):
-        load_stack(tmp_path, "l", "s")
+        stack_in(tmp_path, "patches/l/s")
     (folder / "series").write_text("".join(f"{name}\n" for name in names))
     with pytest.raises(ConfigError, match="the order differs") as error:
-        load_stack(tmp_path, "l", "s")
+        stack_in(tmp_path, "patches/l/s")
     assert "in patches/l/s, mv 0002-ours.patch 0003-ours.patch; and the same" in error.value.hint
 
 

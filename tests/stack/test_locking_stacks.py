@@ -105,7 +105,7 @@ def test_a_stack_that_does_not_hold_is_named_and_nothing_is_locked(world: World,
     world.old = {"up": {"kind": "git", "version": "v0.9"}}
     with pytest.raises(ConflictError) as caught:  # somebody edited the pin, and kz rebase would have moved the stack
         world.lock("up")
-    assert caught.value.hint.endswith("put v0.9 back into pins.yaml, then kz rebase --line l --onto v1")
+    assert caught.value.hint.endswith("put v0.9 back into pins.yaml, then kz rebase --line l --source up --onto v1")
 
 
 NOT_PROVED = "the tree of the result is kept, and not proved"

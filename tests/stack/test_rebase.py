@@ -102,6 +102,32 @@ def test_what_upstream_has_is_dropped_with_its_checks_and_said_so(ours: Project)
     assert ours.kz("apply").returncode == 0
 
 
+def test_who_carries_what_upstream_made_and_changed_again_is_told_to_drop_it(ours: Project) -> None:
+    moved = before(text(), 1, "new", "lines")
+    ours.upstream.commit("Better (#5)", {"a.txt": put(moved, 12, "ours, better"), "b.txt": text()}, tag="v5")
+    done = ours.kz("rebase", "--onto", "v5", "--take-above", "0.01")
+    taken = ours.upstream.git("rev-parse", "v4")[:10]
+    assert (
+        done.returncode == 4
+        and f"upstream made this change itself, by {taken} 2026-01-04 Take ours (#4)\n" in done.stderr
+    )
+    assert "-> kz rebase skip if upstream's is enough, or resolve it there" in done.stderr
+    assert "candidates" not in done.stderr
+    assert ours.kz("rebase", "skip").returncode == 0 and ours.kz("verify").returncode == 0
+
+
+def test_a_backport_names_the_commit_that_it_was_picked_from(ours: Project) -> None:
+    """Upstream's commit and its backport differ, so nothing but the message says that they are one."""
+    moved = before(text(), 1, "new", "lines")
+    ours.upstream.commit("Better (#5)", {"a.txt": put(moved, 12, "ours, better")}, tag="v5")
+    picked = ours.upstream.git("rev-parse", "v5")
+    patch = ours.root / "patches/l/up/0001-first.patch"
+    patch.write_text(patch.read_text().replace("\ndiff ", f"\n(cherry picked from commit {picked})\n\ndiff ", 1))
+    assert picked in patch.read_text() and ours.kz("lock", "--write").returncode == 0
+    done = ours.kz("rebase", "--onto", "v5")
+    assert f"upstream made this change itself, by {picked[:10]} 2026-01-05 Better (#5)\n" in done.stderr, done.stderr
+
+
 def test_a_new_line_stands_beside_the_old_one(ours: Project) -> None:
     was = kept(ours)
     done = ours.kz("rebase", "--onto", "v2", "--as", "m")
