@@ -228,7 +228,7 @@ class Sandbox:
                     keep(raw)
                 code = self._code(process)
             if code:
-                for sentence in self._reasons(code, b"".join(last).decode("utf-8", "replace")):
+                for sentence in self._reasons(b"".join(last).decode("utf-8", "replace")):
                     line(f"kz: {sentence}\n".encode())
             return code
 
@@ -247,7 +247,7 @@ class Sandbox:
         with contextlib.suppress(Exception):
             self.daemon.api.kill(self._id)
 
-    def _reasons(self, code: int, output: str) -> Iterator[str]:
+    def _reasons(self, output: str) -> Iterator[str]:
         """Yield which limits of the container a failed command reached."""
         killed = self._killed_for_memory()
         if killed is None:

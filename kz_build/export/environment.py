@@ -137,7 +137,7 @@ def _make(
         _overlay(project, recipe.line, name, tree, _packages_folder(folder))
     _add_adaptor(spec, folder)
     watch(Event("proof"))
-    record = StageRecord(folder / MARKER, spec.key, facts=_tested(recipe, spec, python, folder))
+    record = StageRecord(folder / MARKER, spec.key, facts=_tested(spec, python, folder))
     record.save()
     return record
 
@@ -196,7 +196,7 @@ def _packages_folder(folder: Path) -> Path:
     )
 
 
-def _tested(recipe: Recipe, spec: EnvironmentSpec, python: Path, folder: Path) -> dict[str, object]:
+def _tested(spec: EnvironmentSpec, python: Path, folder: Path) -> dict[str, object]:
     lock_again = f"run the command in the first line of {spec.base}.txt to lock the requirements again"
     if problem := venv.complete(python):
         raise CommandError(f"{spec.base}.txt is not a complete set:\n{problem}", hint=lock_again)

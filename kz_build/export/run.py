@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -246,14 +245,10 @@ def _publish(
         "decode": decode,
     }
     with files.disk_errors(to):
-        to.parent.mkdir(parents=True, exist_ok=True)
         beside(to).unlink(missing_ok=True)
         part = to.with_name(f".{to.name}.part")
         part.unlink(missing_ok=True)
-        try:
-            os.link(result, part)  # a later stage may need it where it was made
-        except OSError:
-            shutil.copyfile(result, part)
+        files.hardlink_or_copy(result, part)  # a later stage may need it where it was made
         os.replace(part, to)
         part.unlink(missing_ok=True)  # rename(2) leaves both names where they are one file: what was published before
     files.write_atomic(to.with_name(f"{to.name}.sha256"), f"{digest}  {to.name}\n".encode())

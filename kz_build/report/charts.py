@@ -92,11 +92,10 @@ def period(stacks: Sequence[StackFacts]) -> Period | None:
 
 
 class Memory(NamedTuple):
-    """An export's memory over its time: a box for each phase, `lines` for what its recipe says it needs, and the top."""
+    """An export's memory over its time: a box for each phase, `lines` for what its recipe says it needs."""
 
     boxes: tuple[Box, ...]
     lines: tuple[Mark, ...]
-    top: float
 
 
 def memory(model: ExportFacts) -> Memory:
@@ -112,7 +111,7 @@ def memory(model: ExportFacts) -> Memory:
         boxes.append(Box(*place, "memory", title, percent(top - peak, top), percent(peak, top)))
         at += phase.seconds
     lines = tuple(Mark(percent(top - need, top), f"{name} {need / 1e9:,g} GB needed") for name, need in needs)
-    return Memory(tuple(boxes), lines, top)
+    return Memory(tuple(boxes), lines)
 
 
 class Dots(NamedTuple):

@@ -68,7 +68,7 @@ def _judged(project: Project, pinned: PinnedStack, applied: Mapping[str, str]) -
             cell_of(row[k], change) if row else _applied(applied.get(name, "") if version.commit == pinned.base else "")
             for row, change, version in zip(judged, behind, versions, strict=True)
         ]
-        patches.append(_patch(pinned, k, cells, _spans(project, pinned, history, k)))
+        patches.append(_patch(pinned, k, cells, _spans(pinned, history, k)))
     lacks = []
     if missing := sum(row is None for row in judged):
         lacks.append(f"{missing} of {len(judged)} versions were not judged yet: kz health")
@@ -123,7 +123,7 @@ def _behind(breaks: Sequence[Change], order: Sequence[str], version: int) -> Cha
     return known[-1] if known else None
 
 
-def _spans(project: Project, pinned: PinnedStack, history: StackHistory | None, number: int) -> list[Span]:
+def _spans(pinned: PinnedStack, history: StackHistory | None, number: int) -> list[Span]:
     if history is None:
         return []
     one: PatchHistory = history.patches[number]

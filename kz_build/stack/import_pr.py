@@ -71,7 +71,7 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
     patches = [_with_origin(p, slug, number, head, landed) for p in _patches(pinned, base, head, paths, landed)]
     if not patches:
         raise ConfigError(f"#{number} changes nothing" + (f" in {', '.join(paths)}" if paths else ""))
-    commits = _commits(project, pinned, base, patches)
+    commits = _commits(pinned, base, patches)
     tip, todo = stack_tip(project, pinned), tuple(commits)
     where = (line, name, line, pinned.version, pinned.base)
     session = Session(
@@ -103,7 +103,7 @@ def _with_origin(patch: Patch, slug: str, number: int, head: str, landed: Commit
     return replace(patch, message=with_trailers(patch.message, added))
 
 
-def _commits(project: Project, pinned: PinnedStack, base: str, patches: Sequence[Patch]) -> list[str]:
+def _commits(pinned: PinnedStack, base: str, patches: Sequence[Patch]) -> list[str]:
     """Write the patches as commits on the request's own base, so that a conflict has the right base."""
     repo = pinned.repository
     files: dict[str, Blob | None] = {}

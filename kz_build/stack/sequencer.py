@@ -61,7 +61,7 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
         opened = take_rules(pinned, opened) or take_resolution(pinned, opened)
     while True:
         session = opened.session
-        picked = _pick(project, pinned, session, _patches(pinned, session))
+        picked = _pick(pinned, session, _patches(pinned, session))
         dropped = _with_commits(project, pinned, session, picked.dropped)
         opened = SessionFolder(
             replace(
@@ -98,7 +98,7 @@ def _patches(pinned: PinnedStack, session: Session) -> dict[str, Patch]:
     return {commit: parse_patch(slug, mail) for commit, (slug, mail) in zip(commits, mails, strict=True)}
 
 
-def _pick(project: Project, pinned: PinnedStack, session: Session, patches: dict[str, Patch]) -> PickResult:
+def _pick(pinned: PinnedStack, session: Session, patches: dict[str, Patch]) -> PickResult:
     own = _own_patches(pinned, session)
     checks = [check for check in pinned.stack.checks if check.slug in {patch.slug for patch in own.values()}]
     paths = {path for commit in session.todo for path in patches[commit].reads}.union(c.file for c in checks)

@@ -69,7 +69,7 @@ def _start(project: Project, pinned: PinnedStack, number: int, onto: str) -> Rea
             "\n".join(["the worktree has changes that are not committed:", *(f"  {f}" for f in files)]),
             hint=f"commit them in {tree.path}, or discard them with `git checkout`, and try again",
         )
-    commit = _without_our_trailers(project, pinned, pinned.stack.patches[number], commits[number], commits[number + 1])
+    commit = _without_our_trailers(pinned, pinned.stack.patches[number], commits[number], commits[number + 1])
     session = Session(
         "upstream",
         line,
@@ -88,11 +88,10 @@ def _start(project: Project, pinned: PinnedStack, number: int, onto: str) -> Rea
     opened = session_folder.require_none(project, session)
     if not tree.exists():
         tree.create(session_folder.rerere_folder(project, name))
-    own = session_folder.in_worktree(project, pinned, opened)
-    return _finish(project, own, pick_remaining(project, own, opened))
+    return _go_on(project, pinned, opened)
 
 
-def _without_our_trailers(project: Project, pinned: PinnedStack, patch: Patch, parent: str, commit: str) -> str:
+def _without_our_trailers(pinned: PinnedStack, patch: Patch, parent: str, commit: str) -> str:
     """Return the patch's commit with a message that says nothing about our stack."""
     repo = pinned.repository
     clean = replace(patch, message=without_trailers(patch.message, OURS))
@@ -110,15 +109,13 @@ def resume(project: Project, line: str, source: str) -> Ready:
     """Continue the open session."""
     opened = session_folder.find_session(project, "upstream", line, source)
     pinned = pinned_stack(project, opened.session.line, opened.session.source)
-
-    def go_on(fetched: PinnedStack) -> Ready:
-        own = session_folder.in_worktree(project, fetched, opened)
-        return _finish(project, own, pick_remaining(project, own, opened))
-
-    return with_files_fetched(project, pinned, go_on)
+    return with_files_fetched(project, pinned, lambda fetched: _go_on(project, fetched, opened))
 
 
-def _finish(project: Project, pinned: PinnedStack, opened: session_folder.SessionFolder) -> Ready:
+def _go_on(project: Project, stack: PinnedStack, opened: session_folder.SessionFolder) -> Ready:
+    """Pick what is left, and put the patch on its branch."""
+    pinned = session_folder.in_worktree(project, stack, opened)
+    opened = pick_remaining(project, pinned, opened)
     session = opened.session
     repo = pinned.repository
     if session.tip == session.base:
