@@ -9,6 +9,7 @@ _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _LONGEST_NAME, _LONGEST_PATH = 255, 2048  # Linux allows 255 bytes, and 4,096 with the folder around it
+_UNSEEN = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 _NOT_IN_VERSIONS = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{")
 
 
@@ -81,7 +82,8 @@ def unsafe_path(path: str) -> str:
         return "climbs out of its folder"
     if len(path) > _LONGEST_PATH or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in parts):
         return "is longer than a disk allows"
-    if any(part.lower().rstrip(" .") in (".git", "git~1") for part in parts):
+    # Windows reads `.git::$INDEX_ALLOCATION`, and macOS a `.git` with characters in it that nobody sees, as `.git`.
+    if any(part.translate(_UNSEEN).lower().partition(":")[0].rstrip(" .") in (".git", "git~1") for part in parts):
         return "reaches into .git"
     return ""
 

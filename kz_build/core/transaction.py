@@ -39,6 +39,8 @@ def roll_forward(root: Path) -> None:
     Raises ConfigError, and changes nothing, if a file was changed by hand since.
     """
     try:
+        if not (root / NAME).is_file() and os.path.lexists(root / NAME):
+            raise ConfigError(f"{NAME} was not written by kz: it is no file", hint=f"remove {root / NAME}")
         data = (root / NAME).read_bytes()
     except FileNotFoundError:
         return
@@ -76,8 +78,8 @@ def _refuse_outside(root: Path, paths: Iterable[str]) -> None:
         target = (root / path.replace("\0", "")).parent.resolve() / Path(path).name
         inside = target.relative_to(root.resolve()).as_posix() if target.is_relative_to(root.resolve()) else ".."
         wrong = unsafe_path(inside)
-        if not wrong and (target.is_dir() or any(parent.is_file() for parent in target.parents)):
-            wrong = "is a folder, or is below a file"
+        if not wrong and (target.exists() and not target.is_file() or any(p.is_file() for p in target.parents)):
+            wrong = "is a folder, a device, or below a file"
         if wrong:
             problems.append(Problem(path, 0, wrong))
     if problems:

@@ -44,6 +44,8 @@ def load(path: Path, model: type[Model], what: str, shown: str = "") -> tuple[Mo
 
     shown = shown or str(path)
     try:
+        if path.exists() and not path.is_file():  # a link in somebody's branch may lead to a device without an end
+            raise ConfigError(f"{shown} is not a regular file")
         data, lines = parse(path.read_bytes(), shown)
     except OSError as error:
         raise ConfigError(f"{shown} cannot be read: {error.strerror}") from error

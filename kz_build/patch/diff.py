@@ -14,7 +14,7 @@ from kz_build.patch.change import FileChange, Hunk
 if TYPE_CHECKING:
     from kz_build.patch.binary import Binary
 
-_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(rb"^@@ -(\d{1,18})(?:,(\d{1,18}))? \+(\d{1,18})(?:,(\d{1,18}))? @@")
 _FACT = re.compile(
     rb"((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)|(?:dis)?similarity index|index|---|\+\+\+) (.*)",
     re.DOTALL,

@@ -16,7 +16,7 @@ from kz_build.patch.change import FileChange, Hunk
 from kz_build.patch.diff import LineReader
 from kz_build.patch.gnu_names import best_name
 
-_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? ?\+(\d+)(?:,(\d+))? ?@@?")
+_HUNK = re.compile(rb"@@ -(\d{1,18})(?:,(\d{1,18}))? ?\+(\d{1,18})(?:,(\d{1,18}))? ?@@?")
 _QUOTED = re.compile(rb'"((?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*)"')
 _WORD = re.compile(rb"\S+")
 _FACT = re.compile(rb"((?:old|new|new file|deleted file) mode|(?:rename|copy) (?:from|to)|index) (.*)", re.DOTALL)

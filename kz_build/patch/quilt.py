@@ -43,8 +43,8 @@ def read_series(text: str, shown: str) -> tuple[SeriesEntry, ...]:
         if not words:
             continue
         name, options = words[0], " ".join(words[1:])
-        levels = re.findall(r"-p ?(\d+)(?!\S)", options)
-        rest = re.sub(r"-p ?\d+(?!\S)|-R(?!\S)", "", options).strip()
+        levels = re.findall(r"-p ?(\d{1,3})(?!\S)", options)
+        rest = re.sub(r"-p ?\d{1,3}(?!\S)|-R(?!\S)", "", options).strip()
         if rest:
             problems.append(Problem(shown, number, f"{name}: the option {rest} is not supported, only -pN and -R"))
         if name in entries or ".." in name.split("/") or unsafe_path(name).startswith("is "):

@@ -71,7 +71,10 @@ def _ended_sessions(project: Project, verb: str) -> tuple[SessionFolder, ...]:
 
 
 def _read(project: Project, file: Path, folder: Path) -> SessionFolder:
-    return SessionFolder(parse_session(file.read_bytes(), str(file.relative_to(project.root))), folder)
+    data = (
+        file.read_bytes() if file.is_file() else b""
+    )  # a link in somebody's branch may lead to a device without an end
+    return SessionFolder(parse_session(data, str(file.relative_to(project.root))), folder)
 
 
 def find_session(project: Project, verb: str, line: str, source: str, *, ended: bool = False) -> SessionFolder:

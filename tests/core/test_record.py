@@ -86,6 +86,7 @@ OUTSIDE = (
     "n" * 300,
     "folder",
     "a/b",
+    "device",
 )
 
 
@@ -96,6 +97,7 @@ def test_a_record_that_came_with_a_pull_request_writes_nothing_elsewhere(tmp_pat
     (root / "link").symlink_to(tmp_path)
     (root / "folder").mkdir()
     (root / "a").write_text("a file")
+    (root / "device").symlink_to("/dev/zero")
     (root / transaction.NAME).write_text(
         json.dumps({f"{tmp_path}/evil" if path == "/evil" else path: [None, "ZXZpbA=="]})
     )
@@ -108,6 +110,13 @@ def test_a_record_that_came_with_a_pull_request_writes_nothing_elsewhere(tmp_pat
 @pytest.mark.parametrize("text", ["", "[" * 9000, "[]", "3", '{"a": 1}', '{"a": ["!", 2]}', '{"a": [1, 2, 3]}'])
 def test_a_record_that_is_none(root: Path, text: str) -> None:
     (root / transaction.NAME).write_text(text)
+    with pytest.raises(ConfigError, match="was not written by kz"):
+        transaction.roll_forward(root)
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", transaction.NAME, "."])
+def test_a_record_that_leads_elsewhere_is_not_read(root: Path, target: str) -> None:
+    (root / transaction.NAME).symlink_to(target)
     with pytest.raises(ConfigError, match="was not written by kz"):
         transaction.roll_forward(root)
 

@@ -156,6 +156,12 @@ def test_all_problems_of_all_recipes_at_once(project: Project) -> None:
     assert any("recipes/second.yaml" in p and "command: is missing" in p for p in said)
 
 
+def test_a_recipe_that_leads_to_a_device_is_not_read(project: Project) -> None:
+    (project.root / "recipes" / "second.yaml").symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="is not a regular file"):
+        recipes(project.root, project.pins)
+
+
 @pytest.mark.parametrize("name", ["list", "show", "preflight"])
 def test_a_recipe_is_not_named_like_an_action_of_kz_export(project: Project, name: str) -> None:
     folder = project.root / "recipes"

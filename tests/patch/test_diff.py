@@ -198,6 +198,7 @@ SHORT = "the hunk ends before the lines its header counts"
         (b"@@ -1,2 +1,2 @@\n a\n b\n", 13, "the hunk changes nothing"),
         (b"@@ -0,0 +0,0 @@\n", 13, "the hunk changes nothing"),
         (b"@@ one +1 @@\n-a\n+b\n", 13, "is not a hunk header"),
+        (b"@@ -1," + b"9" * 5000 + b" +1 @@\n-a\n+b\n", 13, "is not a hunk header"),
         (HUNK + b"@@ -9 @@\n", 18, "is not a hunk header"),
     ],
 )
@@ -314,6 +315,10 @@ def test_a_header_line_that_is_none_of_gits_ends_the_header() -> None:
         ("a/.GIT/config", "reaches into .git"),
         (".git. ./config", "reaches into .git"),
         ("a/GIT~1", "reaches into .git"),
+        (".git::$INDEX_ALLOCATION/config", "reaches into .git"),
+        ("a/.Git:x", "reaches into .git"),
+        (".g\u200cit\ufeff/config", "reaches into .git"),
+        ("\u200c.gitignore", ""),
     ],
 )
 def test_paths_that_must_not_be_written(path: str, reason: str) -> None:

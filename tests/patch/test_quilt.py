@@ -100,6 +100,7 @@ def test_text_between_the_diffs_is_passed_over() -> None:
         (b"\n" + PLAIN.replace(b"+B", b"-B"), 8, "the hunk has other lines than its header counts"),
         (PLAIN.replace(b"-b\n+B", b" b"), 3, "the hunk changes nothing"),
         (PLAIN + b"@@ -9 wrong\n", 8, "is not a hunk header"),
+        (PLAIN + b"@@ -" + b"9" * 5000 + b" +1 @@\n", 8, "is not a hunk header"),
         (one(b"", b"rename from f", b"rename to g", path=b"a/f g"), 1, "the path 'g' has fewer than 1 folders"),
         (b"diff --git a/f\nold mode 100644\n", 1, "it names no file"),
         (b"\n" + one(b"", b"new mode 160000"), 3, "mode 160000 is not supported"),

@@ -268,6 +268,15 @@ def test_a_file_changed_since_a_killed_finish_is_not_overwritten(ours: Project) 
     assert (ours.root / ".kz-commit").exists()
 
 
+def test_a_session_that_leads_to_a_device_is_not_read(ours: Project) -> None:
+    """As a branch of somebody's may have it, where it has a folder out."""
+    file = ours.root / "out/rebase/l/up/session.json"
+    file.parent.mkdir(parents=True)
+    file.symlink_to("/dev/zero")
+    done = ours.kz("rebase", "status")
+    assert done.returncode == 2 and "session.json was not written by kz" in done.stderr, done.stderr
+
+
 def test_a_stack_that_changed_meanwhile_is_not_written_over(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
