@@ -57,7 +57,9 @@ def written_stack(result: WrittenStack | Session) -> str:
     for judgement in result.judged:
         rows.append(f"  {judgement.patch.removesuffix('.patch')}: {judgement.verdict.value}")
         rows += [f"      {text}" for text in explanation(judgement)]
-    rows += ["written:", *(f"  {name}" for name in result.files)] if result.files else ["nothing changed"]
+    for head, names in (("removed:", result.removed), ("written:", sorted({*result.files} - {*result.removed}))):
+        rows += [head, *(f"  {name}" for name in names)] if names else []
+    rows += [] if result.files else ["nothing changed"]
     return "\n".join(rows)
 
 

@@ -34,8 +34,8 @@ from kz_build.stack.verdict_cache import judge_states
 
 @dataclass(frozen=True)
 class WrittenStack:
-    """A stack as it was written: the changed files, git's range-diff of old and new, a verdict on each patch, and the
-    patches that were dropped because upstream has them."""
+    """A stack as it was written: the changed files, those of them that were removed, git's range-diff of old and new, a
+    verdict on each patch, and the patches that were dropped because upstream has them."""
 
     line: str
     source: str
@@ -43,6 +43,7 @@ class WrittenStack:
     folder: str
     tree: str
     files: tuple[str, ...]
+    removed: tuple[str, ...]
     range_diff: str
     judged: tuple[Judgement, ...]
     notes: tuple[str, ...]
@@ -98,6 +99,7 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
         folder,
         tree.tree,
         tuple(path for path in written if path not in (file, ended)),
+        tuple(path for path in written if path not in (file, ended) and changes[path] is None),
         compared,
         rows,
         notes,

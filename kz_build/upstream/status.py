@@ -14,7 +14,7 @@ from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit
 from kz_build.patch.change import Patch
 from kz_build.patch.place import places_text
-from kz_build.patch.trailers import pull_of, trailer
+from kz_build.patch.trailers import picked_from, pull_of, trailer
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.git_upstream import git_upstream
@@ -30,7 +30,7 @@ WORDS = ("Pending", "Submitted", "Backport", "Denied", "Inactive-Upstream", "Ina
 
 @dataclass(frozen=True)
 class UpstreamStatus:
-    """A patch, what its trailers say, what is known about that (`facts`), and where the two differ (`wrong`)."""
+    """A patch, what its trailers or the line of `git cherry-pick -x` say, what is known about that (`facts`), and where the two differ (`wrong`)."""
 
     patch: str
     status: str
@@ -112,7 +112,8 @@ def _ask_github(project: Project, slug: str, numbers: Sequence[int]) -> tuple[di
 
 
 def _upstream_status(patch: Patch, pull: int, facts: tuple[str, ...], wrong: tuple[str, ...]) -> UpstreamStatus:
-    return UpstreamStatus(patch.name, trailer(patch.message, "Upstream-Status"), pull, facts, wrong)
+    picked = next((f"cherry picked from {commit[:10]}" for commit in picked_from(patch.message)), "")
+    return UpstreamStatus(patch.name, trailer(patch.message, "Upstream-Status") or picked, pull, facts, wrong)
 
 
 def _facts(
@@ -143,9 +144,7 @@ def _contradictions(
     word = status.split(" ", 1)[0]
     upstreamed = judgement.verdict is Verdict.UPSTREAMED
     rows = []
-    if not status:
-        rows.append("says nothing about upstream: a trailer `Upstream-Status:` is missing")
-    elif word not in WORDS:
+    if status and word not in WORDS:
         rows.append(f"says {word}; the words are {', '.join(WORDS)}")
     if word == "Submitted" and not number:
         rows.append("says Submitted, and names no `Upstream-PR:`")

@@ -17,7 +17,7 @@ def text(status: StackStatus) -> str:
     rows += [row for note in status.notes for row in wrap(note, "  ! ")]
     for claim in status.claims:
         pull = f" (#{claim.pull})" if claim.pull else ""
-        rows += wrap(f"{claim.patch.removesuffix('.patch')}: {claim.status or 'no status'}{pull}", "  ")
+        rows += wrap(f"{claim.patch.removesuffix('.patch')}: {claim.status or 'no Upstream-Status'}{pull}", "  ")
         # A range-diff is indented already and keeps its form.
         rows += [row for fact in claim.facts for row in ([f"    {fact}"] if fact[:1] == " " else wrap(fact, "      "))]
         rows += [row for text in claim.wrong for row in wrap(text, "    ! ")]

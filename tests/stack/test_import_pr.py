@@ -198,7 +198,6 @@ def test_status_still_speaks_when_github_does_not(ours: Project) -> None:
 @pytest.mark.parametrize(
     ("trailer", "wrong"),
     [
-        ("", "says nothing about upstream: a trailer `Upstream-Status:` is missing"),
         ("Upstream-Status: Maybe", "says Maybe; the words are Pending"),
         ("Upstream-Status: Submitted", "says Submitted, and names no `Upstream-PR:`"),
         (

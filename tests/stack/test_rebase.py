@@ -91,6 +91,8 @@ def test_what_upstream_has_is_dropped_with_its_checks_and_said_so(ours: Project)
     said = f"  0001-first: dropped, upstream has it at a.txt:9-15\n      since {taken} 2026-01-04 Take ours (#4)\n"
     assert said in done.stdout, done.stdout
     assert "checks.yaml: the checks of first were removed with the patch" in done.stdout
+    gone = "removed:\n  patches/l/up/0001-first.patch\n  patches/l/up/0002-second.patch\nwritten:\n  patches/l/up/0001-second.patch\n"
+    assert gone in done.stdout
     stack = ours.root / "patches" / "l" / "up"
     assert sorted(p.name for p in stack.iterdir()) == ["0001-second.patch", "checks.yaml", "series"]
     assert (stack / "series").read_text() == "0001-second.patch\n"
@@ -124,6 +126,8 @@ def test_a_backport_names_the_commit_that_it_was_picked_from(ours: Project) -> N
     patch = ours.root / "patches/l/up/0001-first.patch"
     patch.write_text(patch.read_text().replace("\ndiff ", f"\n(cherry picked from commit {picked})\n\ndiff ", 1))
     assert picked in patch.read_text() and ours.kz("lock", "--write").returncode == 0
+    shown = ours.kz("status").stdout
+    assert f"  0001-first: cherry picked from {picked[:10]}\n" in shown and "0002-second: no Upstream-Status\n" in shown
     done = ours.kz("rebase", "--onto", "v5")
     assert f"upstream made this change itself, by {picked[:10]} 2026-01-05 Better (#5)\n" in done.stderr, done.stderr
 
