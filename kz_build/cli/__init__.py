@@ -120,6 +120,12 @@ def _hush() -> None:
 
 
 def _say(text: str) -> None:
+    """Print to stderr, after all that stdout still holds: in a log of both, the reason stands below the table."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:  # its reader is gone, or its disk is full; what failed is still said
+        _hush()
     print(fit(text, sys.stderr), file=sys.stderr, flush=True)
 
 
