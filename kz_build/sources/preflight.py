@@ -165,7 +165,8 @@ def _silent(
             names.setdefault(need.local, []).append(need.name)
         lines = [local.replace("NAME", one[0] if len(one) == 1 else "NAME") for local, one in names.items()]
         what = ", ".join(dict.fromkeys(need.what for need in of))
-        yield Missing(f"{server} ({error})", f"for {what}", "\n".join([*filter(None, [remedy]), *lines]))
+        trust = "export REQUESTS_CA_BUNDLE=/your/certificates.pem" if error == "CERTIFICATE_VERIFY_FAILED" else ""
+        yield Missing(f"{server} ({error})", f"for {what}", "\n".join([*filter(None, [trust, remedy]), *lines]))
 
 
 def _needs(project: Project, request: Request, source: Source, answers: Answers) -> Iterator[_Need]:

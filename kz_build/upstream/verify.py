@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kz_build.core.errors import ConfigError
+from kz_build.core.errors import ConfigError, MissingError
 from kz_build.git import refs
 from kz_build.git import repository as git
 from kz_build.git.cat_file import Objects, ObjectsMissing
@@ -93,7 +93,16 @@ def verify(
                 pinned = upstream
             if fetch and pinned.source.kind == "git" and pinned.repository.exists():
                 refs.fetch_names(pinned.repository)
-            results.append(with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors)))
+            try:
+                judged = with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors))
+            except MissingError as error:
+                names = sorted({o.source.name for o in pinned_stacks(project, line)} - {pinned.source.name})
+                if names and not sources:
+                    error.hint = (
+                        f"the other stacks: kz verify --line {line} --source {' --source '.join(names)}. {error.hint}"
+                    )
+                raise
+            results.append(judged)
     if not results and (onto or tags):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     if absent := set.intersection(*(set(result.absent) for result in results)) if results else set():

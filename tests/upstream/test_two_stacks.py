@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kz_build.core.files import remove
 from tests.conftest import Kz
 from tests.core.test_github import PULLS, Answer, Api, make_api, raw_pull
 from tests.stack.upstreams import Project, Upstream, before, project, put, started, text
@@ -107,3 +108,11 @@ def test_open_requests_are_judged_where_upstream_is_on_github(two: Project, make
     assert [pull["pull"] for pull in up["pulls"]] == [5]
     assert "--open works only there; the other stacks were judged" in two.kz("radar", "--open", **env).stdout
     assert two.kz("radar", "--open", "--source", "other", **env).returncode == 2
+
+
+def test_a_stack_whose_upstream_is_out_of_reach_names_the_way_to_the_others(two: Project, tmp_path: Path) -> None:
+    remove(tmp_path / "store")
+    (two.root / "pins.local.yaml").write_text("sources: {other: {git: 'http://127.0.0.1:1/other'}}\n")
+    done = two.kz("verify")
+    assert done.returncode == 6 and "-> the other stacks: kz verify --line l --source up. " in done.stderr, done.stderr
+    assert two.kz("verify", "--line", "l", "--source", "up").returncode == 0
