@@ -42,8 +42,8 @@ class VerbParser(argparse.ArgumentParser):
             return getattr(self, name)
         raise AttributeError(name)
 
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(message if self.prog == "kz" else f"{self.prog}: {message}", hint=f"{self.prog} --help")
+    def error(self, message: str, word: str = "--help") -> NoReturn:
+        raise ConfigError(message if self.prog == "kz" else f"{self.prog}: {message}", hint=f"{self.prog} {word}")
 
     def parse_known_args(  # type: ignore[override]
         self, words: Sequence[str], namespace: argparse.Namespace
@@ -56,7 +56,8 @@ class VerbParser(argparse.ArgumentParser):
         parse = super().parse_known_args if plain else self.parse_known_intermixed_args
         result, unknown = parse(words, namespace)
         if unknown:  # what this verb does not know, no other parser does
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            steps = {f"--{step}": step for action in self._positionals._group_actions for step in action.choices or ()}
+            self.error(f"unrecognized arguments: {' '.join(unknown)}", steps.get(unknown[0], "--help"))
         return result, unknown
 
     def load(self) -> None:

@@ -151,6 +151,13 @@ def test_an_option_may_stand_between_words(line: str, named: list[str]) -> None:
     assert (arguments.named, arguments.line) == (named, "L")
 
 
+def test_a_step_as_git_spells_it_is_told_as_kz_does(kz: Kz) -> None:
+    assert (
+        "unrecognized arguments: --continue\n  -> kz rebase continue\n"
+        in kz("-C", SAMPLE, "rebase", "--continue").stderr
+    )
+
+
 def test_two_dashes_end_the_options() -> None:
     assert parser().parse_args(["diagnose", "--json", "--", "-x.log"]).log == "-x.log"
 
