@@ -22,20 +22,21 @@ FRAME = 4
 TRACEBACK = b"Traceback (most recent"
 GRADLE = b"What went wrong:"
 TASK = b"Execution failed for task "
+PROBLEM = b"A problem occurred "
 CMAKE = b"CMake Error at "
 BACKTRACE, FRAME_0, FRAME_00 = b"backtrace:", b"#00 pc ", b"#00  pc "
 TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
-    b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
-    b" *** ", b"command not found", b"not found for arch", b": Could not ", b"rror occurred",
-    b"No solution found", b"e: /", b"e: file:", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
+    b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"nknown ", b"rrorWith", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
+    b" *** ", b"not found", b": Could not ", b"rror occurred",
+    b"No solution found", b"e: ", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
     b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",
-    TASK, FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
+    TASK, PROBLEM, b"assert failed", b"nable to ", FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
     b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
-    b"[[: not found", b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
+    b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
     b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
@@ -48,10 +49,10 @@ _EXCEPTION = re.compile(
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
-    r"|[Aa]ssertion failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
+    r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}: |\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
@@ -64,14 +65,14 @@ _SAID = re.compile(
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
     r"\b[Ff]ailed(?: to| with|:)|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
-    r"|: (?:Permission denied|No such file or directory)|is not recognized as an "
+    r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:Unknown|Unrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
 )
 _FOLLOWS = re.compile(
     r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
     r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed|^Error generating(?: file)?$"
+    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
@@ -151,7 +152,7 @@ class ErrorLines:
         if text not in self.texts:
             return
         found = _last(block, at, text) if text in _HEADS else around(block, at)
-        head = around(block, at).start if text in (GRADLE, TASK) else at if text == CMAKE else found.start
+        head = around(block, at).start if text in _OF_GRADLE else at if text == CMAKE else found.start
         self._note(block, before, head, found, sure=text in _HEADS)
         self._seen[text] = self._seen.get(text, 0) + 1
         if self._seen[text] >= LIMIT:
@@ -209,7 +210,8 @@ _SYSTEM = re.compile(
 )
 _WRAPPED = b"The above exception was the direct cause of"
 """Python's words between an exception and the one that was made of it, which says more."""
-_HEADS = (TRACEBACK, GRADLE, TASK, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
+_OF_GRADLE = (GRADLE, TASK, PROBLEM)
+_HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
@@ -237,11 +239,13 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
             return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
             return found
+        if head in _OF_GRADLE and text.startswith("* "):
+            return below
         nested = bare(below.text).lstrip().startswith(">")
-        if head in (GRADLE, TASK) and text and nested and not text.startswith(">"):
+        if head in _OF_GRADLE and text and nested and not text.startswith(">"):
             return below
         below = found if text else below
-    return below if head in (GRADLE, TASK) else Found(below.start, below.end, "")
+    return below if head in _OF_GRADLE else Found(below.start, below.end, "")
 
 
 def _passage(block: bytes, start: int) -> str:

@@ -18,7 +18,7 @@ _PREFIX = re.compile(
     | {_TIME}\s+\d+-\d+\s+ (?P<tag2>\S+)\s+ \S+\s+ (?P<studio>[VDIWEFA])\s+
     | (?:{_TIME}\s+)? (?:\d+-\d+/\S+\s+)? (?P<brief>[VDIWEFA])/(?P<tag3>[^(:]*?)\s*(?:\(\s*\d+\))?:\s?
     | (?P<executorch>[DIWEF])\s (?:\d\d:\d\d:\d\d\.\d+\s+)? (?=\w+:\w+\.\w+:\d+\]\s|\[Qnn\ ExecuTorch\])
-    | (?P<short>[VDIWEFA])\s (?P<tag4>[A-Z]\w+)\s*:\s
+    | (?P<short>[VDIWEFA])\s (?P<tag4>[A-Z]\w+|\w+_\w+)\s*:\s
     | (?P<glog>[IWEF])\d{{4}}\s\d\d:\d\d:[\d.]+\s+\d+\s+
     )"""
 )
@@ -33,8 +33,8 @@ class Prefix(NamedTuple):
 
 
 _MARGIN = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW)\]\s|C/C\+\+: | *= note: (?=/)|#\d+ \d+\.\d+\s"
-    r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s)+"
+    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: | *= note: (?=/)|#\d+ \d+\.\d+\s"
+    r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
 )
 
 

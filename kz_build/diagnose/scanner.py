@@ -9,7 +9,8 @@ from functools import cache
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import around, trimmed
+from kz_build.diagnose.log_line import around, prefix, trimmed
+from kz_build.diagnose.sentence import sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
@@ -21,7 +22,7 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _ENDS_WELL = re.compile(
     r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
-    r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]"
+    r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
 )
 
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -37,7 +38,8 @@ class Scanner:
         for one in self._all:
             for text in one.find:
                 self._wanted.setdefault(text.encode(), []).append(one)
-        self._families = tuple(one for one in self._all if one.family)
+        self._families = tuple(one for one in self._all if one.family or one.sentence)
+        self._sentences = tuple(one for one in self._all if one.sentence)
         self._tail = b""
         self._first: dict[str, tuple[int, str, dict[str, str]]] = {}
         self._times: dict[str, int] = {}
@@ -150,15 +152,27 @@ class Scanner:
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
         if any(_ENDS_WELL.search(line) for line in last):
             return
-        for candidate in self._candidates()[:1]:
-            for one in self._families:
-                match = re.match(one.match, candidate.passage, re.M)
-                if match:
-                    groups = {
-                        key: " ".join((value or "").split())[:LONGEST] for key, value in match.groupdict().items()
-                    }
-                    self._note(one, candidate.line.line, candidate.line.text, groups)
+        candidates = self._candidates()
+        if candidates and not self._general(candidates[0], self._families):
+            # What a program prints right before or after its error is of the same failure, as the system's own reason.
+            for beside in candidates[1:]:
+                if abs(beside.line.line - candidates[0].line.line) == 1 and self._general(beside, self._sentences):
                     return
+
+    def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> bool:
+        """Note the first of some families and sentences that an error is of, and return whether there is one."""
+        said = sentence(candidate.passage)
+        for one in general:
+            if one.sentence:
+                match = _speaks(candidate) and _compiled(one.match).search(said.words)
+            else:
+                match = re.match(one.match, candidate.passage, re.M)
+            if match:
+                groups = (said._asdict() if one.sentence else {}) | match.groupdict()
+                groups = {key: " ".join((value or "").split())[:LONGEST] for key, value in groups.items()}
+                self._note(one, candidate.line.line, candidate.line.text, groups)
+                return True
+        return False
 
     def _finding(self, one: Signature, follows: str) -> Finding:
         number, text, groups = self._first[one.id]
@@ -181,6 +195,24 @@ class Scanner:
             follows,
             one.harmless,
         )
+
+
+_REASON = re.compile(
+    r"(?:Permission denied|No such file or directory|No space left on device|Operation not permitted|Read-only file system|Is a directory"
+    r"|Address already in use|Connection refused|Cannot allocate memory|[Rr]esource busy|timed out|not permitted|in use)\)?\.?$|^(?:[\w./+-]+: [Uu]n(?:known|recognized) |(?:\w+ ){1,4}failed: )"
+)
+
+
+def _speaks(candidate: Candidate) -> bool:
+    """Return whether an error's own words may be taken for the cause.
+
+    Those of Android's services may not: they tell many errors that hinder nothing. A line that has no mark of an error must end with
+    the system's reason, or begin with what failed.
+    """
+    level, tag, message = prefix(candidate.line.text)
+    if candidate.rank == 0:
+        return level in ("", *"EFA")
+    return not (level and tag) and (candidate.rank == 1 or (candidate.rank == 2 and bool(_REASON.search(message))))
 
 
 @cache

@@ -26,7 +26,9 @@ class Signature:
     groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
     A `consequence` follows from whatever stands before it in the log. A `harmless` line looks like an error and is none.
     A `family` is a class of errors. It has no texts: its `match` is held against the likeliest error of a log, and the lines
-    around that, where no other signature says what went wrong.
+    around that, where no other signature says what went wrong. A `sentence` is a form in which programs say the cause
+    themselves: its `match` is searched in the words of that error, where no family fits, and {who}, {place} and {words} are
+    the parts of what is said.
     """
 
     id: str
@@ -41,6 +43,7 @@ class Signature:
     consequence: bool = False
     harmless: bool = False
     family: bool = False
+    sentence: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pydantic import Field, RootModel, StringConstraints
 
 from kz_build.diagnose.codes import TABLES
 from kz_build.diagnose.error_lines import ErrorLines
+from kz_build.diagnose.sentence import Sentence, sentence
 from kz_build.diagnose.signature import PLACE
 from kz_build.pins.source_schema import Strict, Text
 
@@ -44,6 +45,11 @@ class SignatureEntry(Strict):
         default=False,
         description="a class of errors: `match` is held against the likeliest error and the lines below it, where nothing else matches",
     )
+    sentence: bool = Field(
+        default=False,
+        description="a form in which programs say the cause themselves: `match` is searched in the words of the likeliest error, "
+        "where no family fits; {who}, {place} and {words} are what is said",
+    )
     seen: list[SeenLine] = Field(min_length=1, description="lines that must trigger it")
     near: list[Text] = Field(min_length=1, description="lines that look alike and must not trigger it")
 
@@ -60,7 +66,7 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
         except re.error as error:
             yield (id, "match"), f"{id}.match: not a regular expression: {error}"
             continue
-        known = set(pattern.groupindex)
+        known = set(pattern.groupindex) | (set(Sentence._fields) if entry["sentence"] else set())
         for key in ("title", "cause", "next"):
             for name, table in PLACE.findall(entry[key]):
                 if name not in known:
@@ -69,10 +75,15 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
                     yield (id, key), f"{id}.{key}: no table of numbers {table!r}, but {', '.join(TABLES)}"
         if entry["harmless"] and entry["explains"]:
             yield (id, "explains"), f"{id}.explains: a harmless line is never the cause of another"
-        if entry["family"] == bool(entry["find"]) or (entry["family"] and not entry["match"]):
-            yield (id, "find"), f"{id}.find: a family has `match` alone, any other signature needs texts"
+        general = entry["family"] or entry["sentence"]
+        if (
+            general == bool(entry["find"])
+            or (general and not entry["match"])
+            or (entry["family"] and entry["sentence"])
+        ):
+            yield (id, "find"), f"{id}.find: a family or a sentence has `match` alone, any other signature needs texts"
             continue
-        if not entry["family"] and any(not seen["at"] for seen in entry["seen"]):
+        if not general and any(not seen["at"] for seen in entry["seen"]):
             yield (id, "seen"), f"{id}.seen: say `at` which address the line is public"
         for i, seen in enumerate(entry["seen"]):
             if not _hits(entry, pattern, seen["line"]):
@@ -83,8 +94,11 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
 
 
 def _hits(entry: dict[str, Any], pattern: re.Pattern[str], line: str) -> bool:
-    if entry["family"]:
+    if entry["family"] or entry["sentence"]:
         lines = ErrorLines()
         lines.look_at(line.encode())
-        return any(re.match(entry["match"], one.passage, re.M) for one in lines.best()[:1])
+        best = [one.passage for one in lines.best()[:1]]
+        if entry["sentence"]:
+            return any(pattern.search(sentence(passage).words) for passage in best)
+        return any(re.match(entry["match"], passage, re.M) for passage in best)
     return any(text in line for text in entry["find"]) and bool(pattern.search(line))

@@ -15,7 +15,7 @@ from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
 from kz_build.diagnose.text_search import TextSearch
 
-SINGLE = tuple(one for one in shipped() if not one.family)
+SINGLE = tuple(one for one in shipped() if not (one.family or one.sentence))
 
 
 def error_lines(log: str) -> tuple[ErrorLine, ...]:

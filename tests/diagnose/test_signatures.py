@@ -11,6 +11,7 @@ import pytest
 from kz_build.core.errors import ConfigError
 from kz_build.diagnose.diagnose import FOLDER, extra, read, shipped
 from kz_build.diagnose.scanner import LIMIT, Scanner
+from kz_build.diagnose.sentence import Sentence
 from kz_build.diagnose.signature import PLACE, Diagnosis, Finding, Seen, Signature
 from kz_build.diagnose.text import text
 
@@ -81,7 +82,8 @@ def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
             one.id
         )
         for said in (one.title, one.cause, one.next):
-            assert {name for name, _ in PLACE.findall(said)} <= set(re.compile(one.match).groupindex), one.id
+            known = {*re.compile(one.match).groupindex, *(Sentence._fields if one.sentence else ())}
+            assert {name for name, _ in PLACE.findall(said)} <= known, one.id
         assert {*one.explains} <= {other.id for other in SIGNATURES} - {one.id}
 
 
