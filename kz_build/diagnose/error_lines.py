@@ -30,7 +30,7 @@ TEXTS = frozenset((
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
     b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"nknown ", b"rrorWith", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
     b" *** ", b"not found", b": Could not ", b"rror occurred",
-    b"No solution found", b"e: ", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
+    b"No solution found", b"e: /", b"e: file:", b".kt: (", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
     b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",

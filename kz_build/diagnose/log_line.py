@@ -33,7 +33,7 @@ class Prefix(NamedTuple):
 
 
 _MARGIN = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: | *= note: (?=/)|#\d+ \d+\.\d+\s"
+    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/)|#\d+ \d+\.\d+\s"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
 )
 
