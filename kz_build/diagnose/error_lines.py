@@ -29,7 +29,7 @@ TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
     b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"nknown ", b"rrorWith", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
-    b" *** ", b"not found", b": Could not ", b"rror occurred",
+    b" *** ", b"not found", b"ould not ", b"rror occurred",
     b"No solution found", b"e: /", b"e: file:", b".kt: (", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
     b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
@@ -52,7 +52,7 @@ _FATAL = re.compile(
     r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
@@ -64,7 +64,7 @@ _SAID = re.compile(
 )
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
-    r"\b[Ff]ailed(?: to| with|:)|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|command not found$"
+    r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:command|: \d+: (?:\S+: )?\S+:) not found$"
     r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:Unknown|Unrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
 )
 _FOLLOWS = re.compile(
@@ -72,7 +72,7 @@ _FOLLOWS = re.compile(
     r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|source list generation failed|^Error generating(?: file)?$"
+    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.(?:o|so|a)\b|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
@@ -160,6 +160,8 @@ class ErrorLines:
 
     def _note(self, block: bytes, before: int, head: int, found: Found, *, sure: bool) -> None:
         value = rank(found.text)
+        if value == 2 and found.text.startswith("  "):
+            value = 3  # it goes on with what another line says, perhaps a warning
         if sure and found.text.strip() and value < EXIT:
             value = 0
         if value == 0 and block.find(_WRAPPED, found.end, found.end + 400) >= 0:

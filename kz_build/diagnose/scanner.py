@@ -154,9 +154,10 @@ class Scanner:
             return
         candidates = self._candidates()
         if candidates and not self._general(candidates[0], self._families):
-            # What a program prints right before or after its error is of the same failure, as the system's own reason.
+            # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
             for beside in candidates[1:]:
-                if abs(beside.line.line - candidates[0].line.line) == 1 and self._general(beside, self._sentences):
+                near = abs(beside.line.line - candidates[0].line.line) == 1
+                if near and _BARE_REASON.search(beside.line.text) and self._general(beside, self._sentences):
                     return
 
     def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> bool:
@@ -197,9 +198,11 @@ class Scanner:
         )
 
 
+_BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 _REASON = re.compile(
     r"(?:Permission denied|No such file or directory|No space left on device|Operation not permitted|Read-only file system|Is a directory"
     r"|Address already in use|Connection refused|Cannot allocate memory|[Rr]esource busy|timed out|not permitted|in use)\)?\.?$|^(?:[\w./+-]+: [Uu]n(?:known|recognized) |(?:\w+ ){1,4}failed: )"
+    r"|^(?:Could not|Cannot|Can't|Unable to|Failed to) (?:find|resolve|locate) (?!.*\b(?:skip|ignor|fall|us(?:e|ing)\b|default|instead|continu|option|disabl|will\b|retry))"
 )
 
 
@@ -207,7 +210,7 @@ def _speaks(candidate: Candidate) -> bool:
     """Return whether an error's own words may be taken for the cause.
 
     Those of Android's services may not: they tell many errors that hinder nothing. A line that has no mark of an error must end with
-    the system's reason, or begin with what failed.
+    the system's reason, or begin with what failed or is not found.
     """
     level, tag, message = prefix(candidate.line.text)
     if candidate.rank == 0:
