@@ -26,11 +26,11 @@ _HEADS = re.compile(
       (?:(?:\w+\ ){1,4}failed:\s+)?Cause:\s+|(?:\w+\ ){1,4}failed:\s+(?=[A-Z])
     | (?:Caused\ by|Exception\ in\ thread\ "[^"]*"|Pending\ exception)[:\s]\s*
     | [EF]\ (?P<tag>[^\s:]+):\ *
-    | \[?(?P<bracket>ERROR|FATAL|error|E|FAIL)\]:?\s+(?:\[[^\]\n]*\]:?\s+)*(?:\w+\ +<E>\s+)?
+    | \[?(?:ERROR|FATAL|error|E|FAIL)\]:?\s+(?:\[[^\]\n]*\]:?\s+)*(?:\w+\ +<E>\s+)?
     | (?P<place>(?:[A-Za-z]:)?[^\s:()]*[\w)]\.\w+(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)))\]?:?\s+
     | e:\ (?:file://)?
     | Error:(?:\(\d+(?:,\ \d+)?\)\s)?
-    | (?P<tool>(?!(?i:error|fatal|failed|failure|err|exception)\b)[\w./+\\-]*[A-Za-z][\w.+-]*)(?:\[\d+\])?:\s+(?=(?:fatal\ |internal\ )?(?:error|Error|ERROR|fatal|FATAL|cannot|can't|unknown|Unknown|invalid|unrecognized|illegal|failed|could)\b)
+    | (?P<tool>(?![\w.$]*(?:Error|Exception|Interrupt|Exit|WithDiagnostic):)(?!(?i:error|fatal|failed|failure|err|exception)\b)[\w./+\\-]*[A-Za-z][\w.+-]*)(?:\[\d+\])?:\s+(?=(?:fatal\ |internal\ )?(?:error|Error|ERROR|fatal|FATAL|cannot|can't|unknown|Unknown|invalid|unrecognized|illegal|failed|could)\b)
     | (?:CMake|[Ff]atal|[Ii]nternal)?\ ?(?:error|Error|ERROR|fatal|FATAL|err|Failed|FAILURE|FAIL)(?:\[\w+\]|\ [A-Z]{1,4}\d{2,5})?:(?:\s|$)+
     | (?:ERROR|FATAL)\s+(?:\d{4}-\S+\s+)?(?:[\w:.]+:\s+)?-?\s*
     | (?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit|WithDiagnostic)|Exception):\s

@@ -6,6 +6,7 @@ import pytest
 
 from kz_build.diagnose.diagnose import shipped
 from kz_build.diagnose.scanner import Scanner
+from kz_build.diagnose.sentence import sentence
 from kz_build.diagnose.signature import Finding
 
 
@@ -123,7 +124,49 @@ def test_an_error_that_is_of_no_family_is_not_taken_for_the_next_one() -> None:
     assert not causes("x\nfrobnicate: error: handle 7 is odd\nmake: *** No rule to make target 'all'.  Stop.\n")
 
 
+@pytest.mark.parametrize(
+    ("passage", "who", "place", "words"),
+    [
+        (
+            'CMake Error at a.cmake:7 (message):\n  The frobnicator of this tree\n  is too old.\n\n  It reports "1",\n  but "2" is needed.\nCall Stack (most recent call first):\n  x',
+            "CMake",
+            "a.cmake:7",
+            'The frobnicator of this tree is too old. It reports "1", but "2" is needed.',
+        ),
+        (
+            "* What went wrong:\nThe Android Gradle plugin supports only Kotlin 1.5.20 and higher.\nThese do not:\nproject ':a'\n* Try:\n> Run with --info",
+            "Gradle",
+            "",
+            "The Android Gradle plugin supports only Kotlin 1.5.20 and higher.",
+        ),
+        ("sccache: error: Server startup failed: Address in use", "sccache", "", "Address in use"),
+        ("/x/cdefs.h:807:2: error:\n      Unsupported architecture", "the program", "/x/cdefs.h:807:2", "Unsupported architecture"),
+        ("torch.x.SomeError: Unknown target: f\nraised in File \"/x/a.py\", line 3, in f", "the program", "/x/a.py:3", "Unknown target: f"),
+        ("Gradle sync failed: Cause: Minimum version is 6.1.1", "the program", "", "Minimum version is 6.1.1"),
+    ],
+    ids=["cmake", "gradle", "tool", "next-line", "python", "studio"],
+)  # fmt: skip
+def test_an_error_is_read_without_its_marks(passage: str, who: str, place: str, words: str) -> None:
+    assert sentence(passage) == (who, place, words)
+
+
+def test_a_reason_beside_an_error_is_its_reason_only_if_it_names_no_other_thing() -> None:
+    failed = "ERROR: Failed to execute: [/home/me/adb], [push]\n"
+    assert [one.id for one in causes("INFO: scrcpy 1.10\nexec: Permission denied\n" + failed)] == ["says-denied"]
+    assert not causes("INFO: 1.10\nstatvfs('/x/ram.img') failed: No such file or directory\n" + failed)
+
+
+def test_words_of_androids_services_are_not_the_cause() -> None:
+    assert not causes("06-24 18:43:18.800  1104  1700 E AdrenoGLES-0: Unknown option -22, unsupported\nx\n")
+
+
 ORDINARY = [
+    "checking for gcc... gcc\nchecking for execinfo.h... not found\nconfigure: WARNING: libunwind not found, backtraces are not supported\nconfig.status: creating Makefile",
+    "#5 2.34 debconf: unable to initialize frontend: Dialog\n#5 2.34 debconf: (TERM is not set, so the dialog frontend is not usable.)\n#5 DONE 4s",
+    "> Task :app:stripDebugDebugSymbols\nUnable to strip the following libraries, packaging them as they are: libexecutorch.so.\nwarning: [options] source value 8 is obsolete; version 11 required\n> Task :app:packageDebug",
+    "npm warn EBADENGINE Unsupported engine { package: 'x@1', required: { node: '>=20' } }\nadded 120 packages in 4s",
+    "WARNING:coremltools:scikit-learn version 1.7.1 is not supported. Minimum required version: 0.17.\nCould not find libfrob, using the one that is included\nSaved model.pte",
+    "rm: /data/local/tmp/old: No such file or directory\nI 00:00:00.003 executorch:main.cpp:90] Model executed successfully 1 time(s) in 3 ms.",
     "-- Could NOT find Vulkan (missing: Vulkan_LIBRARY)\n-- Performing Test HAS_BF16 - Failed\n-- Configuring done\n-- Build files have been written to: /x",
     "CMake Warning at a.cmake:7 (message):\n  Failed to resolve buck2.\n\n-- Configuring done (1.5s)\n-- Generating done",
     "CMake Deprecation Warning at third-party/CMakeLists.txt:1 (CMAKE_MINIMUM_REQUIRED):\n  Compatibility with CMake < 3.10 will be removed\n-- Configuring done",
