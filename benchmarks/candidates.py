@@ -34,10 +34,16 @@ class Try(NamedTuple):
     features: tuple[tuple[float, ...], ...]
     right: tuple[bool, ...]
     confidences: tuple[float, ...]
-    changes: bool
-    """Whether the first changes anything."""
+    changes: tuple[bool, ...]
+    """Whether each changes anything; one that does not is never shown."""
     offered: bool
+    """Whether they are shown as likely; else they are shown as possible."""
     seconds: float
+
+    @property
+    def shown_right(self) -> bool:
+        """Whether one of those that are shown is right."""
+        return any(right and changes for right, changes in zip(self.right, self.changes, strict=True))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -78,7 +84,7 @@ def tries(root: Path, half: str) -> Iterator[Try]:
             tuple(one.features for one in made),
             tuple(right),
             tuple(one.candidate.confidence for one in made),
-            bool(made and made[0].candidate.files),
+            tuple(bool(one.candidate.files) for one in made),
             likely([one.candidate for one in made]),
             seconds,
         )
@@ -92,7 +98,13 @@ def report(done: list[Try]) -> None:
         share = 100 / max(len(part), 1)
         print(
             f"{name:8} {len(part):4} cases: first right {right} ({right * share:.0f} %), wrong {len(told) - right}"
-            f" ({(len(told) - right) * share:.0f} %), right among three {three} ({three * share:.0f} %)"
+            f" ({(len(told) - right) * share:.1f} %), right among three {three} ({three * share:.0f} %)"
+        )
+        seen = sum(one.shown_right for one in part)
+        possible = [one for one in part if not one.offered and any(one.changes)]
+        print(
+            f"         right among three, likely or possible {seen} ({seen * share:.0f} %);"
+            f" possible in {len(possible)}, right in {sum(one.shown_right for one in possible)}"
         )
         rules = Counter(one.rules[0] for one in told if one.right[0])
         print(f"         right by least certain step: {', '.join(f'{rule} {n}' for rule, n in rules.most_common())}")
@@ -133,7 +145,7 @@ def crossed(done: list[Try]) -> list[Try]:
         weights = fit([one for one in done if one.package != package])
         for one in (one for one in done if one.package == package):
             sure = [confidence(x, weights) for x in one.features]
-            scored.append(one._replace(confidences=tuple(sure), offered=one.changes and sure[0] >= OFFERED))
+            scored.append(one._replace(confidences=tuple(sure), offered=any(one.changes[:1]) and sure[0] >= OFFERED))
     return scored
 
 
