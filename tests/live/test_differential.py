@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,11 +31,13 @@ from kz_build.stack.patch_history import states_after
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 from kz_build.stack.verdict_cache import read_blobs
 from tests.conftest import ROOT
-from tests.patch.gitapply import HEAD, Files, git_apply, reader
+from tests.patch.gitapply import HEAD, Files, git_apply, git_apply_all, reader
 
 pytestmark = pytest.mark.upstream
 TAGS = ("v1.2.0", "v1.3.0", "v1.3.1", "v1.4.0", "v1.4.1")
 OMIT = ("*.mp4",)
+AT_ONCE = 250
+"""Pairs for one process of git: alone each costs as much as a hundred comparisons."""
 APPLIES, REFUSED = "applies", "refused"
 WAYS: tuple[tuple[str, ...], ...] = ((), ("-R",))
 
@@ -50,9 +52,10 @@ class Pair:
     files: Files
     way: tuple[str, ...] = ()
 
-    def difference(self, folder: Path) -> str:
-        """What git and the engine say alike, APPLIES or REFUSED, else how they differ."""
-        theirs = git_apply(folder, self.files, self.diff, *self.way)
+    def difference(self, folder: Path, theirs: Files | str | None = None) -> str:
+        """What git and the engine say alike, APPLIES or REFUSED, else how they differ. `theirs` is git's result, if it is known."""
+        if theirs is None:
+            theirs = git_apply(folder, self.files, self.diff, *self.way)
         patch = self.patch.reverse() if self.way else self.patch
         outcome = apply_patch(patch, lambda path: reader(self.files, path))
         if not isinstance(outcome, Applied):
@@ -83,15 +86,28 @@ def held(store: Path) -> Iterator[Callable[[str], PinnedStack]]:
 def compared(pairs: Iterable[Pair], root: Path) -> tuple[str, list[str]]:
     """How many pairs went how, in words, and each that differs."""
 
-    def said(pair: Pair) -> tuple[str, str]:
-        return pair.name, pair.difference(root / str(threading.get_ident()))
+    def said(part: Sequence[Pair]) -> list[tuple[str, str]]:
+        folder = root / str(threading.get_ident())
+        rows = []
+        for pair, theirs in zip(
+            part, git_apply_all(folder, [(p.files, p.diff) for p in part], *part[0].way), strict=True
+        ):
+            text = pair.difference(folder, theirs)
+            rows.append((pair.name, text if text in (APPLIES, REFUSED) else pair.difference(folder)))
+        return rows
 
+    parts = [alike[at : at + AT_ONCE] for alike in _by_way(pairs) for at in range(0, len(alike), AT_ONCE)]
     with ThreadPoolExecutor(2) as pool:
-        rows = list(pool.map(said, pairs))
+        rows = [row for part in pool.map(said, parts) for row in part]
     counts = Counter(text for _, text in rows)
     differ = [f"{name}: {text}" for name, text in rows if text not in (APPLIES, REFUSED)]
     assert counts[APPLIES] and counts[REFUSED], "one kind never came up"
     return f"{len(rows)} pairs, {counts[APPLIES]} apply, {counts[REFUSED]} do not, {len(differ)} differ", differ
+
+
+def _by_way(pairs: Iterable[Pair]) -> list[list[Pair]]:
+    pairs = list(pairs)
+    return [[pair for pair in pairs if pair.way == way] for way in WAYS]
 
 
 def test_every_touching_commit_and_patch(

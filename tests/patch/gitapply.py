@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kz_build.git.object_types import FOLDER, LINK, Blob
@@ -35,6 +36,53 @@ def git_apply(folder: Path, files: Mapping[str, Blob], diff: bytes, *words: str)
     argv = ["git", "apply", *words, "-"]
     done = subprocess.run(argv, input=diff, cwd=folder, env=environment(folder), capture_output=True)
     return done.stderr.decode("utf-8", "replace") if done.returncode else files_in(folder)
+
+
+def git_apply_all(
+    folder: Path, cases: Sequence[tuple[Mapping[str, Blob], bytes]], *words: str
+) -> list[Files | str | None]:
+    """What `git apply` makes of each (files, diff), by two processes for all: the first names those that git refuses, the second
+    applies the others. None where only a process of its own can tell: the diff is no text that can be given a folder of its own."""
+    shutil.rmtree(folder, ignore_errors=True)
+    moved: dict[int, bytes] = {}
+    for number, (files, diff) in enumerate(cases):
+        if own := _moved(diff, f"case-{number}"):
+            moved[number] = own
+            write(folder / f"case-{number}", files)
+    argv = ["git", "apply", *words, "-"]
+
+    def run(*more: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*argv, *more], input=b"".join(moved.values()), cwd=folder, env=environment(folder), capture_output=True
+        )
+
+    errors: dict[int, str] = {}
+    if moved:
+        for row in run("--check").stderr.decode("utf-8", "replace").splitlines():
+            for found in re.findall(r"\bcase-(\d+)/", row) if row.startswith("error: ") else ():
+                errors.setdefault(int(found), row)
+        moved = {number: diff for number, diff in moved.items() if number not in errors}
+    if moved and (done := run()).returncode:
+        raise AssertionError(f"git applies none of those that it checked: {done.stderr.decode('utf-8', 'replace')}")
+    return [
+        errors.get(number, files_in(folder / f"case-{number}") if number in moved else None)
+        for number in range(len(cases))
+    ]
+
+
+def _moved(diff: bytes, folder: str) -> bytes:
+    """A diff of one file with its names below a folder; b"" if they cannot be told from other text."""
+    head, mark, rest = diff.partition(b"\n@@ ")
+    if not mark:
+        head, mark, rest = diff.partition(b"\nGIT binary patch\n")
+    names = re.fullmatch(rb'diff --git (a/[^"\n ]+) (b/[^"\n ]+)', head.split(b"\n", 1)[0])
+    if not names or head.count(b"\ndiff --git ") or (mark and b"\ndiff --git " in rest):
+        return b""
+    for name in names.groups():
+        head = re.sub(
+            rb"(?<= )" + re.escape(name) + rb"(?=[ \t\n]|$)", lambda m: m[0][:2] + folder.encode() + m[0][1:], head
+        )
+    return head + mark + rest
 
 
 def write(folder: Path, files: Mapping[str, Blob]) -> None:

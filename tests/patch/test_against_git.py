@@ -20,7 +20,8 @@ from kz_build.git.object_types import FILE, LINK, Blob
 from kz_build.patch.apply import Applied, apply_patch
 from kz_build.patch.mail import parse_patch
 from kz_build.patch.quilt import SeriesEntry, parse_foreign
-from tests.patch.gitapply import HEAD, Files, environment, reader
+from tests.patch.gitapply import HEAD, Files, environment, git_apply_all, reader
+from tests.patch.gitapply import git_apply as apply_alone
 
 PATHS = ("f", "g", "d/h", "d/i", "d", "sp ace", "t\tab", "\u00fc", "g/k")
 LINES = st.sampled_from(["a", "b", "c", "{", "}", "", "a ", "\tb", "c\r", "a\f"])
@@ -174,3 +175,27 @@ def test_of_a_damaged_patch_we_make_what_git_makes_or_nothing(repository: Path, 
     assert isinstance(outcome, Applied) == isinstance(theirs, dict), theirs
     if isinstance(outcome, Applied):
         assert theirs == {path: (blob.mode, blob.id) for path, blob in {**before, **outcome.files}.items() if blob}
+
+
+def test_git_says_of_many_at_once_what_it_says_of_each(tmp_path: Path) -> None:
+    """Those that nothing but a process of its own can judge are left to one."""
+    before: Files = {"d/f": Blob(FILE, b"a\nb\nc\n"), "d/g": Blob("100755", b"\0")}
+    change = b"diff --git a/d/f b/d/f\n--- a/d/f\n+++ b/d/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
+    new = b"diff --git a/d/n b/d/n\nnew file mode 100644\n--- /dev/null\n+++ b/d/n\n@@ -0,0 +1 @@\n+--- a/d/n\n"
+    mode = b"diff --git a/d/g b/d/g\nold mode 100755\nnew mode 100644\n"
+    gone = b"diff --git a/d/f b/d/f\ndeleted file mode 100644\n--- a/d/f\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-a\n-b\n-c\n"
+    diffs = [
+        change,
+        change.replace(b"-b", b"-x"),
+        new,
+        new.replace(b"d/n", b"d/f"),
+        mode,
+        gone,
+        change.replace(b"d/f", b"d/f f"),
+    ]
+    for words in ((), ("-R",)):
+        alone = [apply_alone(tmp_path / "alone", before, diff, *words) for diff in diffs]
+        *together, odd = git_apply_all(tmp_path / "together", [(before, diff) for diff in diffs], *words)
+        kinds = [one if isinstance(one, dict) else "refused" for one in together]
+        assert odd is None and kinds == [one if isinstance(one, dict) else "refused" for one in alone[:-1]]
+        assert {isinstance(one, dict) for one in together} == {True, False}
