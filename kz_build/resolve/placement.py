@@ -18,8 +18,6 @@ LONG = 200
 """Lines between an edit's neighbours beyond which they are no longer compared by words."""
 ALIKE = 0.5
 """The share of words that lines have in common with those that upstream made of them; with less they are others."""
-PARTING = 0.35
-"""The weight below which a line begins something else than the line before it: an empty line, the start of a comment."""
 OPTIONS = 4
 
 
@@ -143,39 +141,14 @@ class Spot(NamedTuple):
 def _placed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     """Make the edit where its lines are now, or those around it."""
     size = edit.end - edit.start
-    found = [spot for start in _starts(versions, edit, gap) if (spot := _spot(versions, edit, gap, start))]
-    if gap.start == gap.end:
-        found = _in_order(versions, edit, gap, found)
-    spots = sorted(found, reverse=True)
+    spots = sorted(
+        (spot for start in _starts(versions, edit, gap) if (spot := _spot(versions, edit, gap, start))), reverse=True
+    )
     for number, spot in enumerate(spots[:3]):
         rival = spots[1 - min(number, 1)].score if len(spots) > 1 else 0.0
         score = min(spot.score, 7) + min(spot.score - rival, 1)
         end = spot.start + size
         yield Option(spot.start, end, _indented(versions, edit, spot.start, end), Rule.PLACED, score)
-
-
-def _in_order(versions: ThreeVersions, edit: Edit, gap: Gap, spots: list[Spot]) -> list[Spot]:
-    """Where both sides insert lines at one place, prefer the spot before or after upstream's lines by how they begin.
-
-    Which of the lines around them tell more says nothing: most maintainers put what they append after what upstream appends.
-    """
-    ends = (gap.our_start, gap.our_end)
-    fit = max((spot.score for spot in spots if spot.start in ends), default=0.0)
-    liked = ends[not _goes_first(versions, edit, versions.ours[gap.our_start : gap.our_end])]
-    return [spot._replace(score=fit - 0.5 * (spot.start != liked)) if spot.start in ends else spot for spot in spots]
-
-
-def _goes_first(versions: ThreeVersions, edit: Edit, mine: list[bytes]) -> bool:
-    """Whether the lines that an edit inserts belong before those that upstream inserted at that place."""
-    new = versions.new(edit)
-    if not mine or not new:
-        return True
-    if all(line.startswith(b"#include") for line in (new[0], mine[0])):
-        return new[0] < mine[0]
-    around = versions.base[max(edit.start - 1, 0) : edit.end + 1]
-    within_list = len(around) == 2 and len({_form(line) for line in (*around, new[0], mine[0])}) == 1
-    parted = weight(key(mine[0])) < PARTING <= weight(key(new[0]))
-    return within_list or parted
 
 
 def _starts(versions: ThreeVersions, edit: Edit, gap: Gap) -> set[int]:

@@ -274,27 +274,3 @@ def test_hostile_files_take_bounded_time(line: str) -> None:
     start = time.process_time()
     candidates({"f": base}, {"f": ours}, {"f": theirs})
     assert time.process_time() - start < 5
-
-
-@pytest.mark.parametrize(
-    ("around", "ours", "theirs", "merged"),
-    [
-        # appended on both sides: after upstream's
-        (("  one();\n  two();\n", "}\n"), "  upstreams();\n", "  patched();\n", "  upstreams();\n  patched();\n"),
-        (("an entry\n", ""), "\nupstreams\n", "\npatched\n", "\nupstreams\n\npatched\n"),
-        # in the middle of a list: next to the line that it was written after
-        (("  add(alpha);\n", "  add(omega);\n"), "  add(first);\n", "  add(zeta);\n", "  add(zeta);\n  add(first);\n"),
-        # upstream began something else
-        (("start of a sentence\n", "another\n"), "\nNew part\n", "its end\n", "its end\n\nNew part\n"),
-        # by the alphabet
-        (('#include "digest.h"\n', "\nint x;\n"), '#include "version.h"\n', '#include "gss.h"\n', '#include "gss.h"\n#include "version.h"\n'),
-        (('#include "monitor.h"\n', "\nint x;\n"), '#include "version.h"\n', '#include "xmalloc.h"\n', '#include "version.h"\n#include "xmalloc.h"\n'),
-    ],
-)  # fmt: skip
-def test_lines_that_both_sides_insert_at_one_place(
-    around: tuple[str, str], ours: str, theirs: str, merged: str
-) -> None:
-    before, after = around
-    one, other = made_candidates(*sides(before + after, before + ours + after, before + theirs + after))[:2]
-    assert text(one.candidate) == before + merged + after
-    assert sorted(text(other.candidate).splitlines()) == sorted((before + merged + after).splitlines())
