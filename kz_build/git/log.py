@@ -71,9 +71,16 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
     return {c.pull: c for c in reversed(commits) if c.pull in numbers}
 
 
-def log(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> tuple[Commit, ...]:
-    """Return the commits of base..tip (all of tip's if base is '') along first parents that touch a path, oldest first."""
-    return _commits(repository.git(*_LOG, f"{base}..{tip}" if base else tip, "--", *_specs(paths)))
+def log(
+    repository: Repository, base: str, tip: str, paths: Iterable[str], *, whole: bool = False
+) -> tuple[Commit, ...]:
+    """Return the commits of base..tip (all of tip's if base is '') along first parents that touch a path, oldest first.
+
+    Each has its changes to these paths, or to all files if `whole`.
+    """
+    words = (*_LOG, "--full-diff") if whole else _LOG
+    span = f"{base}..{tip}" if base else tip
+    return _commits(repository.git(*words, "--end-of-options", span, "--", *_specs(paths)))
 
 
 class Walk(NamedTuple):
@@ -94,7 +101,7 @@ def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> W
     """Run all of a history's questions to git at the same time."""
     span = f"{base}..{tip}"
     count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
-    words = [*_above(repository, base), count, repository.argv(*_LOG, span, "--", *_specs(paths))]
+    words = [*_above(repository, base), count, repository.argv(*_LOG, "--end-of-options", span, "--", *_specs(paths))]
     above, tags, total, log_output = checked_parallel(words, env=local_environment())
     return Walk(int(total), _commits(log_output), above, tags)
 
@@ -115,7 +122,6 @@ _LOG = (
     "--no-renames",
     "-z",
     "--format=%x01%H%x00%cI%x00%s%x00",
-    "--end-of-options",
 )
 
 
@@ -163,11 +169,15 @@ def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Com
     """
     last: tuple[Commit, str] | None = None
     for _ in range(10):
-        commits = [c for c in log(repository, base, tip, [path]) if any(not a.strip("0") for _, _, _, a in c.changes)]
+        commits = [
+            commit
+            for commit in log(repository, base, tip, [path], whole=True)
+            if any(name == path and not after.strip("0") for name, _, _, after in commit.changes)
+        ]
         if not commits:
             return last
         commit = commits[-1]
-        new_path = _new_path(repository, commit.id, path)
+        new_path = _new_path(repository, commit, path)
         last = (commit, new_path)
         if not new_path:
             return last
@@ -175,27 +185,21 @@ def renamed(repository: Repository, base: str, tip: str, path: str) -> tuple[Com
     return last
 
 
-def _new_path(repository: Repository, commit: str, path: str) -> str:
+def _new_path(repository: Repository, commit: Commit, path: str) -> str:
     """Return where a commit moved a file to, by git's own measure of similarity."""
-    words = ("-r", "--no-commit-id", "-z")
-    rows = repository.git("diff-tree", *words, "--raw", "--no-abbrev", "--no-renames", "--end-of-options", commit)
-    fields = rows.split(b"\0")
-    old, added = "", []
-    for facts, name in zip(fields[::2], fields[1::2], strict=False):
-        _, _, before, after, status = facts.decode().split(" ")
-        if os.fsdecode(name) == path:
-            old = before
-        elif status == "A" and Path(os.fsdecode(name)).suffix == Path(path).suffix:
-            added.append((os.fsdecode(name), after))
-    if not old:
-        return ""
+    old = next(before for name, _, before, _ in commit.changes if name == path)
+    added = [
+        (name, after)
+        for name, _, before, after in commit.changes
+        if not before.strip("0") and Path(name).suffix == Path(path).suffix
+    ]
     exact = next((name for name, oid in added if oid == old), "")
     if exact or not added:
         return exact
     repository.fetch_blobs({old, *(oid for _, oid in added)})
     names = [f":(literal){name}" for name in (path, *(name for name, _ in added))]
-    output = repository.git("diff-tree", *words, "-M", "--name-status", "--end-of-options", commit, "--", *names)
-    fields = output.split(b"\0")
+    words = ("-r", "-z", "-M", "--name-status", "--end-of-options", f"{commit.id}^1", commit.id, "--")
+    fields = repository.git("diff-tree", *words, *names).split(b"\0")
     for at, field in enumerate(fields):
         if field.startswith(b"R") and os.fsdecode(fields[at + 1]) == path:
             return os.fsdecode(fields[at + 2])

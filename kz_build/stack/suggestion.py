@@ -161,12 +161,15 @@ def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str
         return []
     found = [move[1] for path in gone if (move := history.renamed(repository, parted, base, path)) and move[1]]
     suffixes = {Path(path).suffix for path in paths}
-    for commit in reversed(history.log(repository, parted, base, paths)):
-        words = ("-r", "--no-commit-id", "--name-only", "--diff-filter=AM", "-z", "--end-of-options", commit.id)
-        names = repository.git("diff-tree", *words).decode("utf-8", "surrogateescape").split("\0")
-        found += [name for name in names if Path(name).suffix in suffixes and name]
-        if len(found) > MOST_FILES:
-            break
+    changes = [
+        (path, before)
+        for commit in reversed(history.log(repository, parted, base, paths, whole=True))
+        for path, _, before, after in commit.changes
+        if after.strip("0") and Path(path).suffix in suffixes
+    ]
+    # Code moves to new files more often than to those that there were.
+    found += [path for path, before in changes if not before.strip("0")]
+    found += [path for path, _ in changes]
     return [path for path in dict.fromkeys(found) if path not in set(paths)][:MOST_FILES]
 
 

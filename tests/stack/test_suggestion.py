@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Kz, snapshot
-from tests.stack.upstreams import Project, copied, project, put, started, text
+from tests.stack.upstreams import Project, Upstream, copied, project, put, started, text
 
 OURS = put(text(), 10, "ours")
 RESOLVED = put(OURS, 8, "theirs")
@@ -135,6 +135,32 @@ def test_the_reason_names_upstreams_commit(tmp_path: Path, kz: Kz) -> None:
     assert best["reason"].startswith("upstream changed `line` to `row`; ")
     assert best["reason"].endswith("Rows (#3)") and "upstream did that in " in best["reason"]
     assert [commit.rpartition("(")[2] for commit in found["commits"]] == ["#2)", "#3)", "#4)"]
+
+
+def test_code_that_a_merged_branch_split_off_is_found_in_the_new_files(tmp_path: Path, kz: Kz) -> None:
+    """One file is moved, of the other a half goes to a new file; both by a merge, after a commit that changes many others."""
+    upstream, rows = Upstream(tmp_path / "up"), text().replace("line", "row")
+    upstream.commit("Start", {"a.txt": text(), "b.txt": rows}, tag="v1")
+    first, second = put(text(), 10, "ours"), put(rows, 5, "ours too")
+    made = project(tmp_path, kz, upstream, [("first", {"a.txt": first}), ("second", {"b.txt": second})])
+    upstream.commit("Many (#2)", {"a.txt": put(text(), 20, "x"), **{f"many/{n}.txt": text(3) for n in range(50)}})
+    again = {f"many/{n}.txt": text(4) for n in range(50)}
+    upstream.commit("Many again (#3)", {"a.txt": put(text(), 20, "y"), **again})
+    upstream.git("checkout", "-q", "-b", "split")
+    lines = put(text(), 20, "y").splitlines(keepends=True)
+    half, rest = "".join(lines[:14]), "".join(lines[14:])
+    moved = put(rows, 6, "theirs")
+    upstream.commit("Split", {"a.txt": rest, "core/a.txt": half, "b.txt": None, "core/b.txt": moved})
+    upstream.git("checkout", "-q", "main")
+    upstream.git("merge", "-q", "--no-ff", "-m", "Split (#4)", "split")
+    upstream.git("tag", "v2")
+    assert made.kz("rebase", "--onto", "v2").returncode == 4
+    found: dict[str, Any] = made.json("rebase", "--suggest")
+    assert found["candidates"][0]["files"] == {"core/a.txt": put(half, 10, "ours")}
+    stopped = made.kz("rebase", "--take", "1")
+    assert stopped.returncode == 4 and "b.txt: renamed to core/b.txt by " in stopped.stderr, stopped.stderr
+    best = made.json("rebase", "--suggest")["candidates"][0]
+    assert best["files"] == {"core/b.txt": put(moved, 5, "ours too")}
 
 
 def test_what_another_line_made_of_the_patch_is_the_first_candidate(stopped: Project) -> None:
