@@ -18,7 +18,7 @@ from kz_build.patch.intent_checks import evaluate
 from kz_build.patch.place import places_text
 from kz_build.pins.project import Project
 from kz_build.sources.fetched import Tree
-from kz_build.stack.files import stack_sources
+from kz_build.stack.files import require_stacks_of_lock, stack_sources
 from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 
 if TYPE_CHECKING:
@@ -33,14 +33,8 @@ def apply(
 ) -> tuple[Tree, ...]:
     """Apply every stack of a line, or those on the sources in `only`. Raises ConflictError for all failures, LockError for other
     trees than those of the lock, and for a stack that only the lock has."""
+    require_stacks_of_lock(project, line, only)
     names = stack_sources(project, line)
-    for name in project.pins.line(line):
-        locked = (project.lock.entry(line, name) or {}).get("patched")
-        if locked and name not in names and (only is None or name in only):
-            raise LockError(
-                f"{name} of {line} has no stack, pins.lock says that a stack of it makes tree {locked['tree']}",
-                hint=f"restore {project.stack_folder(line, name)}/series, or if you removed the stack: kz lock --write --line {line}",
-            )
     return _apply_all(project, line, [name for name in names if only is None or name in only], watch)
 
 

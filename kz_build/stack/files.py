@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kz_build.core.errors import ConfigError, Problem
+from kz_build.core.errors import ConfigError, LockError, Problem
 from kz_build.core.rules import unsafe_path
 from kz_build.pins.project import Project
 
@@ -41,6 +41,18 @@ def stack_sources(project: Project, line: str) -> tuple[str, ...]:
     own = {p.parent.name for p in (project.root / "patches" / line).glob("*/series")}
     named = {name for name in project.pins.line(line) if project.pins.source(name).options.get("patches")}
     return tuple(sorted(own | named))
+
+
+def require_stacks_of_lock(project: Project, line: str, only: Collection[str] | None = None) -> None:
+    """Raise LockError for a stack that only the lock has: one of a line, or on the sources in `only`."""
+    names = stack_sources(project, line)
+    for name in project.pins.line(line):
+        locked = (project.lock.entry(line, name) or {}).get("patched")
+        if locked and name not in names and (only is None or name in only):
+            raise LockError(
+                f"{name} of {line} has no stack, pins.lock says that a stack of it makes tree {locked['tree']}",
+                hint=f"restore {project.stack_folder(line, name)}/series, or if you removed the stack: kz lock --write --line {line}",
+            )
 
 
 def read_stack(project: Project, line: str, source: str) -> StackFiles | None:

@@ -12,7 +12,7 @@ from kz_build.git.cat_file import ObjectsMissing
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.sources.request import deviates
-from kz_build.stack.files import StackFiles, read_stack, stack_sources
+from kz_build.stack.files import StackFiles, read_stack, require_stacks_of_lock, stack_sources
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -77,8 +77,9 @@ def pinned_stack(
 def pinned_stacks(
     project: Project, line: str, watch: Watch | None = None, sources: Collection[str] = ()
 ) -> list[PinnedStack]:
-    """Return every stack of a line, or those on `sources`. Raises ConfigError for an unknown line, and as `pinned_stack` does."""
-    project.pins.line(line)
+    """Return every stack of a line, or those on `sources`. Raises ConfigError for an unknown line, LockError for a stack that only
+    the lock has, and as `pinned_stack` does."""
+    require_stacks_of_lock(project, line, sources or None)
     names = [name for name in stack_sources(project, line) if not sources or name in sources]
     return [pinned_stack(project, line, name, watch=watch) for name in names]
 

@@ -322,3 +322,10 @@ def test_a_pin_that_is_not_in_the_lock(checked: Project) -> None:
     (checked.root / "pins.yaml").write_text((checked.root / "pins.yaml").read_text().replace("up: v1", "up: v2"))
     done = checked.kz("verify")
     assert done.returncode == 3 and "kz lock --write" in done.stderr
+
+
+def test_a_stack_that_only_the_lock_has_is_no_success(checked: Project) -> None:
+    (checked.root / "patches/l/up/series").unlink()
+    for argv in (["verify"], ["status"], ["history"]):
+        done = checked.kz(*argv)
+        assert done.returncode == 3 and "up of l has no stack, pins.lock says" in done.stderr, (argv, done.stderr)
