@@ -204,7 +204,7 @@ def year(parts: Parts) -> None:
         start = on_paper(parts, lines, cells, 1, 0, 0)
         worst = cells * parts.line.cpu / 60
         rate = period.hits / max(period.hits + period.misses, 1)
-        kept = "yes" if period.bytes < GITHUB_CACHE else f"{period.bytes / GITHUB_CACHE:.0f} times its limit"
+        kept = "yes" if period.bytes < GITHUB_CACHE else f"{period.bytes / GITHUB_CACHE:.1f} times its limit"
         rows.append(
             (f"{lines} x {targets} x {abis}", lines * cells, f"{period.cpu / 60 / 365:,.1f}", f"{worst:,.0f}", f"{start.bytes / MIB:,.0f}",
              f"{(period.bytes - start.bytes) / MIB:,.0f}", f"{100 * rate:.0f} %", "yes" if lines * cells <= 256 else "no", kept)
