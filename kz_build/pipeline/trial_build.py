@@ -149,7 +149,9 @@ def _build(
                     compiled += objects
                     if objects:
                         for one in _touched(step, planned.layout.python, objects):
+                            phase = one.phase
                             engine.run(one, target.commands, lambda text: None)
+                        phase = step.phase
                 engine.run(step, target.commands, lambda text: None)
         return TrialBuild(target.target, "builds", len(compiled), "", (), "", round(time.monotonic() - started, 1))
     except StoppedError:
@@ -159,7 +161,8 @@ def _build(
             raise
         outcome, failed, errors = _failure(phase, Path(error.log), folder)
         seconds = round(time.monotonic() - started, 1)
-        return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds)
+        beside = outcome == "compile" and phase.endswith("-build")
+        return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds, beside)
 
 
 def _touched(build: Command, python: str, objects: Sequence[str]) -> tuple[Command, Command]:

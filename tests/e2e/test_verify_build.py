@@ -67,7 +67,7 @@ def test_what_generates_files_waits_for_no_library_but_for_its_own_program_and_i
 
 @pytest.mark.reproduce
 def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Path, tmp_path: Path, kz: Kz) -> None:
-    """One version where a function has another name, one where it belongs to a program only."""
+    """One version where a function has another name, one where it belongs to a program only, one that needs something else."""
     upstream = tmp_path / "upstream"
     sh("git", "clone", "-q", str(sample / "upstream.bundle"), str(upstream), cwd=tmp_path)
     program, runner, header = (
@@ -86,6 +86,10 @@ def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Pat
     text = runner.read_text()
     runner.write_text(f"{text}\n#include <string.h>\nnamespace minirt {{\n{name}{body}{end}}} // namespace minirt\n")
     sh("git", "commit", "-qam", "Only the runner needs it", cwd=upstream)
+
+    sh("git", "checkout", "-q", "-b", "newer", "v0.1.0", cwd=upstream)
+    runner.write_text('#include "newer_than_the_pin.h"\n' + runner.read_text())
+    sh("git", "commit", "-qam", "Use what another source has since", cwd=upstream)
     sh("git", "bundle", "create", "-q", str(sample / "upstream.bundle"), "--all", cwd=upstream)
 
     # As Android's NDK links: what is not defined anywhere is an error.
@@ -93,16 +97,21 @@ def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Pat
         'targets: {linux-arm64: {cmake: {library: {defines: {CMAKE_SHARED_LINKER_FLAGS: "-Wl,-z,defs"}}}}}\n'
     )
     project = snapshot(sample)
-    done = kz("-C", sample, "verify", "--build", "--fetch", "--onto", "v0.1.0", "renamed", "moved", "--json")
+    done = kz("-C", sample, "verify", "--build", "--fetch", "--onto", "v0.1.0", "renamed", "moved", "newer", "--json")
     assert done.returncode == 5, done.stdout + done.stderr
-    assert "does not build at renamed (compile), moved (link)" in done.stderr
+    assert "does not build at renamed (compile), moved (link), newer (compile)" in done.stderr
+    assert "change the patch" in done.stderr
     builds = json.loads(done.stdout)[0]["builds"]
-    assert [build["outcome"] for build in builds] == ["builds", "compile", "link"]
+    assert [build["outcome"] for build in builds] == ["builds", "compile", "link", "compile"]
+    assert [build["beside"] for build in builds] == [False, False, False, True]
     assert builds[1]["failed"].endswith("jni_layer.cpp.o") and builds[2]["failed"] == "libminirt_jni.so"
     assert builds[1]["errors"][0].startswith("extension/jni/jni_layer.cpp:51:")
     assert "no member named 'constant' in 'minirt::Program'" in builds[1]["errors"][0]
     assert "minirt::Program::constant(char const*, long" in builds[2]["errors"][0]
     assert all(Path(build["log"]).is_file() for build in builds[1:])
+    done = kz("-C", sample, "verify", "--build", "--onto", "newer")
+    assert done.returncode == 5 and "the stack does not touch it" in done.stdout, done.stdout + done.stderr
+    assert "change the patch" not in done.stderr and "pins.local.yaml" in done.stderr
     after_it = {path: content for path, content in snapshot(sample).items() if not path.startswith("out/")}
     assert after_it == {path: content for path, content in project.items() if not path.startswith("out/")}
     assert not list((sample / "out/trial/sample-0.1").glob("*"))

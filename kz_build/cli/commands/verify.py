@@ -106,13 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
             text_verdicts.conclusion(result),
             hint="kz history names the commits that broke them; kz rebase --onto REV moves them",
         )
-    if failed := [
-        f"{t.name} ({b.outcome})"
-        for f in result
-        for t, b in zip(f.targets, f.builds, strict=False)
-        if b and b.outcome != "builds"
-    ]:
-        raise CommandError(
-            f"the patched tree does not build at {', '.join(failed)}", hint="kz rebase --onto REV, and change the patch"
-        )
+    failed = [(t, b) for f in result for t, b in zip(f.targets, f.builds, strict=False) if b and b.outcome != "builds"]
+    if failed:
+        names = ", ".join(f"{t.name} ({b.outcome})" for t, b in failed)
+        hint = "kz rebase --onto REV, and change the patch"
+        if all(b.beside for _, b in failed):
+            hint = "name the versions of other sources that it needs under `sources` in pins.local.yaml"
+        raise CommandError(f"the patched tree does not build at {names}", hint=hint)
     return 0
