@@ -21,14 +21,14 @@ _HEAD = 65
 
 
 def read_cached(path: Path) -> Any:
-    """Return what `write_cached` wrote; None if there is nothing, or it is damaged.
+    """Return what `write_cached` wrote; None if there is nothing, or it is damaged or cannot be read.
 
     The first line is the digest of the rest, so that no reader must judge every value. Change the name of a file with its form.
     """
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
-    except FileNotFoundError:
+    except OSError:
         return None
     if len(data) > MOST_BYTES or data[:_HEAD] != _digest(data[_HEAD:]):
         return None
