@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 LONGEST = 240
 """Characters of the words: two or three sentences."""
+READ = 1000
+"""Characters of a line that are searched for marks."""
 
 
 class Sentence(NamedTuple):
@@ -65,7 +67,7 @@ def sentence(passage: str) -> Sentence:
 
 def _plain(lines: list[str]) -> Sentence:
     """Take the marks off the first line, and join the lines that go on with it."""
-    who, place, rest = "", "", lines[0].strip() if lines else ""
+    who, place, rest = "", "", lines[0][:READ].strip() if lines else ""
     mark = _HEADS.match(rest)
     while mark and mark.end():
         named = mark.groupdict()
