@@ -89,11 +89,17 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace a file so that a reader, or a crash, leaves the old bytes or the new ones, never a mix.
 
     The new bytes wait beside it under a name that is always the same, so that the next write takes over what a killed
-    one left.
+    one left. Raises StorageError where a folder is in its place, or a file in that of its folder.
     """
     part = path.with_name(f".{path.name}.part")
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise StorageError(f"cannot write {path}: it is a folder", hint="move it away")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            taken = next((folder for folder in path.parents if folder.is_file()), path.parent)
+            raise StorageError(f"cannot write {path}: {taken} is no folder", hint="move it away") from error
         with open(_locked_part(part, mode), "wb") as file:
             try:
                 file.truncate()

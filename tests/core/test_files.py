@@ -122,6 +122,19 @@ def test_of_many_that_write_one_file_at_once_each_writes_it_whole(tmp_path: Path
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_cannot_take_its_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"kept")
+    for name, reason in {
+        "folder": "folder: it is a folder",
+        "file/x": "file is no folder",
+        "file/x/y": "file is no folder",
+    }.items():
+        with pytest.raises(StorageError, match=f"cannot write .*{reason}$"):
+            files.write_atomic(tmp_path / name, b"new")
+    assert (tmp_path / "file").read_bytes() == b"kept" and not list((tmp_path / "folder").iterdir())
+
+
 def test_an_error_of_the_machine_names_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error of a read names no file; that of an open does."""
     path = tmp_path / "f"
