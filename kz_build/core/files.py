@@ -93,13 +93,11 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """
     part = path.with_name(f".{path.name}.part")
     with disk_errors(path):
-        if path.is_dir():
-            raise StorageError(f"cannot write {path}: it is a folder", hint="move it away")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError) as error:
-            taken = next((folder for folder in path.parents if folder.is_file()), path.parent)
-            raise StorageError(f"cannot write {path}: {taken} is no folder", hint="move it away") from error
+        nearest = next(place for place in (path, *path.parents) if place.exists())
+        if nearest.is_dir() == (nearest == path):
+            kind = "folder" if nearest == path else "file"
+            raise StorageError(f"cannot write {path}: {nearest} is a {kind}", hint="move it away")
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(_locked_part(part, mode), "wb") as file:
             try:
                 file.truncate()

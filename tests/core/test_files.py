@@ -126,9 +126,9 @@ def test_a_file_that_cannot_take_its_place_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_bytes(b"kept")
     for name, reason in {
-        "folder": "folder: it is a folder",
-        "file/x": "file is no folder",
-        "file/x/y": "file is no folder",
+        "folder": "folder is a folder",
+        "file/x": "file is a file",
+        "file/x/y": "file is a file",
     }.items():
         with pytest.raises(StorageError, match=f"cannot write .*{reason}$"):
             files.write_atomic(tmp_path / name, b"new")
