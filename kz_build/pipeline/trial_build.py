@@ -161,8 +161,8 @@ def _build(
             raise
         outcome, failed, errors = _failure(phase, Path(error.log), folder)
         seconds = round(time.monotonic() - started, 1)
-        beside = outcome == "compile" and phase.endswith("-build")
-        return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds, beside)
+        outside = outcome == "compile" and phase.endswith("-build")
+        return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds, outside)
 
 
 def _touched(build: Command, python: str, objects: Sequence[str]) -> tuple[Command, Command]:

@@ -105,7 +105,7 @@ def read(path: Path) -> Folder:
     found = sorted(islice(path.rglob("*"), MOST_FILES + 1))
     size = sum(facts.st_size for p in found if stat.S_ISREG((facts := p.lstat()).st_mode))
     if len(found) > MOST_FILES or size > MOST_BYTES:
-        raise AuditError(f"{path} has more than {MOST_FILES:,} files or {MOST_BYTES >> 30} GB: no release of kz has")
+        raise AuditError(f"{path} has more than {MOST_FILES:,} files or {MOST_BYTES >> 30} GB: it is no release of kz")
     there = {p.relative_to(path).as_posix(): _digest(p) for p in found if p.is_symlink() or not p.is_dir()}
     listed, problem = {}, ""
     try:

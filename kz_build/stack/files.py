@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -181,7 +182,7 @@ def _numbers_hint(shown: str, names: Sequence[str]) -> str:
     if not all(_NUMBERED.match(name) for name in names):
         return ""
     new = [_NUMBERED.sub(f"{number:04d}-", name) for number, name in enumerate(names, 1)]
-    moves = [f"mv {old} {name}" for old, name in zip(names, new, strict=True) if old != name]
+    moves = [shlex.join(["mv", "--", old, name]) for old, name in zip(names, new, strict=True) if old != name]
     return f"number them as the series has them: in {shown}, {'; '.join(moves)}; and the same names in series"
 
 

@@ -209,7 +209,7 @@ def take(pinned: PinnedStack, opened: SessionFolder, project: Project, choice: s
         # Checks and other lines may have changed since; what its user saw is taken, or nothing.
         offer = next((offer for offer in found.shown if offer.commit == shown[choice]), None)
         if not offer:
-            raise ConflictError(f"candidate {choice}, as it was shown, is none any more", hint=hint)
+            raise ConflictError(f"candidate {choice} is no longer what was shown", hint=hint)
         commit, note = offer.commit, f"candidate {choice} was taken: {offer.candidate.reason}"
     else:
         files = answer(Path(choice))

@@ -71,9 +71,8 @@ def _ended_sessions(project: Project, verb: str) -> tuple[SessionFolder, ...]:
 
 
 def _read(project: Project, file: Path, folder: Path) -> SessionFolder:
-    data = (
-        file.read_bytes() if file.is_file() else b""
-    )  # a link in somebody's branch may lead to a device without an end
+    # A link in somebody's branch may lead to a device without an end.
+    data = file.read_bytes() if file.is_file() else b""
     return SessionFolder(parse_session(data, str(file.relative_to(project.root))), folder)
 
 

@@ -59,7 +59,7 @@ def _absent(result: VerifyResult) -> str:
 
 
 BUILD = "(the build)"
-_BESIDE = "the stack does not touch it: this version may need other versions of the line's other sources"
+_OUTSIDE = "the stack does not touch it: this version may need other versions of the line's other sources"
 
 
 def _built(build: TrialBuild | None) -> str:
@@ -78,7 +78,7 @@ def build_notes(result: VerifyResult) -> Iterator[tuple[str, list[str]]]:
             at = f", at {build.failed}" if build.failed else ""
             yield (
                 f"{_name(target)}: {build.target} does not {build.outcome}{at}",
-                [*build.errors, *([_BESIDE] if build.beside else []), f"the whole log: {build.log}"],
+                [*build.errors, *([_OUTSIDE] if build.outside_stack else []), f"the whole log: {build.log}"],
             )
 
 

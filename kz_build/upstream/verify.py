@@ -31,7 +31,7 @@ class TrialBuild(NamedTuple):
     """Whether a target builds from the patched version: `outcome` is `builds`, or what failed: `configure`, `compile`, `link`, or `build` for anything else.
 
     `units` counts the objects that the stack touches, `failed` is the first file that could not be made, `errors` are the
-    first lines that say why, `log` is the path of all. `beside`: what does not compile is nothing that the stack touches.
+    first lines that say why, `log` is the path of all. `outside_stack`: what does not compile is nothing that the stack touches.
     """
 
     target: str
@@ -41,7 +41,7 @@ class TrialBuild(NamedTuple):
     errors: tuple[str, ...]
     log: str
     seconds: float
-    beside: bool = False
+    outside_stack: bool = False
 
 
 class VerifyResult(NamedTuple):

@@ -103,7 +103,7 @@ def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Pat
     assert "change the patch" in done.stderr
     builds = json.loads(done.stdout)[0]["builds"]
     assert [build["outcome"] for build in builds] == ["builds", "compile", "link", "compile"]
-    assert [build["beside"] for build in builds] == [False, False, False, True]
+    assert [build["outside_stack"] for build in builds] == [False, False, False, True]
     assert builds[1]["failed"].endswith("jni_layer.cpp.o") and builds[2]["failed"] == "libminirt_jni.so"
     assert builds[1]["errors"][0].startswith("extension/jni/jni_layer.cpp:51:")
     assert "no member named 'constant' in 'minirt::Program'" in builds[1]["errors"][0]

@@ -167,7 +167,7 @@ def test_two_patches_that_two_branches_numbered_alike_are_numbered_again(tmp_pat
     (folder / "series").write_text("".join(f"{name}\n" for name in names))
     with pytest.raises(ConfigError, match="the order differs") as error:
         stack_in(tmp_path, "patches/l/s")
-    assert "in patches/l/s, mv 0002-ours.patch 0003-ours.patch; and the same" in error.value.hint
+    assert "in patches/l/s, mv -- 0002-ours.patch 0003-ours.patch; and the same" in error.value.hint
 
 
 def test_wrong_checks_are_named_at_their_lines(tmp_path: Path) -> None:

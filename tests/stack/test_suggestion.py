@@ -234,6 +234,6 @@ def test_a_candidate_that_is_no_longer_what_was_shown_is_not_taken(stopped: Proj
     checks.write_text(checks.read_text().replace("ours", "line 10"))
     for _ in range(2):  # the refusal shows none, so it changes nothing
         done = stopped.kz("rebase", "--take", "1")
-        assert done.returncode == 4 and "candidate 1, as it was shown, is none any more" in done.stderr, done.stderr
+        assert done.returncode == 4 and "candidate 1 is no longer what was shown" in done.stderr, done.stderr
     assert "kz finds no candidate" in stopped.kz("rebase", "--suggest").stdout
     assert "there is no candidate 1" in stopped.kz("rebase", "--take", "1").stderr

@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     if failed:
         names = ", ".join(f"{t.name} ({b.outcome})" for t, b in failed)
         hint = "kz rebase --onto REV, and change the patch"
-        if all(b.beside for _, b in failed):
+        if all(b.outside_stack for _, b in failed):
             hint = "name the versions of other sources that it needs under `sources` in pins.local.yaml"
         raise CommandError(f"the patched tree does not build at {names}", hint=hint)
     return 0
