@@ -262,8 +262,8 @@ def target_request(arguments: argparse.Namespace) -> TargetRequest:
 
 
 STEPS = {"continue": "after resolving it", "abort": "undo it all", "status": "show its state"}
-DROPS = {**STEPS, "skip": "drop this patch"}
-"""The steps of a session, named as in git's sequencer; `skip` where there are patches to drop."""
+DROPS = {**STEPS, "skip": "drop this patch", "undo": "take back the last answer"}
+"""The steps of a session, named as in git's sequencer; `skip` and `undo` where there are several patches."""
 
 
 def listed(steps: Mapping[str, str]) -> str:
@@ -274,7 +274,7 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
     """Take one step of a session: continue, skip, abort or status."""
     from kz_build.stack import rebase as stage
     from kz_build.stack import text as carrying
-    from kz_build.stack.resolution import skip_patch, unchanged
+    from kz_build.stack.resolution import skip_patch, unchanged, undo_answer
     from kz_build.stack.session_folder import open_sessions
 
     line, source = arguments.line or "", arguments.source
@@ -285,7 +285,8 @@ def take_step(arguments: argparse.Namespace, project: Project, verb: str, step: 
         dropped = stage.abort(project, verb, line, source)
         show(arguments, dropped, carrying.aborted(dropped))
     else:
-        done = stage.resume(project, verb, line, source, skip_patch if step == "skip" else unchanged)
+        changes = {"skip": skip_patch, "undo": undo_answer, "continue": unchanged}
+        done = stage.resume(project, verb, line, source, changes[step])
         show(arguments, done, carrying.written_stack(done))
 
 

@@ -16,7 +16,7 @@ from kz_build.stack import session_folder
 from kz_build.stack.apply import apply_source
 from kz_build.stack.files import stack_sources
 from kz_build.stack.pinned import PinnedStack, patch_number, pinned_stack, with_files_fetched
-from kz_build.stack.resolution import suggested
+from kz_build.stack.resolution import suggested, undo_answer
 from kz_build.stack.sequencer import pick_remaining
 from kz_build.stack.session import Session
 from kz_build.stack.write_back import WrittenStack, require_unchanged, write_back
@@ -139,10 +139,12 @@ Change = Callable[[PinnedStack, session_folder.SessionFolder], session_folder.Se
 
 
 def resume(project: Project, verb: str, line: str, source: str, change: Change) -> WrittenStack | Session:
-    """Go on with the open session after a change of it: `unchanged`, `skip_patch` or `take`. Return the session itself if a
+    """Go on with the open session after a change of it: `unchanged`, `skip_patch`, `undo_answer` or `take`. Return the session itself if a
     killed command had written it."""
     opened = session_folder.find_session(project, verb, line, source, ended=True)
     if opened.ended:
+        if opened.session.ended == "written" and change is undo_answer:
+            raise _too_late(project, opened)
         session_folder.end(opened)
         if opened.session.ended == "written":
             return opened.session
@@ -171,11 +173,17 @@ def abort(project: Project, verb: str, line: str, source: str) -> Session:
     opened = session_folder.find_session(project, verb, line, source, ended=True)
     session = opened.session
     if opened.ended and session.ended == "written":
-        session_folder.end(opened)
-        folder = project.stack_folder(session.into, session.source)
-        raise ConfigError(
-            f"the {verb} of {session.source} on {session.into} is done: {folder}, pins.yaml and pins.lock were written",
-            hint=f"to undo it, if they are in git: git checkout -- {folder} pins.yaml pins.lock",
-        )
+        raise _too_late(project, opened)
     session_folder.abort(opened)
     return session
+
+
+def _too_late(project: Project, opened: session_folder.SessionFolder) -> ConfigError:
+    """Remove what a killed command left of a session whose result was written, and say how to undo that."""
+    session_folder.end(opened)
+    session = opened.session
+    folder = project.stack_folder(session.into, session.source)
+    return ConfigError(
+        f"the {session.verb} of {session.source} on {session.into} is done: {folder}, pins.yaml and pins.lock were written",
+        hint=f"to undo it, if they are in git: git checkout -- {folder} pins.yaml pins.lock",
+    )

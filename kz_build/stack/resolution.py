@@ -60,7 +60,7 @@ def take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder
     tip = tree.head()
     if tip == session.before:
         raise _nothing_committed(session)
-    return save(opened, pinned, replace(session, tip=tip, picking="", before=""))
+    return save(opened, pinned, session.answered(tip))
 
 
 def take_rules(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder | None:
@@ -88,8 +88,8 @@ def take_rules(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder | No
         )
     commit = write_commits(pinned, replace(session, tip=session.before), [outcome])
     tree.reset_to(commit)
-    notes = (*session.notes, f"{patch.subject}: made again from its rules, as you edited them")
-    return save(opened, pinned, replace(session, tip=commit, picking="", before="", notes=notes))
+    note = f"{patch.subject}: made again from its rules, as you edited them"
+    return save(opened, pinned, session.answered(commit, note))
 
 
 def stopped_at(pinned: PinnedStack, session: Session) -> Patch | None:
@@ -149,11 +149,33 @@ def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     opened.worktree(pinned).reset_to(session.before)
     words = ("-1", "--format=%s", "--end-of-options", session.picking)
     subject = pinned.repository.git("log", *words).decode().strip()
-    return save(
-        opened,
-        pinned,
-        replace(session, tip=session.before, picking="", before="", notes=(*session.notes, f"{subject}: skipped")),
+    return save(opened, pinned, session.answered(session.before, f"{subject}: skipped"))
+
+
+def undo_answer(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
+    """Return to before the stop that was answered last. Raises ConfigError if there is none.
+
+    The answer itself is kept until kz stops there again: an undo that was killed before goes back to the same stop.
+    """
+    session = opened.session
+    if not session.answers:
+        raise ConfigError(
+            f"nothing was answered yet in this {session.verb}: there is nothing to undo",
+            hint=f"kz {session.verb} abort gives it up",
+        )
+    last = session.answers[-1]
+    words = ("--reverse", "--end-of-options", f"{session.old_base}..{session.old_tip}")
+    commits = pinned.repository.git("rev-list", *words).decode().split()
+    session = replace(
+        session,
+        tip=last.before,
+        todo=tuple(commits[commits.index(last.commit) :]),
+        picking="",
+        before="",
+        notes=session.notes[: last.notes],
+        dropped=session.dropped[: last.dropped],
     )
+    return save(opened, pinned, session)
 
 
 def take_best(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Session | None:
@@ -217,5 +239,4 @@ def take(pinned: PinnedStack, opened: SessionFolder, project: Project, choice: s
         require_taken(found.stopped, files, choice, hint)
         commit, note = write(found.stopped, files), f"the answer in {Path(choice).name} was taken"
     opened.worktree(pinned).reset_to(commit)
-    notes = (*session.notes, f"{session.stopped}: {note}")
-    return save(opened, pinned, replace(session, tip=commit, picking="", before="", notes=notes))
+    return save(opened, pinned, session.answered(commit, f"{session.stopped}: {note}"))

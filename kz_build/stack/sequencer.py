@@ -28,7 +28,7 @@ from kz_build.stack.resolution import mismatches, suggested, take_best, take_res
 from kz_build.stack.session import Dropped, Session
 from kz_build.stack.session_folder import SessionFolder, save
 from kz_build.stack.stack_history import judge_history
-from kz_build.stack.text import mismatch_rows, offer_rows
+from kz_build.stack.text import mismatch_rows, offer_rows, undo_rows
 from kz_build.stack.verdict_cache import files_at
 
 
@@ -194,6 +194,8 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
             merged="" if picked.code else tree.head(),
             todo=session.todo[1:],
             shown=(),
+            # What an undo takes back is forgotten here: one that was killed before must not go back twice.
+            answers=tuple(answer for answer in session.answers if answer.commit not in session.todo),
         ),
     )
     rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
@@ -235,7 +237,8 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
             then = f"kz rebase --take 1, or {then}"
     if stop.by_rules:
         then = f"edit {rules}, then kz rebase continue; or {then}"
-    return ConflictError("\n".join([*rows, f"  worktree: {tree.path}"]), hint=f"{then}. The project has not changed")
+    rows += [f"  worktree: {tree.path}", *undo_rows(opened.session)]
+    return ConflictError("\n".join(rows), hint=f"{then}. The project has not changed")
 
 
 def checkout(pinned: PinnedStack, tree: Worktree, commit: str, paths: Collection[str]) -> None:

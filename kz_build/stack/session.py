@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from kz_build.core.errors import ConfigError
@@ -24,6 +24,17 @@ class Dropped(NamedTuple):
     title: str = ""
 
 
+class Answer(NamedTuple):
+    """A stop that its user answered: the commit that stopped, its subject, the worktree's commit before it, and how many notes and
+    dropped patches there were."""
+
+    commit: str
+    subject: str
+    before: str
+    notes: int
+    dropped: int
+
+
 @dataclass(frozen=True)
 class Session:
     """What `rebase`, `edit`, `import-pr` and `upstream` remember between two commands.
@@ -33,7 +44,7 @@ class Session:
     `todo` those left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit before it, `merged` what git's
     three-way merge committed there, `shown` the candidates that kz listed for it, as commits.
     `tip` is the last commit made. `keep` are the commits to apply even if upstream has their change. `patch` is the one that
-    `upstream` prepares. A candidate is taken unasked from a confidence of `take_above` on, unless that is 0. `notes` say what happened on the way, `dropped` which patches upstream has.
+    `upstream` prepares. A candidate is taken unasked from a confidence of `take_above` on, unless that is 0. `notes` say what happened on the way, `dropped` which patches upstream has, `answers` which stops are behind it.
     `ended` is '' while it is open, else `written` or `aborted`.
     """
 
@@ -59,7 +70,18 @@ class Session:
     keep: tuple[str, ...] = ()
     take_above: float = 0
     dropped: tuple[Dropped, ...] = ()
+    answers: tuple[Answer, ...] = ()
     ended: str = ""
+
+    def answered(self, tip: str, *notes: str) -> Session:
+        """Return the session with the patch in the worktree done, `tip` being the last commit now; `undo` comes back to it."""
+        answers = self.answers
+        if self.picking != self.tip:  # else the whole stack was in the worktree, for its checks
+            answers = (
+                *answers,
+                Answer(self.picking, self.stopped, self.before, len(self.notes), len(self.dropped)),
+            )
+        return replace(self, tip=tip, picking="", before="", notes=(*self.notes, *notes), answers=answers)
 
     def text(self) -> bytes:
         """Encode as the content of its file."""
@@ -74,7 +96,8 @@ def parse_session(data: bytes, name: str) -> Session:
         }
         rows = fields.pop("dropped", ())
         dropped = tuple(Dropped(patch, tuple(there), *rest) for patch, there, *rest in rows)
-        session = Session(**fields, dropped=dropped)
+        answers = tuple(Answer(*row) for row in fields.pop("answers", ()))
+        session = Session(**fields, dropped=dropped, answers=answers)
         wrong = _wrong(session)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         wrong = str(error)
@@ -94,6 +117,11 @@ def _wrong(session: Session) -> str:
     for commit in (*session.todo, *session.keep, *session.shown, session.picking, session.before, session.merged):
         if commit and (wrong := bad_id(commit)):
             return f"a commit {wrong}"
+    for answer in session.answers:
+        if wrong := bad_id(answer.commit) or bad_id(answer.before):
+            return f"an answer {wrong}"
+        if not isinstance(answer.subject, str) or not all(isinstance(n, int) for n in answer[3:]):
+            return "an answer is no answer"
     if not isinstance(session.take_above, int | float) or not 0 <= session.take_above <= 1:
         return "`take_above` is no share"
     if session.verb == "rebase" and (wrong := bad_version(session.version)):

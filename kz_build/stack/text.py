@@ -101,7 +101,15 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         rows += [f"  {note}" for note in session.notes]
         rows += [row for one in session.dropped for row in _dropped(one)]
         rows.append(f"  kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort")
+        rows += undo_rows(session)
     return "\n".join(rows) or "no session is open"
+
+
+def undo_rows(session: Session) -> list[str]:
+    """Say which stop `undo` goes back to, if one was answered."""
+    if not session.answers or session.verb == "edit":
+        return []
+    return [f"  kz {session.verb} undo takes back the last answer, to: {session.answers[-1].subject}"]
 
 
 def mismatch_rows(found: Mapping[str, Mismatch]) -> list[str]:

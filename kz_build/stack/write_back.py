@@ -29,6 +29,7 @@ from kz_build.stack.files import StackFiles, read_files, rules_name, series_text
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Dropped, Session
 from kz_build.stack.session_folder import FILE, SessionFolder, end, keep_commits, save
+from kz_build.stack.text import undo_rows
 from kz_build.stack.verdict_cache import judge_states
 
 
@@ -272,7 +273,7 @@ def _stop(
     checks += "".join(f", or the rules in {path} (an empty file removes them)" for path in rules)
     lead = f"the patches apply, but their {'rules do not give' if rules else 'checks fail on'} the result:"
     return ConflictError(
-        "\n".join([lead, *(f"  {p}" for p in problems)]),
+        "\n".join([lead, *(f"  {p}" for p in problems), *undo_rows(session)]),
         hint=f"amend the commits in {tree.path}{checks}, then {again}",
     )
 

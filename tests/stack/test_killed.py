@@ -296,6 +296,7 @@ def test_a_rebase_that_is_killed_while_it_writes_is_done_whatever_is_said_next(
     for step, code, said in (
         ("continue", 0, f"the rebase of up is done: {line} on v3 was written"),
         ("skip", 0, f"the rebase of up is done: {line} on v3 was written"),
+        ("undo", 2, f"the rebase of up on {line} is done: patches/{line}/up, pins.yaml and pins.lock were written"),
         ("abort", 2, f"the rebase of up on {line} is done: patches/{line}/up, pins.yaml and pins.lock were written"),
         (start, 0, f"the rebase of up is done: {line} on v3 was written"),
     ):
@@ -378,6 +379,19 @@ def test_a_skip_that_is_killed_drops_one_patch_only(ours: Project) -> None:
     resolve(ours)
     assert ours.kz("rebase", "continue").returncode == 0
     assert (ours.root / "patches/l/up/series").read_text() == "0001-second.patch\n"
+
+
+def test_an_undo_that_is_killed_goes_back_one_answer_only(ours: Project) -> None:
+    ours.upstream.commit("Rewrite a too", {"a.txt": put(text(), 10, "another")}, tag="v4")
+    first = ours.kz("rebase", "--onto", "v4")
+    assert ours.kz("rebase", "skip").returncode == 4
+    (worktree(ours) / "b.txt").write_text(put(text(), 10, "wrong"))
+    sh("git", "add", "b.txt", cwd=worktree(ours))
+    assert "checks fail" in ours.kz("rebase", "continue").stderr
+    killed(ours, "cherry-pick --allow-empty", "rebase", "undo")
+    done = ours.kz("rebase", "undo")
+    assert done.returncode == 4 and "second: b.txt" in done.stderr, done.stderr
+    assert ours.kz("rebase", "undo").stderr == first.stderr.removeprefix("  up 1/5\n")
 
 
 def test_a_worktree_of_upstream_that_was_not_finished_is_made_anew(ours: Project) -> None:

@@ -197,6 +197,35 @@ def test_skip_drops_the_patch(ours: Project) -> None:
     assert ours.kz("apply").returncode == 0
 
 
+def test_undo_takes_back_one_answer_after_another(ours: Project) -> None:
+    ours.upstream.commit("Rewrite a too (#5)", {"a.txt": put(text(), 10, "theirs")}, tag="v5")
+    first = ours.kz("rebase", "--onto", "v5")
+    assert first.returncode == 4 and "first: a.txt" in first.stderr and "rebase undo" not in first.stderr
+    early = ours.kz("rebase", "undo")
+    assert early.returncode == 2 and "nothing was answered yet" in early.stderr
+    assert ours.kz("rebase", "status").stdout.count("stopped at: first; 1 left") == 1
+    skipped = ours.kz("rebase", "skip")
+    assert (
+        "second: b.txt" in skipped.stderr and "kz rebase undo takes back the last answer, to: first" in skipped.stderr
+    )
+    (worktree(ours) / "b.txt").write_text("half of a resolution")
+    back = ours.kz("rebase", "undo")
+    assert back.returncode == 4 and back.stderr == first.stderr.removeprefix("  up 1/9\n")
+    (worktree(ours) / "a.txt").write_text(put(text(), 10, "theirs", "ours"))
+    sh("git", "add", "a.txt", cwd=worktree(ours))
+    assert ours.kz("rebase", "continue").returncode == 4
+    (worktree(ours) / "b.txt").write_text(put(text(), 10, "wrong"))
+    sh("git", "add", "b.txt", cwd=worktree(ours))
+    done = ours.kz("rebase", "continue")
+    assert "their checks fail" in done.stderr and "undo takes back the last answer, to: second" in done.stderr
+    assert "second: b.txt" in ours.kz("rebase", "undo").stderr
+    resolve(ours)
+    done = ours.kz("rebase", "continue")
+    assert done.returncode == 0 and "skipped" not in done.stdout, done.stderr
+    assert (ours.root / "patches/l/up/series").read_text() == "0001-first.patch\n0002-second.patch\n"
+    assert ours.kz("apply").returncode == 0
+
+
 def test_abort_leaves_nothing(ours: Project) -> None:
     was = kept(ours)
     assert ours.kz("rebase", "--onto", "v3").returncode == 4

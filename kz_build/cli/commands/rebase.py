@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             take_step(arguments, project, "rebase", arguments.step)
             return 0
         if not arguments.onto:
-            raise ConfigError("kz rebase: --onto REV is needed", hint="or a step: continue, skip, abort, status")
+            raise ConfigError("kz rebase: --onto REV is needed", hint="or a step: continue, skip, undo, abort, status")
         if arguments.engine == "docker":
             return _rebase_within(arguments, project)
         line = arguments.line or project.pins.default
