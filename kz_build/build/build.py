@@ -147,7 +147,7 @@ def _steps(
             phase = step.phase if isinstance(step, Command) else type(step).__name__.lower()
             watch(Event(phase))
             started = time.monotonic()
-            engine.run(step, commands, lambda text, phase=phase: watch(_progress(phase, text)))  # type: ignore[misc]
+            engine.run(step, commands, lambda text, phase=phase: watch(ninja_progress(phase, text)))  # type: ignore[misc]
             phases[phase] = round(phases.get(phase, 0.0) + time.monotonic() - started, 3)
         started = time.monotonic()
         compared = distrust(plan, engine, commands, compare, watch) if compare else None
@@ -166,7 +166,8 @@ def _cached(log: Path) -> dict[str, int] | None:
     return {"hits": hits, "misses": events.count("cache_miss")}
 
 
-def _progress(phase: str, text: str) -> Event:
+def ninja_progress(phase: str, text: str) -> Event:
+    """Return the event of a line that a step printed: ninja's `[n/m]` is a counter, anything else a text."""
     match = _NINJA.match(text)
     return Event(phase, int(match[1]), int(match[2]), "") if match else Event(phase, text=text)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kz_build.build.build import with_stacks
+from kz_build.build.build import ninja_progress, with_stacks
 from kz_build.build.plan import plan
 from kz_build.build.steps import Checkout, Command, Layout, Plan, Step, ninja
 from kz_build.build.touched_units import HEADERS, has_code, outputs, touched
@@ -150,9 +150,9 @@ def _build(
                     if objects:
                         for one in _touched(step, planned.layout.python, objects):
                             phase = one.phase
-                            engine.run(one, target.commands, lambda text: None)
+                            engine.run(one, target.commands, _counter(phase, target.watch))
                         phase = step.phase
-                engine.run(step, target.commands, lambda text: None)
+                engine.run(step, target.commands, _counter(phase, target.watch))
         return TrialBuild(target.target, "builds", len(compiled), "", (), "", round(time.monotonic() - started, 1))
     except StoppedError:
         raise
@@ -163,6 +163,17 @@ def _build(
         seconds = round(time.monotonic() - started, 1)
         outside = outcome == "compile" and phase.endswith("-build")
         return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds, outside)
+
+
+def _counter(phase: str, watch: Watch) -> Callable[[str], None]:
+    """Return what shows ninja's count of a step; what else it prints is in its log."""
+
+    def show(text: str) -> None:
+        event = ninja_progress(phase, text)
+        if event.total:
+            watch(event)
+
+    return show
 
 
 def _touched(build: Command, python: str, objects: Sequence[str]) -> tuple[Command, Command]:

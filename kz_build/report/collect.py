@@ -7,6 +7,7 @@ from typing import Any
 
 import kz_build
 from kz_build.core.errors import LockError
+from kz_build.export.load import recipes
 from kz_build.pins.project import Project
 from kz_build.report.facts import (
     BuildFacts,
@@ -69,6 +70,7 @@ def _collect(project: Project, lines: Sequence[str]) -> Facts:
         pins=together(pins),
         reproduced=tuple(_reproduced(project, lines)),
         reports=reports,
+        builds_nothing=not project.pins.targets and not recipes(project.root, project.pins),
     )
 
 

@@ -238,4 +238,6 @@ class Facts:
     pins: tuple[PinFacts, ...] = ()
     reproduced: tuple[tuple[str, str, bool], ...] = ()
     """(line, target, whether a second build gave the same bytes)."""
+    builds_nothing: bool = False
+    """Whether the project has patches alone: no target and no recipe."""
     reports: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -17,7 +17,7 @@ class Caution(NamedTuple):
 
 
 class PageVerdict(NamedTuple):
-    """Whether nothing fails; the sentence that says so; why it fails; what to know beside it."""
+    """Whether nothing fails; the sentence that counts what holds; why it fails; what to know beside it."""
 
     good: bool
     sentence: str
@@ -28,9 +28,9 @@ class PageVerdict(NamedTuple):
 def verdict(facts: Facts) -> PageVerdict:
     """Return the verdict on all facts."""
     failures, cautions = tuple(_failures(facts)), tuple(_cautions(facts))
-    good = f"Nothing fails: {_counts(facts)}."
-    bad = f"{_number(len(failures), 'failure')}: {_counts(facts)}."
-    return PageVerdict(not failures, " ".join([bad if failures else good, *_ahead(facts)]), failures, cautions)
+    counts = _counts(facts)
+    first = f"{_number(len(failures), 'failure')}: {counts}." if failures else f"{counts[:1].upper()}{counts[1:]}."
+    return PageVerdict(not failures, " ".join([first, *_ahead(facts)]), failures, cautions)
 
 
 def _counts(facts: Facts) -> str:

@@ -26,7 +26,7 @@ def test_the_page_shows_what_is_recorded_and_known_and_asks_nobody(project: Path
     assert done.returncode == 0, done.stderr
     page = (project / "out/report/report.html").read_text()
     assert Path(done.stdout.splitlines()[-1]).absolute() == project / "out/report/report.html"
-    sentence = done.stdout.splitlines()[0]
+    sentence = done.stdout.splitlines()[0].removeprefix("Nothing fails. ")
     assert "5 of 5 patches hold on their pins" in sentence and sentence in html.unescape(page)
 
     heads = re.findall(r'<th scope="col"[^>]*>(v[\d.]+|main)', page)

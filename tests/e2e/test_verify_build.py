@@ -99,6 +99,7 @@ def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Pat
     project = snapshot(sample)
     done = kz("-C", sample, "verify", "--build", "--fetch", "--onto", "v0.1.0", "renamed", "moved", "newer", "--json")
     assert done.returncode == 5, done.stdout + done.stderr
+    assert "library-build 1/" in done.stderr, "a counter, in the link as elsewhere"
     assert "does not build at renamed (compile), moved (link), newer (compile)" in done.stderr
     assert "change the patch" in done.stderr
     builds = json.loads(done.stdout)[0]["builds"]

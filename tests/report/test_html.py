@@ -160,7 +160,14 @@ def test_a_project_in_which_nothing_was_done_says_which_commands_do_it() -> None
     data = rendered(nothing()).decode()
     for command in ("kz build", "kz export list", "kz device run", "kz health", "kz radar --open"):
         assert f"<code>{command}</code>" in data, command
-    assert "Nothing fails: nothing was built or judged yet." in data
+    assert "Nothing was built or judged yet." in data and data.split("<main>")[1].count("Nothing fails") == 1
+
+
+def test_a_project_of_patches_alone_has_no_sections_of_what_it_never_makes() -> None:
+    data = rendered(replace(nothing(), builds_nothing=True)).decode()
+    assert "kz health" in data and 'id="pins"' in data
+    for section in ("sizes", "builds", "exports", "devices", "pairs"):
+        assert f'id="{section}"' not in data and f'href="#{section}"' not in data, section
 
 
 def test_what_only_the_files_say_is_told_apart_from_what_a_device_ran() -> None:

@@ -110,4 +110,5 @@ def _write_page(arguments: argparse.Namespace, project: Project) -> None:
     write_atomic(path, page)
     result = verdict(facts)
     where = relative(path.absolute())
-    show(arguments, {"page": str(where), "bytes": len(page), "verdict": result}, f"{result.sentence}\n{where}")
+    lead = "Nothing fails. " if result.good else ""
+    show(arguments, {"page": str(where), "bytes": len(page), "verdict": result}, f"{lead}{result.sentence}\n{where}")
