@@ -10,6 +10,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _HELPER = re.compile(r"[A-Za-z0-9+.-]*::")
 _LONGEST_NAME, _LONGEST_PATH = 255, 2048  # Linux allows 255 bytes, and 4,096 with the folder around it
 _UNSEEN = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
+_GITMODULES = re.compile(r"\.gitmodules|gitmod~[1-4]|gi7eba~[1-9]")  # and Windows' short names of it
 _NOT_IN_VERSIONS = re.compile(r"[ ~^:?*\[\\]|\.\.|@\{")
 
 
@@ -83,9 +84,20 @@ def unsafe_path(path: str) -> str:
     if len(path) > _LONGEST_PATH or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in parts):
         return "is longer than a disk allows"
     # Windows reads `.git::$INDEX_ALLOCATION`, and macOS a `.git` with characters in it that nobody sees, as `.git`.
-    if any(part.translate(_UNSEEN).lower().partition(":")[0].rstrip(" .") in (".git", "git~1") for part in parts):
+    if any(_as_read(part) in (".git", "git~1") for part in parts):
         return "reaches into .git"
     return ""
+
+
+def bad_link(path: str) -> str:
+    """Return why no symbolic link may have a path, or ''. Git refuses one link alone; of .gitattributes and the like it only warns."""
+    name = _as_read(path.rpartition("/")[2])
+    return "is a symbolic link (git: gitmodulesSymlink)" if _GITMODULES.fullmatch(name) else ""
+
+
+def _as_read(name: str) -> str:
+    """Return the name for which a file system may take a name."""
+    return name.translate(_UNSEEN).lower().partition(":")[0].rstrip(" .")
 
 
 def _bad_word(text: str) -> str:
