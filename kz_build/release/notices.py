@@ -5,15 +5,22 @@ from __future__ import annotations
 import posixpath
 from functools import lru_cache
 
+from kz_build.core.errors import ConfigError
 from kz_build.core.locks import scratch_folder
 from kz_build.git import repository as git
 from kz_build.release.statement import is_notice, is_own_notice, notice_name
 from kz_build.sources.archive import is_zip, opened_zip
 from kz_build.sources.fetched import Fetched, TreeAt
 
+MOST_BYTES = 16 << 20
+"""How large a licence text may be; those of a browser's 1,000 parts are 10 MB."""
+
 
 def of_tree(at: TreeAt) -> dict[str, bytes]:
-    """Return name -> text of the licence files of a tree, vendored code's too; links are followed."""
+    """Return name -> text of the licence files of a tree, vendored code's too; links are followed.
+
+    Raises ConfigError for one that is too large.
+    """
     repository = git.Repository(at.repository)
     entries = {e.path: e for e in repository.entries(at.tree, at.exclude) if not e.submodule}
     texts = {}
@@ -27,12 +34,16 @@ def of_tree(at: TreeAt) -> dict[str, bytes]:
                 if target not in entries:
                     continue
                 data = objects.content(entries[target].id)
+            _require_text(path, len(data))
             texts[path] = data
     return texts
 
 
 def of_files(source: Fetched) -> dict[str, bytes]:
-    """Return name -> text of the licence files of a wheel or archive: of the whole file, even if only part was unpacked."""
+    """Return name -> text of the licence files of a wheel or archive: of the whole file, even if only part was unpacked.
+
+    Raises ConfigError for one that is too large: it is not read.
+    """
     texts = {}
     if source.file and source.folder and is_zip(source.file):
         with opened_zip(source.file) as zipped:
@@ -40,12 +51,22 @@ def of_files(source: Fetched) -> dict[str, bytes]:
             top = _only_folder(names)
             for name in sorted(names):
                 if is_own_notice(name.removeprefix(top)):
+                    _require_text(f"{source.name}/{name}", zipped.getinfo(name).file_size)
                     texts[notice_name(name.removeprefix(top))] = zipped.read(name)
     elif source.folder:
         for path in sorted(source.folder.iterdir()):
             if path.is_file() and is_own_notice(path.name):
+                _require_text(f"{source.name}/{path.name}", path.stat().st_size)
                 texts[path.name] = path.read_bytes()
     return texts
+
+
+def _require_text(name: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise ConfigError(
+            f"{name} has the name of a licence, but {size:,} bytes: kz takes up to {MOST_BYTES:,}",
+            hint="look at what upstream put there; the release is not written",
+        )
 
 
 def _only_folder(names: list[str]) -> str:

@@ -122,3 +122,17 @@ def test_a_concluded_licence_stands_beside_those_that_are_shipped() -> None:
     }  # fmt: skip
     with pytest.raises(ConfigError, match="MPL-2 is no identifier"):
         sbom.sbom("t", "l", {}, [replace(eigen, concluded={"": ("MPL-2", "x")})], "1", "seed")
+
+
+def test_a_licence_without_an_end_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "unpacked"
+    folder.mkdir()
+    with (folder / "LICENSE").open("wb") as file:
+        file.truncate(1 << 40)
+    wheel = tmp_path / "w.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("w.dist-info/LICENSE", bytes(notices.MOST_BYTES + 1))
+    unpacked, in_wheel = (Fetched("s", "wheel", "1", "sha256 0", (), folder, file) for file in (None, wheel))
+    for source in (unpacked, in_wheel):
+        with pytest.raises(ConfigError, match="LICENSE has the name of a licence, but"):
+            notices.of_files(source)
