@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.process import checked_parallel, run
-from kz_build.git.object_types import Commit, output_lines
+from kz_build.git.object_types import Commit, cut_subject, output_lines
 from kz_build.git.refs import LIST, parse_refs
 from kz_build.git.repository import Repository, local_environment
 
@@ -67,7 +67,7 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
         tip,
     )
     rows = (row.split("\0", 2) for row in output_lines(output))
-    commits = [Commit(oid, date, subject) for oid, date, subject in rows]
+    commits = [Commit(oid, date, cut_subject(subject)) for oid, date, subject in rows]
     return {c.pull: c for c in reversed(commits) if c.pull in numbers}
 
 
@@ -138,7 +138,9 @@ def _commits(output: bytes) -> tuple[Commit, ...]:
         elif facts := field.strip(b"\n").decode():
             _, mode, before, after, _ = facts.split(" ")
             commits[-1][3].append((os.fsdecode(next(fields)), mode, before, after))
-    return tuple(Commit(commit, date, subject, tuple(changes)) for commit, date, subject, changes in commits)
+    return tuple(
+        Commit(commit, date, cut_subject(subject), tuple(changes)) for commit, date, subject, changes in commits
+    )
 
 
 def _above(repository: Repository, since: str) -> list[list[str]]:

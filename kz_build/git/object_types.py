@@ -67,6 +67,15 @@ class FileOnDisk:
         return self.path.read_bytes()
 
 
+MOST_OF_SUBJECT = 400
+"""How many characters of a subject are shown."""
+
+
+def cut_subject(subject: str) -> str:
+    """Return a subject as it is shown: of one that is too long the begin and the end, which may name a pull request."""
+    return subject if len(subject) <= MOST_OF_SUBJECT else f"{subject[: MOST_OF_SUBJECT - 20]}…{subject[-19:]}"
+
+
 @dataclass(frozen=True)
 class Commit:
     """An upstream commit that touches the stack's files. `date` is the committer's, ISO 8601."""

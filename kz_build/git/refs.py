@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.core.process import Output, require_success, run
-from kz_build.git.object_types import output_lines
+from kz_build.git.object_types import cut_subject, output_lines
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository, local_environment
 
@@ -93,14 +93,14 @@ def pulls(repository: Repository, since: str = "") -> dict[int, str]:
 
 
 def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]:
-    """Return the first line of each commit's message."""
+    """Return the first line of each commit's message, as it is shown."""
     if not commits:  # git would take HEAD
         return {}
     output = repository.git(
         "log", "--no-walk", "--stdin", "--format=%H %s", stdin="".join(f"{c}\n" for c in commits).encode()
     )
     rows = (row.partition(" ") for row in output_lines(output))
-    return {commit: subject for commit, _, subject in rows}
+    return {commit: cut_subject(subject) for commit, _, subject in rows}
 
 
 def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:

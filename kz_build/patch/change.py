@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kz_build.git.object_types import cut_subject
+
 if TYPE_CHECKING:  # few patches have binaries
     from kz_build.patch.binary import Binary
     from kz_build.patch.rewrite import Rewrite
@@ -132,8 +134,8 @@ class Patch:
 
     @property
     def subject(self) -> str:
-        """The first line of the message."""
-        return self.message.split("\n", 1)[0]
+        """The first line of the message, as it is shown."""
+        return cut_subject(self.message.split("\n", 1)[0])
 
     @property
     def left_out_text(self) -> str:

@@ -147,9 +147,7 @@ def skip_patch(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     if session.picking == session.tip:
         raise ConfigError("no patch is in the worktree: there is nothing to skip", hint=f"kz {session.verb} status")
     opened.worktree(pinned).reset_to(session.before)
-    words = ("-1", "--format=%s", "--end-of-options", session.picking)
-    subject = pinned.repository.git("log", *words).decode().strip()
-    return save(opened, pinned, session.answered(session.before, f"{subject}: skipped"))
+    return save(opened, pinned, session.answered(session.before, f"{session.stopped}: skipped"))
 
 
 def undo_answer(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:

@@ -57,6 +57,29 @@ def test_who_broke_the_context_and_who_took_the_content(tmp_path: Path, kz: Kz) 
     assert ": 5, on files of the stack: 4\n" in shown.stdout
 
 
+def test_a_subject_without_an_end_is_cut(tmp_path: Path, kz: Kz) -> None:
+    """A patch's and a commit's; what a subject ends with is kept, since it names the pull request."""
+    long = "x" * 100_000
+    upstream = started(tmp_path)
+    ours = project(tmp_path, kz, upstream, [("ours", {"a.txt": OURS})])
+    (patch,) = (ours.root / "patches/l/up").glob("*.patch")
+    patch.write_text(patch.read_text().replace("Subject: [PATCH] ours", f"Subject: [PATCH] {long}"))
+    upstream.commit(f"{long} (#7)", {"a.txt": CONTENT})
+    upstream.pull(9, {"a.txt": put(CONTENT, 10, "another")}, subject=long)
+    assert ours.kz("lock", "--write").returncode == 0
+    for words in (
+        ("history",),
+        ("radar", "--pr", "9"),
+        ("verify", "--onto", "main"),
+        ("rebase", "--onto", "main"),
+        ("status",),
+    ):
+        done = ours.kz(*words)
+        assert done.returncode in (0, 4), done.stderr
+        assert len(done.stdout + done.stderr) < 10_000, words
+    assert told(ours)["steps"][0]["commit"]["pull"] == 7
+
+
 def test_flaps_and_reverts_are_shown_as_such(tmp_path: Path, kz: Kz) -> None:
     """Between a pin that holds and a main that does not, a bisection may end at any of three commits."""
     upstream = started(tmp_path)
