@@ -74,16 +74,21 @@ def verify(
     sources: Collection[str] = (),
     fetch: bool = False,
     watch: Watch | None = None,
+    unjudged: dict[str, MissingError] | None = None,
 ) -> tuple[VerifyResult, ...]:
     """Judge the stacks of these lines on each revision of `onto` and each tag that matches one of `tags`; without any, on their own pins.
 
     Revisions are those of upstream's git history: stacks on wheels are judged on their own pin, and left out if only revisions
-    are named, unless `sources` names them and pins.yaml their repository. `sources` names the stacks, () all. Raises ConfigError for a name that no upstream has, or if
+    are named, unless `sources` names them and pins.yaml their repository. `sources` names the stacks, () all.
+
+    A stack whose files cannot be had is added to `unjudged`, by `LINE SOURCE`, if others can be judged. Raises MissingError for it
+    without that dict, or if there is no other; ConfigError for a name that no upstream has, or if
     nothing is left to judge.
     """
     require_stacks(project, lines, sources)
     results: list[VerifyResult] = []
     errors: dict[str, refs.UnknownRevisionError] = {}
+    lacking: dict[str, MissingError] = {}
     for line in lines:
         for pinned in pinned_stacks(project, line, watch, sources):
             if onto or tags:
@@ -97,13 +102,13 @@ def verify(
             try:
                 judged = with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors))
             except MissingError as error:
-                names = sorted({o.source.name for o in pinned_stacks(project, line)} - {pinned.source.name})
-                if names and not sources:
-                    error.hint = (
-                        f"the other stacks: kz verify --line {line} --source {' --source '.join(names)}. {error.hint}"
-                    )
-                raise
+                lacking[f"{line} {pinned.source.name}"] = error
+                continue
             results.append(judged)
+    if lacking and (unjudged is None or not results):
+        raise next(iter(lacking.values()))
+    if unjudged is not None:
+        unjudged.update(lacking)
     if not results and (onto or tags):
         raise ConfigError("no stack on a git source: nothing to verify on other revisions")
     if absent := set.intersection(*(set(result.absent) for result in results)) if results else set():

@@ -110,9 +110,10 @@ def test_open_requests_are_judged_where_upstream_is_on_github(two: Project, make
     assert two.kz("radar", "--open", "--source", "other", **env).returncode == 2
 
 
-def test_a_stack_whose_upstream_is_out_of_reach_names_the_way_to_the_others(two: Project, tmp_path: Path) -> None:
+def test_a_stack_whose_upstream_is_out_of_reach_does_not_hide_the_others(two: Project, tmp_path: Path) -> None:
     remove(tmp_path / "store")
     (two.root / "pins.local.yaml").write_text("sources: {other: {git: 'http://127.0.0.1:1/other'}}\n")
     done = two.kz("verify")
-    assert done.returncode == 6 and "-> the other stacks: kz verify --line l --source up. " in done.stderr, done.stderr
+    assert done.returncode == 6 and "http://127.0.0.1:1/ (Failed to connect" in done.stderr, done.stderr
+    assert "l up\n" in done.stdout and "clean" in done.stdout and "l other: not judged" in done.stdout
     assert two.kz("verify", "--line", "l", "--source", "up").returncode == 0

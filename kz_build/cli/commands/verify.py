@@ -19,7 +19,7 @@ from kz_build.cli.common import (
     unpinned_option,
     watching,
 )
-from kz_build.core.errors import CommandError, ConfigError, ConflictError
+from kz_build.core.errors import CommandError, ConfigError, ConflictError, MissingError
 
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         judged = verify(project, lines, (), arguments.tags, sources=arguments.source) if arguments.tags else ()
         tags = [t.name for f in judged for t in f.targets]
         return run_in_build_image(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
+    unjudged: dict[str, MissingError] = {}
     with watching() as watch:
         result = verify(
             project,
@@ -91,10 +92,15 @@ def run(arguments: argparse.Namespace) -> int:
             sources=arguments.source,
             fetch=arguments.fetch,
             watch=watch,
+            unjudged=unjudged,
         )
         if arguments.build:
             result = tuple(_built(project, f, arguments, watch) for f in result)
-    show(arguments, result, "\n".join(text_verdicts.table(f) for f in result) or "no stacks")
+    tables = [
+        *(text_verdicts.table(f) for f in result),
+        *(f"{stack}: not judged, its files cannot be had" for stack in unjudged),
+    ]
+    show(arguments, result, "\n".join(tables) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
         root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
@@ -113,4 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
         if all(b.outside_stack for _, b in failed):
             hint = "name the versions of other sources that it needs under `sources` in pins.local.yaml"
         raise CommandError(f"the patched tree does not build at {names}", hint=hint)
+    if unjudged:
+        raise next(iter(unjudged.values()))
     return 0
