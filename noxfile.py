@@ -252,7 +252,7 @@ def faults(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """Read 100,000 hostile files of each format: YAML, locks, mails, archives, ELF, classes, AXML, .pte, HTTP. `-- -k yaml` for one."""
+    """Read 100,000 hostile files of each format: YAML, locks, mails, archives, ELF, classes, AXML, .pte, releases, logs, conflicts, HTTP. `-- -k yaml` for one."""
     tier(session)
 
 

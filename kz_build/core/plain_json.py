@@ -1,4 +1,4 @@
-"""Results as JSON for programs: dataclasses, tuples and enums as plain values."""
+"""Results as JSON for programs: dataclasses, tuples and enums as plain values; and anyone's JSON."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+DEEPEST = 60
+"""Levels of a document of somebody else's; kz's have ten. Those that check, compare or write deeper ones end with a RecursionError."""
 
 
 def plain(value: object) -> Any:
@@ -30,3 +33,18 @@ def plain(value: object) -> Any:
 def text(value: object) -> str:
     """Return any result as indented JSON with sorted keys."""
     return json.dumps(plain(value), indent=1, sort_keys=True)
+
+
+def parsed(data: bytes) -> Any:
+    """Return anyone's JSON. Raises ValueError for what is none, or is nested deeper than DEEPEST."""
+    try:
+        value = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = [one for values in inner for one in values]
+        if not level:
+            return value
+    raise ValueError("is nested too deep")

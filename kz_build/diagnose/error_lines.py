@@ -16,6 +16,8 @@ EXIT = 4
 """The rank of lines that only say that something failed."""
 PASSAGE, PASSAGE_LINES, WIDTH = 3000, 16, 400
 """Bytes and lines of an error that are kept for the families, and characters of a line."""
+PHRASE = 100
+"""Characters of a phrase to search for: searches refuse long ones."""
 FRAME = 4
 """Lines between an exception's last frame and itself."""
 
@@ -274,7 +276,8 @@ _BREAK = re.compile(r"[\0\[\](){}<>\"“”‘’|;,=*│]+|(?<!\w)['`]+|['`]+(?
 def search_words(message: str) -> str:
     """Return what to search for: the longest phrases of a message, without paths, addresses, numbers and times."""
     runs = [
-        " ".join(run.split()[:8]).strip(" .:-") for run in _BREAK.split(_VARIABLE.sub("\0", _PYTEST.sub("", message)))
+        " ".join(run.split()[:8])[:PHRASE].strip(" .:-")
+        for run in _BREAK.split(_VARIABLE.sub("\0", _PYTEST.sub("", message)))
     ]
     runs = [run for run in dict.fromkeys(runs) if sum(map(str.isalpha, run)) > 3]
     longest = sorted(runs, key=len, reverse=True)[:2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from kz_build.core import files
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError
+from kz_build.core.plain_json import parsed
 from kz_build.pins.lock_file import as_text
 from kz_build.release import cmake, sigstore_bundle, statement
 from kz_build.release.bundle_form import BadBundleError
@@ -105,11 +105,11 @@ def _bytes(file: Path) -> bytes:
 def _agrees(signed: bytes, folder: Folder) -> str:
     """Return what a signed statement says of a folder's artifacts. Raises BadBundleError if it names other bytes, or not all of them."""
     try:
-        data: Any = json.loads(signed)
+        data: Any = parsed(signed)
         subjects = {one["name"]: one["digest"]["sha256"] for one in data["subject"]}
         kind, predicate = data["predicateType"], data["predicate"]
         passed = kind != TEST_RESULT or predicate["result"] == "PASSED"
-    except (ValueError, LookupError, TypeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise BadBundleError(f"signs no statement of kz: {type(error).__name__} {error}") from error
     if kind not in (statement.PREDICATE, TEST_RESULT) or data.get("_type") != statement.STATEMENT:
         raise BadBundleError(f"signs {kind}, neither provenance nor a test result")

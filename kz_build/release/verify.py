@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.files import sha256_file
+from kz_build.core.plain_json import parsed
 from kz_build.formats.zip import digests_of
 from kz_build.release import minisign, statement
 
@@ -156,8 +156,8 @@ def paper(path: Path, most: int = _MOST_OF_PAPER) -> bytes:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(paper(path))
-    except (OSError, ValueError, RecursionError):
+        return parsed(paper(path))
+    except (OSError, ValueError):
         return None
 
 

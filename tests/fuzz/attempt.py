@@ -42,6 +42,8 @@ def attempt(read: Callable[[], object]) -> Outcome:
             fault = f"an error without an exit code of its own: {error}"
     except _TooSlow:
         fault = f"it took more than {SECONDS} s: {traceback.format_exc()}"
+    except KeyboardInterrupt:
+        raise
     except BaseException:
         fault = traceback.format_exc()
     seconds, megabytes = time.perf_counter() - start, (_peak(reset=False) - before) >> 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,8 @@ from kz_build.core.errors import AuditError
 from kz_build.core.files import remove
 from kz_build.core.yaml_schema import load
 from kz_build.device.baseline import Baseline
-from kz_build.diagnose import diagnose as signatures
+from kz_build.diagnose import diagnose
+from kz_build.diagnose import text as text_of_log
 from kz_build.export.load import one as recipe
 from kz_build.formats import elf, elf_units, pte
 from kz_build.formats.android_manifest import DamagedError, manifest_of, read_text
@@ -31,17 +33,23 @@ from kz_build.patch.rewrite import Mismatch
 from kz_build.pins import load as pins
 from kz_build.pins.lock_file import parse_lock
 from kz_build.pins.pins import Pins
-from kz_build.release import osv
+from kz_build.release import attest, osv, statement
+from kz_build.release.bundle_form import BadBundleError
+from kz_build.release.sigstore_bundle import Builder, Bundles
+from kz_build.release.verify import read as read_release
+from kz_build.release.verify import verify
 from kz_build.release.vex import vex
 from kz_build.report import report, text_diff
 from kz_build.report.diff import compare
+from kz_build.resolve.candidate import made_candidates
 from kz_build.rewrite.rules_file import read_rewrite
 from kz_build.sources.archive import unpack, wheel_files
 from kz_build.stack.files import StackFiles
 from kz_build.stack.parse import parse_stack
 from kz_build.stack.session import parse_session
+from kz_build.stack.suggestion import answer
 from tests.conftest import ROOT
-from tests.fuzz.web import read_answers
+from tests.fuzz.web import BETWEEN, read_answers
 
 CORPUS = ROOT / "tests/data/fuzz"
 Read = Callable[[bytes, Path], object]
@@ -163,6 +171,46 @@ def _bill(data: bytes, _: Path) -> None:
     osv.parts(bill)
 
 
+def _release(data: bytes, folder: Path) -> None:
+    release = folder / "release"
+    release.mkdir(exist_ok=True)
+    names = (statement.SUMS, statement.PROVENANCE, statement.SBOM)
+    for name, part in zip(names, data.split(BETWEEN, 2), strict=False):
+        (release / name).write_bytes(part)
+    checks = verify(release)
+    if not any(check.failed for check in checks):
+        assert attest._whole(read_release(release))
+
+
+@cache
+def _bundles() -> Bundles:
+    return Bundles(
+        (Builder("https://github.com/me/app/.github/workflows/release.yml@refs/tags/v1", "https://i"),), None
+    )
+
+
+def _bundle(data: bytes, _: Path) -> None:
+    try:
+        _bundles().signed(data)
+    except BadBundleError as error:
+        if "match" not in str(error):  # what is right but for its signer is read whole
+            raise AuditError(str(error)) from error
+
+
+def _log(path: Path) -> None:
+    diagnosis = diagnose.diagnose(str(path))
+    assert max(map(len, text_of_log.text(diagnosis).splitlines())) < 1000
+
+
+def _conflict(data: bytes, _: Path) -> None:
+    """Make candidates for a file; upstream has that one and another, or only the other."""
+    name, base, ours, theirs, other = (data.split(BETWEEN, 4) + [b""] * 4)[:5]
+    path = name.decode(errors="replace")
+    upstream = {path: ours, f"other/{path}": other} if ours else {f"other/{path}": other}
+    for one in made_candidates({path: base}, upstream, {path: theirs}):
+        assert one.candidate.files.keys() <= {path, *upstream} and 0 <= one.candidate.confidence <= 1
+
+
 FORMATS: dict[str, Format] = {
     "yaml": Format(
         {
@@ -173,7 +221,7 @@ FORMATS: dict[str, Format] = {
             "checks": _checks,
             "rewrite": _rules,
             "baseline": _file(lambda path: load(path, Baseline, "baselines")),
-            "signatures": _file(signatures.read),
+            "signatures": _file(diagnose.read),
         },
         (
             b"&a ", b"*a", b"<<: ", b"<<: *a", b"<<: [*a, *a]", b"!!python/object:x ", b"!!set ", b"!!omap ", b"!!binary ", b"!x ",
@@ -189,6 +237,7 @@ FORMATS: dict[str, Format] = {
             "record": _file(stage_record.load_any),
             "report": _report,
             "session": lambda data, _: parse_session(data, "session.json"),
+            "answer": _file(answer),
             "change": _file(lambda path: transaction.roll_forward(path.parent), transaction.NAME),
         },
         (
@@ -242,11 +291,29 @@ FORMATS: dict[str, Format] = {
         ),
     ),
     "release": Format(
-        {"osv": _file(_osv), "sbom": _bill},
+        {"osv": _file(_osv), "sbom": _bill, "folder": _release, "bundle": _bundle},
         (
             b"null", b"true", b"-1", b"1e999", b"9" * 5000, b"[" * 3000, b'""', b'"\\ud800"', b'"\\u0000"', b"\xff", b'{"introduced": "0"}',
             b'"fixed"', b'"1!2"', b'"1.0.dev999999999999999999999999"', b'"type": "GIT"', b'"PyYAML"', b"PK\3\4",
-            b"pkg:pypi/x@", b"?vcs_url=git%2B", b'"swhid": [1]',
+            b"pkg:pypi/x@", b"?vcs_url=git%2B", b'"swhid": [1]', BETWEEN, b"[" * 70, b"]" * 70, b"[" * 400, b"]" * 400,
+        ),
+    ),
+    "log": Format(
+        {"log": _file(_log)},
+        (
+            b"error: ", b"Error: ", b"ERROR ", b"fatal: ", b"E: ", b"E x: ", b"e: file:///x:1:2: ", b"CMake Error at x:1 (x):\n", b"CMake Error: ",
+            b"FAILURE: Build failed with an exception.\n* What went wrong:\n", b"> ", b"* Try:\n", b"Execution failed for task ':x'.\n",
+            b"Traceback (most recent call last):\n", b'  File "x", line 1, in x\n', b"The above exception was the direct cause of", b"#00 pc 00 /x.so\n",
+            b"failed: ", b"a b c d failed: ", b"Caused by: ", b"x.y.ZError: ", b"No such file or directory", b"Permission denied", b"cannot ",
+            b"01-01 00:00:00.000  1  2 E x : ", b"BUILD SUCCESSFUL", b"x:1:1: ", b"undefined reference to", b"x.cpp(1,1): ", b"::", b"." * 900,
+            b"a." * 900, b"(" * 900, b"A " * 900, b" " * 900, b"\r", b"\x1b[31m", b"\x1b]", b"\0", b"\xff", b"\xff\xfe", b"\n\n", b"\t", b"'", b'"',
+        ),
+    ),
+    "conflict": Format(
+        {"sides": _conflict},
+        (
+            BETWEEN, b"\n", b"\r\n", b"\0", b"\xff", b"{\n", b"}\n", b"(", b")", b"#if 1\n", b"#endif\n", b"\"\"\"", b"/*", b"//", b"#", b"'",
+            b"a\n" * 300, b"a, b\n" * 150, b"\n" * 300, b"(" * 300, b"a " * 300, b"\t" * 60, b"<<<<<<< x\n", b"-" * 300, b"x.py", b"CMakeLists.txt",
         ),
     ),
     "http": Format(

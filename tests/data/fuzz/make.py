@@ -14,8 +14,10 @@ import tempfile
 import zipfile
 import zlib
 from base64 import b85encode
+from hashlib import sha256
 from pathlib import Path
 
+from kz_build.release import statement
 from tests.formats.apps import SAMPLE, good, manifest
 from tests.formats.elves import COMPRESSED, Section, android_note, build_id, elf
 from tests.formats.ptes import Made, Method, Qnn, decoder, program, vulkan
@@ -73,6 +75,36 @@ BILL = {
         {"bom-ref": "yaml", "version": "6.0.1", "purl": "pkg:pypi/pyyaml@6.0.1", "scope": "excluded"},
     ],
 }  # fmt: skip
+PROVENANCE = json.dumps(
+    {
+        "_type": "https://in-toto.io/Statement/v1", "predicateType": "https://slsa.dev/provenance/v1", "subject": [],
+        "predicate": {"buildDefinition": {"buildType": statement.BUILD_TYPE, "externalParameters": {"line": "l", "target": "t"}, "resolvedDependencies": [
+            {"name": "up", "annotations": {"kind": "git", "version": "v1"}, "digest": {"gitCommit": "a" * 40, "gitTree": "b" * 40}},
+        ]}},
+    }
+)  # fmt: skip
+PAPER = json.dumps(
+    {
+        "bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1,
+        "metadata": {"component": {"type": "library", "name": "t", "version": "l", "components": []}},
+        "components": [
+            {"type": "library", "bom-ref": "up", "name": "up", "version": "v1", "properties": [{"name": "kz:notice:none", "value": "x"}],
+             "swhid": ["swh:1:rev:" + "a" * 40, "swh:1:dir:" + "b" * 40]},
+        ],
+    }
+)  # fmt: skip
+LOGS = {
+    "cmake": "-- The C compiler identification is Clang\nCMake Error at lib/CMakeLists.txt:12 (find_package):\n  Could not find a package\n  configuration file.\n\nCall Stack (most recent call first):\n  CMakeLists.txt:3 (include)\n",
+    "gradle": "> Task :app:x FAILED\n\nFAILURE: Build failed with an exception.\n\n* What went wrong:\nExecution failed for task ':app:x'.\n> A failure occurred while executing X\n   > The file is locked by\n     another program\n\n* Try:\n> Run with --info\n",
+    "python": 'Traceback (most recent call last):\n  File "/a/b.py", line 3, in f\n    x = g()\nKeyError: "a"\n\nThe above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n  File "/a/c.py", line 9, in h\na.b.BrokenError: the graph has no output: x\n',
+    "logcat": "01-01 00:00:00.000  10  20 E ETLogging: In function load_method(), cannot load x\n01-01 00:00:00.001  10  20 F libc    : Fatal signal 11 (SIGSEGV)\nbacktrace:\n      #00 pc 0000000000012345  /system/lib64/libc.so (abort+1)\n      #01 pc 0000000000000042  /data/app/libx.so (f+2)\n",
+    "compiler": "[3/9] Building CXX object a.o\nFAILED: a.o\nsrc/a.cpp:3:7: fatal error: 'x.h' file not found\nld: error: undefined reference to 'f'\nmake: *** [all] Error 2\nsh: exec: x: Permission denied\nerr: nothing to do: no such thing\n",
+}  # fmt: skip
+CONFLICTS = {
+    "c": ("a.c", *("int f(int a)\n{{\n  open(a);\n  if (a < 0)\n    return fail(a);\n{}  close(a);\n  return {};\n}}\n".format(*way) for way in (("", "a"), ("  read(a, all);\n", "b"), ("  check(a);\n", "a + 1")))),
+    "python": ("a.py", *("import os\nimport sys\n{}\n\nTABLE = {{\n    'a': 1,\n{}    'c': 3,\n}}\n".format(*way) for way in (("", ""), ("import tomllib", '    "b": 2,\n'), ("import time", "    'bb': 22,\n")))),
+    "moved": ("a.cmake", "set(A\n  b.c\n  c.c\n)\nadd(x)\n", "", "set(A\n  b.c\n  bb.c\n  c.c\n)\nadd(x y)\n", "# new\nset(A\n  b.c\n  c.c\n  d.c\n)\nadd(x z)\n"),
+}  # fmt: skip
 PULL = json.dumps(
     [
         {
@@ -81,6 +113,14 @@ PULL = json.dumps(
         }
     ]
 )  # fmt: skip
+
+
+def sums(*papers: str) -> str:
+    """SHA256SUMS of a release without artifacts."""
+    names = (statement.PROVENANCE, statement.SBOM)
+    return statement.sums_text(
+        {name: sha256(text.encode()).hexdigest() for name, text in zip(names, papers, strict=True)}
+    )
 
 
 def answer(status: str, body: str, *headers: str) -> bytes:
@@ -197,6 +237,11 @@ def files(folder: Path) -> dict[str, bytes | str]:
         "release/osv-answer": json.dumps({"vulns": KNOWN}),
         "release/osv-zip": zipped({"A-1.json": json.dumps(KNOWN[0]).encode()}),
         "release/sbom-small": json.dumps(BILL),
+        "release/folder-small": "\n%%%%\n".join((sums(PROVENANCE, PAPER), PROVENANCE, PAPER)),
+        "release/bundle-github": (HERE.parent / "sigstore/github-provenance.sigstore.json").read_bytes(),
+        "lock/answer-small": json.dumps({"files": {"a.txt": "one\n", "b": {"base64": "eA=="}, "c": None}}),
+        **{f"log/log-{name}": log for name, log in LOGS.items()},
+        **{f"conflict/sides-{name}": "\n%%%%\n".join(parts) for name, parts in CONFLICTS.items()},
         "http/index-json": answer("200 OK", JSON, "Content-Type: application/vnd.pypi.simple.v1+json"),
         "http/index-html": answer("302 Found", "", "Location: SERVER/other/") + b"\n%%%%\n" + answer("200 OK", HTML, "Content-Type: text/html; charset=utf-8"),
         "http/download-whole": answer("200 OK", "whole content", 'ETag: "x"'),
