@@ -93,11 +93,12 @@ def _run_checks(folder: Folder, checks: Mapping[str, Callable[[Folder], _Rows]])
     for name, check in checks.items():
         try:
             rows = list(check(folder))
+            passed = "" if rows else _passed(name, folder)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             rows = [(_ABOUT.get(name, statement.PROVENANCE), f"is not as kz writes it: {type(error).__name__} {error}")]
         yield from (Check(file, name, Status.FAIL, wrong, True) for file, wrong in rows)
         if not rows:
-            yield Check("-", name, Status.PASS, _passed(name, folder), True)
+            yield Check("-", name, Status.PASS, passed, True)
 
 
 def read(path: Path) -> Folder:
