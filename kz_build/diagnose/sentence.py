@@ -29,7 +29,8 @@ _HEADS = re.compile(
     | (?:Caused\ by|Exception\ in\ thread\ "[^"]*"|Pending\ exception)[:\s]\s*
     | [EF]\ (?P<tag>[^\s:]+):\ *
     | \[?(?:ERROR|FATAL|error|E|FAIL)\]:?\s+(?:\[[^\]\n]*\]:?\s+)*(?:\w+\ +<E>\s+)?
-    | (?P<place>(?:[A-Za-z]:)?[^\s:()]*[\w)]\.\w+(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)))\]?:?\s+
+    | \[Qnn\ ExecuTorch\]:?\s+
+    | (?:\w{2,}:)?(?P<place>(?:[A-Za-z]:)?[^\s:()]*[\w)]\.\w+(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)))\]?:?\s+
     | e:\ (?:file://)?
     | Error:(?:\(\d+(?:,\ \d+)?\)\s)?
     | (?P<tool>(?![\w.$]*(?:Error|Exception|Interrupt|Exit|WithDiagnostic):)(?!(?i:error|fatal|failed|failure|err|exception)\b)[\w./+\\-]*[A-Za-z][\w.+-]*)(?:\[\d+\])?:\s+(?=(?:fatal\ |internal\ )?(?:error|Error|ERROR|fatal|FATAL|cannot|can't|unknown|Unknown|invalid|unrecognized|illegal|failed|could)\b)

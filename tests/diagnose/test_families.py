@@ -143,8 +143,13 @@ def test_an_error_that_is_of_no_family_is_not_taken_for_the_next_one() -> None:
         ("/x/cdefs.h:807:2: error:\n      Unsupported architecture", "the program", "/x/cdefs.h:807:2", "Unsupported architecture"),
         ("torch.x.SomeError: Unknown target: f\nraised in File \"/x/a.py\", line 3, in f", "the program", "/x/a.py:3", "Unknown target: f"),
         ("Gradle sync failed: Cause: Minimum version is 6.1.1", "the program", "", "Minimum version is 6.1.1"),
+        ("E loader: these are not there:\n  a\n  b\n\nnext step", "loader", "", "these are not there: a b"),
+        ("* What went wrong:\nA problem occurred configuring project ':a'.\n> These are not there:\n    a\n* Try:\n> --info", "Gradle", "", "These are not there: a"),
+        ("/x/a.c:1:2: error: bad\nraised in File \"/x/a.py\", line 3, in f", "the program", "/x/a.c:1:2", "bad"),
+        ("error: " + "ab " * 99, "the program", "", ("ab " * 99)[:240]),
+        ("CMake Error at a:1 (x):\n" + "  ab\n" * 99, "CMake", "a:1", ("ab " * 99)[:240]),
     ],
-    ids=["cmake", "gradle", "tool", "next-line", "python", "studio"],
+    ids=["cmake", "gradle", "tool", "next-line", "python", "studio", "tag", "gradle-list", "place", "long", "long-cmake"],
 )  # fmt: skip
 def test_an_error_is_read_without_its_marks(passage: str, who: str, place: str, words: str) -> None:
     assert sentence(passage) == (who, place, words)
@@ -154,6 +159,17 @@ def test_a_reason_beside_an_error_is_its_reason_only_if_it_names_no_other_thing(
     failed = "ERROR: Failed to execute: [/home/me/adb], [push]\n"
     assert [one.id for one in causes("INFO: scrcpy 1.10\nexec: Permission denied\n" + failed)] == ["says-denied"]
     assert not causes("INFO: 1.10\nstatvfs('/x/ram.img') failed: No such file or directory\n" + failed)
+
+
+def test_words_of_executorchs_own_log_are_the_cause() -> None:
+    for head in ("E 00:00:00.001234 tokenizers:a.cpp:90] ", "E 00:00:00.001234 [Qnn ExecuTorch]: "):
+        (denied,) = causes(head + "Cannot open x: Permission denied\nx\n")
+        assert denied.title.endswith(" missing: Cannot open x: Permission denied"), denied
+
+
+def test_the_reason_of_a_gradle_log_that_is_cut_off_is_found() -> None:
+    log = "* What went wrong:\nExecution failed for task ':a'.\n> The file x is locked by another program"
+    assert [one.id for one in causes(log)] == ["says-locked"]
 
 
 def test_words_of_androids_services_are_not_the_cause() -> None:
