@@ -12,7 +12,7 @@ from typing import Any
 from kz_build.core.files import sha256_file, write_atomic
 
 MOST_BYTES = 1 << 28
-"""A longer file is not read."""
+"""No more of a file is read; the digest of a longer one does not match."""
 SMALL = 1 << 18
 """A file that is read as fast as what is cached of it."""
 SETTLED_SECONDS = 2.0
@@ -27,10 +27,10 @@ def read_cached(path: Path) -> Any:
     """
     try:
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
+            data = file.read(MOST_BYTES)
     except OSError:
         return None
-    if len(data) > MOST_BYTES or data[:_HEAD] != _digest(data[_HEAD:]):
+    if data[:_HEAD] != _digest(data[_HEAD:]):
         return None
     return json.loads(data[_HEAD:])
 

@@ -1,4 +1,4 @@
-"""How the whole files of this folder were made; those that once showed a fault came from the fuzzer.
+"""How the whole files of this folder were made; those that once showed a fault came from the fuzzer, and the bundle is a link.
 
 python -m tests.data.fuzz.make      # javac and aapt2 for the class and the compiled manifest; not part of any test run
 """
@@ -238,7 +238,6 @@ def files(folder: Path) -> dict[str, bytes | str]:
         "release/osv-zip": zipped({"A-1.json": json.dumps(KNOWN[0]).encode()}),
         "release/sbom-small": json.dumps(BILL),
         "release/folder-small": "\n%%%%\n".join((sums(PROVENANCE, PAPER), PROVENANCE, PAPER)),
-        "release/bundle-github": (HERE.parent / "sigstore/github-provenance.sigstore.json").read_bytes(),
         "lock/answer-small": json.dumps({"files": {"a.txt": "one\n", "b": {"base64": "eA=="}, "c": None}}),
         **{f"log/log-{name}": log for name, log in LOGS.items()},
         **{f"conflict/sides-{name}": "\n%%%%\n".join(parts) for name, parts in CONFLICTS.items()},
