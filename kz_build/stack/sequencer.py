@@ -76,10 +76,11 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
         if picked.stopped is None:
             return opened
         stop = picked.stopped
+        by_hand = stop.missed or stop.kept or stop.by_rules
         made = ""
-        if session.verb == "rebase" and not (stop.missed or stop.kept or stop.by_rules):
+        if session.verb == "rebase" and not by_hand:
             made = made_upstream(project, pinned, session.base, stop.patch)
-        unasked = session.take_above and not (stop.missed or stop.kept or stop.by_rules or made)
+        unasked = session.take_above and not (by_hand or made)
         taken = take_best(project, pinned, opened) if unasked else None
         if taken is None:
             raise _stop(project, pinned, opened, stop, made)

@@ -382,13 +382,14 @@ def test_a_folder_of_pipes_links_and_holes_is_refused_at_once(kz: Kz, kz_process
     for name in ("SHA256SUMS.minisig", "minisign.pub"):
         (pipes / name).write_text("x\n")
     (pipes / "loop").symlink_to("loop")
+    (pipes / "link-to-a-folder").symlink_to(tmp_path)
     (pipes / "sbom.cdx.json").symlink_to("/dev/zero")
     with (large / "lib/libx.so").open("wb") as file:
         file.truncate(100 << 30)
     verify_it = ("attest", "--verify", "--identity", "https://example.com/x", "--issuer", "https://example.com")
     done = kz_process(*verify_it, pipes)
     assert done.returncode == 7 and "SHA256SUMS is no regular file" in done.stdout, done.stderr
-    assert "x.sigstore.json" in done.stdout, done.stdout
+    assert "x.sigstore.json" in done.stdout and "link-to-a-folder" in done.stdout, done.stdout
     for words in (("verify-release",), verify_it):
         assert "more than 10,000 files or 8 GB: it is no release" in kz(*words, large).stderr
     assert "bytes; 8,589,934,592 are read" in kz("check-apk", "--bundle", large).stderr
