@@ -165,7 +165,12 @@ def test_two_dashes_end_the_options() -> None:
 def test_the_reason_stands_last_in_a_log_of_both_streams(tmp_path: Path) -> None:
     """A pipe's buffer is written at the end, and then `kz: exit N` would stand above the table that it is about."""
     command = [sys.executable, "-m", "kz_build", "-C", str(SAMPLE), "verify", "--onto", "v0.3.0"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "KZ_CACHE": str(tmp_path)}
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "KZ_CACHE": str(tmp_path),
+        "PYTHONUNBUFFERED": "",
+    }  # many images set it
     log = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     rows = log.stdout.splitlines()
     assert log.returncode == 4 and rows[-1] == "kz: exit 4 (conflict)", log.stdout
