@@ -10,14 +10,11 @@ from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import around, prefix, trimmed
-from kz_build.diagnose.sentence import sentence
+from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
-
-LONGEST = 250
-"""Characters of a group that a family takes out of a passage."""
 TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _ENDS_WELL = re.compile(

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 LONGEST = 240
-"""Characters of the words: two or three sentences."""
+"""Characters of the words, or of what a family takes out of a passage: two or three sentences."""
 READ = 1000
 """Characters of a line that are searched for marks."""
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kz_build.core.errors import KzError
 
 SECONDS = 5
-MEGABYTES = 500
+MEGABYTES = 300
 
 
 class Outcome(NamedTuple):
