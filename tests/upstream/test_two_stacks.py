@@ -117,3 +117,10 @@ def test_a_stack_whose_upstream_is_out_of_reach_does_not_hide_the_others(two: Pr
     assert done.returncode == 6 and "http://127.0.0.1:1/ (Failed to connect" in done.stderr, done.stderr
     assert "l up\n" in done.stdout and "clean" in done.stdout and "l other: not judged" in done.stdout
     assert two.kz("verify", "--line", "l", "--source", "up").returncode == 0
+
+
+def test_a_stack_that_is_gone_does_not_stop_the_others(two: Project) -> None:
+    (two.root / "patches/l/up/series").unlink()
+    assert two.kz("verify").returncode == 3
+    done = two.kz("verify", "--source", "other")
+    assert done.returncode == 0, done.stderr
