@@ -277,7 +277,7 @@ def search_words(message: str) -> str:
     """Return what to search for: the longest phrases of a message, without paths, addresses, numbers and times."""
     runs = [
         " ".join(run.split()[:8])[:PHRASE].strip(" .:-")
-        for run in _BREAK.split(_VARIABLE.sub("\0", _PYTEST.sub("", message)))
+        for run in _BREAK.split(_VARIABLE.sub("\0", _PYTEST.sub("", message[:WIDTH])))
     ]
     runs = [run for run in dict.fromkeys(runs) if sum(map(str.isalpha, run)) > 3]
     longest = sorted(runs, key=len, reverse=True)[:2]
