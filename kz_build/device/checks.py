@@ -256,8 +256,8 @@ def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:
         return answer(Status.ERROR, f"logcat cannot be read: {stderr or f'exit {done.code}'}")
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if _ours(line, dut.pids)]
     files.write_atomic(path, "\n".join([*dut.logs, *lines, ""]).encode())
-    findings = diagnose(str(path)).causes
-    if findings:
+    diagnosis = diagnose(str(path))
+    if findings := diagnosis.causes or diagnosis.possible:
         shown = "; ".join(f"{one.title} [{one.id}]: {one.next}" for one in findings)
         return answer(Status.FAIL, shown)
     return answer(Status.PASS, f"no known problem in {len(lines):,} lines of logcat and the programs' output")

@@ -166,7 +166,7 @@ class ErrorLines:
             value = 3  # it goes on with what another line says, perhaps a warning
         if sure and found.text.strip() and value < EXIT:
             value = 0
-        if value == 0 and block.find(_WRAPPED, found.end, found.end + 400) >= 0:
+        if value == 0 and (block.find(_WRAPPED, found.end, found.end + 400) >= 0 or _has_cause(block, found.end)):
             value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
         if value < 0 or value in self._full:
@@ -214,9 +214,21 @@ _SYSTEM = re.compile(
 )
 _WRAPPED = b"The above exception was the direct cause of"
 """Python's words between an exception and the one that was made of it, which says more."""
+JAVA_FRAMES = 12_000
+"""Bytes below a Java exception in which its "Caused by" is looked for."""
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)
 _HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
+
+
+def _has_cause(block: bytes, end: int) -> bool:
+    """Return whether a "Caused by" stands below a Java exception's frames, which end at the first line that is none."""
+    for line in block[end + 1 : end + JAVA_FRAMES].split(b"\n"):
+        if b"Caused by: " in line:
+            return True
+        if b"at " not in line and b"... " not in line:
+            return False
+    return False
 
 
 def _last(block: bytes, at: int, head: bytes) -> Found:

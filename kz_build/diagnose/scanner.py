@@ -15,6 +15,8 @@ from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
+MOST_POSSIBLE = 3
+"""Families that are offered where none is sure."""
 TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _ENDS_WELL = re.compile(
@@ -42,6 +44,8 @@ class Scanner:
         self._times: dict[str, int] = {}
         self._here: set[tuple[str, int]] = set()
         self._errors: ErrorLines | None = ErrorLines()
+        self._possible: list[str] = []
+        self._held = False
         self._texts: frozenset[bytes] = frozenset()
         self._search = FormSearch()
         self._choose_texts()
@@ -84,7 +88,7 @@ class Scanner:
 
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
-        if not (one.harmless or one.consequence):
+        if not (one.harmless or one.consequence or one.possible or one.id in self._possible):
             self._errors = None  # they are for logs in which no cause is found
         self._times[one.id] = self._times.get(one.id, 0) + 1
         if one.id not in self._first or number < self._first[one.id][0]:
@@ -106,17 +110,16 @@ class Scanner:
         self._tail = later._tail
 
     def found(self) -> tuple[Finding, ...]:
-        """Return all findings: causes in the order of the log, each before what follows from it; what is harmless last.
+        """Return all findings: causes in the order of the log, each before what follows from it, then what is only possible; harmless last.
 
         A line that has a cause is not said to be harmless or a consequence too.
         """
         self._hold_families()
         by_id = {one.id: one for one in self._all}
-        weak = {one.id for one in self._all if one.harmless or one.consequence}
+        weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
         order = sorted(kept, key=lambda id: (by_id[id].harmless, self._first[id][0], id))
-        real = [id for id in order if id not in weak]
         why: dict[str, str] = {}
         for id in order:
             for other in by_id[id].explains:
@@ -128,12 +131,15 @@ class Scanner:
                 why[id] = cause
             else:
                 cause = id
+        possible = [*self._possible, *(id for id in order if by_id[id].possible)]
         placed: list[tuple[str, str]] = []
-        for id in sorted((id for id in order if id not in why), key=lambda id: bool(real) and by_id[id].consequence):
+        last = [*(id for id in order if by_id[id].consequence and id not in possible), *possible]
+        roots = (id for id in order if id not in why)
+        for id in sorted(roots, key=lambda id: (by_id[id].harmless, last.index(id) + 1 if id in last else 0)):
             placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]
         # Signatures that explain each other have no root: show them in their order.
         placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
-        return tuple(self._finding(by_id[id], follows) for id, follows in placed)
+        return tuple(self._finding(by_id[id], follows, id in possible) for id, follows in placed)
 
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
@@ -145,22 +151,41 @@ class Scanner:
         return tuple(one for one in self._errors.best() if one.line.line not in known) if self._errors else ()
 
     def _hold_families(self) -> None:
-        """Note the first family that the likeliest error is of; none in a log that ends well."""
+        """Note the family of the likeliest error as the cause if it tells why, otherwise as possible like those of the next errors.
+
+        There are none in a log that ends well.
+        """
+        if self._held:
+            return
+        self._held = True
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
         if any(_ENDS_WELL.search(line) for line in last):
             return
         candidates = self._candidates()
-        if candidates and not self._general(candidates[0], self._families):
-            # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
-            for beside in candidates[1:]:
-                near = abs(beside.line.line - candidates[0].line.line) == 1
-                if near and _BARE_REASON.search(beside.line.text) and self._general(beside, self._sentences):
-                    return
+        for place, candidate in enumerate(candidates):
+            one, groups = self._general(candidate, self._families)
+            if place == 0 and (not one or one.possible):
+                # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
+                for beside in candidates[1:]:
+                    near = abs(beside.line.line - candidate.line.line) == 1
+                    reason = near and _BARE_REASON.search(beside.line.text) and self._general(beside, self._sentences)
+                    if reason and reason[0] and not reason[0].possible:
+                        candidate, (one, groups) = beside, reason
+                        break
+            if one and one.id not in self._possible:
+                if place or one.possible:
+                    self._possible.append(one.id)
+                self._note(one, candidate.line.line, candidate.line.text, groups)
+            if not self._errors or len(self._possible) == MOST_POSSIBLE:
+                return
 
-    def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> bool:
-        """Note the first of some families and sentences that an error is of, and return whether there is one."""
+    def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> tuple[Signature | None, dict[str, str]]:
+        """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""
         said = sentence(candidate.passage)
+        first: tuple[Signature | None, dict[str, str]] = None, {}
         for one in general:
+            if first[0] and one.possible:
+                continue
             if one.sentence:
                 match = _speaks(candidate) and _compiled(one.match).search(said.words)
             else:
@@ -168,11 +193,12 @@ class Scanner:
             if match:
                 groups = (said._asdict() if one.sentence else {}) | match.groupdict()
                 groups = {key: " ".join((value or "").split())[:LONGEST] for key, value in groups.items()}
-                self._note(one, candidate.line.line, candidate.line.text, groups)
-                return True
-        return False
+                if not one.possible:
+                    return one, groups
+                first = one, groups
+        return first
 
-    def _finding(self, one: Signature, follows: str) -> Finding:
+    def _finding(self, one: Signature, follows: str, possible: bool) -> Finding:
         number, text, groups = self._first[one.id]
         times = self._times[one.id]
 
@@ -192,6 +218,7 @@ class Scanner:
             addresses,
             follows,
             one.harmless,
+            possible and not follows,
         )
 
 

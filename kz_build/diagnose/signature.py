@@ -24,7 +24,8 @@ class Signature:
 
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
     groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
-    A `consequence` follows from whatever stands before it in the log. A `harmless` line looks like an error and is none.
+    A `consequence` follows from whatever stands before it in the log. A `possible` one tells what happened and not why: it is
+    never claimed as the cause. A `harmless` line looks like an error and is none.
     A `family` is a class of errors. It has no texts: its `match` is held against the likeliest error of a log, and the lines
     around that, where no other signature says what went wrong. A `sentence` is a form in which programs say the cause
     themselves: its `match` is searched in the words of that error, where no family fits, and {who}, {place} and {words} are
@@ -41,6 +42,7 @@ class Signature:
     match: str = ""
     explains: tuple[str, ...] = ()
     consequence: bool = False
+    possible: bool = False
     harmless: bool = False
     family: bool = False
     sentence: bool = False
@@ -48,7 +50,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Finding:
-    """A signature in a log. `line` counts from 1; `times` stops at the scanner's limit."""
+    """A signature in a log. `line` counts from 1; `times` stops at the scanner's limit.
+
+    A `possible` one is no cause: it tells what happened and not why, or is read from a line that is not the likeliest error.
+    """
 
     id: str
     title: str
@@ -61,6 +66,7 @@ class Finding:
     at: tuple[str, ...]
     follows: str = ""
     harmless: bool = False
+    possible: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,13 @@ class Diagnosis:
 
     @property
     def causes(self) -> tuple[Finding, ...]:
-        """Return what went wrong: the findings that follow from no other and are not harmless."""
-        return tuple(one for one in self.found if not one.follows and not one.harmless)
+        """Return why it went wrong: the findings that follow from no other, and are neither harmless nor only possible."""
+        return tuple(one for one in self.found if not (one.follows or one.harmless or one.possible))
+
+    @property
+    def possible(self) -> tuple[Finding, ...]:
+        """Return the findings that tell what happened and not why, the likeliest first."""
+        return tuple(one for one in self.found if one.possible)
 
 
 def parse_signature(id: str, plain: dict[str, Any]) -> Signature:

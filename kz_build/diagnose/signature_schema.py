@@ -40,6 +40,10 @@ class SignatureEntry(Strict):
     consequence: bool = Field(
         default=False, description="only follows from the finding before it in a log, if there is one"
     )
+    possible: bool = Field(
+        default=False,
+        description="tells what happened and not why: never claimed as the cause, but offered as possible where no cause is found",
+    )
     harmless: bool = Field(default=False, description="looks like an error and is none: shown last, never as the cause")
     family: bool = Field(
         default=False,

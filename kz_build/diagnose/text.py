@@ -17,19 +17,18 @@ MOST = 3
 
 
 def text(diagnosis: Diagnosis) -> str:
-    """Show cause, evidence and next step of each problem, what follows from it below it, and what is harmless last."""
+    """Show cause, evidence and next step of each problem, what follows from it below it, what is only possible, and what is harmless last."""
     lines = f"{diagnosis.lines:,} line{'s' if diagnosis.lines != 1 else ''}"
     causes = diagnosis.causes
     rows = [f"{len(causes)} recognised in {lines}"]
     if not causes:
         rows = [f"nothing recognised in {lines} ({diagnosis.signatures} signatures)"]
     for number, one in enumerate(causes, 1):
-        rows += ["", f"{number}. {one.title}  [{one.id}]", _evidence(one, "   ")]
-        rows += [_wrapped("cause", one.cause), _wrapped("next", one.next), *(f"   seen   {at}" for at in one.at[:1])]
-        after = [other for other in diagnosis.found if other.follows == one.id]
-        if after:
-            rows.append("   consequences")
-            rows += [_evidence(other, "     ") for other in after]
+        rows += _finding(diagnosis, one, f"{number}. ")
+    if diagnosis.possible:
+        rows += ["", "possible, but not sure; these say what happened rather than why:"]
+    for one in diagnosis.possible:
+        rows += _finding(diagnosis, one, "- ", "maybe")
     if diagnosis.not_recognised:
         rows += ["", "not recognised, but these look like the error; the likeliest first:"]
     for line in diagnosis.not_recognised:
@@ -43,11 +42,21 @@ def text(diagnosis: Diagnosis) -> str:
     return "\n".join(rows)
 
 
+def _finding(diagnosis: Diagnosis, one: Finding, mark: str, cause: str = "cause") -> list[str]:
+    """Show one finding, and what follows from it below it."""
+    rows = ["", f"{mark}{one.title}  [{one.id}]", _evidence(one, "   ")]
+    rows += [_wrapped(cause, one.cause), _wrapped("next", one.next), *(f"   seen   {at}" for at in one.at[:1])]
+    after = [other for other in diagnosis.found if other.follows == one.id]
+    return rows + (["   consequences", *(_evidence(other, "     ") for other in after)] if after else [])
+
+
 def short(diagnosis: Diagnosis) -> str:
-    """Show what the log of a failed command says beside its error: cause and next step, or the lines that look like the error."""
+    """Show what the log of a failed command says beside its error: cause and next step, or what is possible and looks like the error."""
     rows = []
     for one in diagnosis.causes[:MOST]:
         rows += [f"{one.title}  [{one.id}]", _evidence(one, "  "), f"  cause: {one.cause}", f"  -> {one.next}"]
+    for one in () if rows else diagnosis.possible[:MOST]:
+        rows += [f"possible: {one.title}  [{one.id}]", _evidence(one, "  "), f"  -> {one.next}"]
     if diagnosis.not_recognised:
         rows.append(f"{'' if rows else 'its log has no known problem; '}the lines that look most like the error:")
         rows += [f"  line {line.line}: {line.text}" for line in diagnosis.not_recognised[:MOST]]

@@ -52,6 +52,14 @@ def test_cause_evidence_and_next_step_for_people(kz: Kz, tmp_path: Path) -> None
     assert "next   " in out and "https://github.com/pytorch/executorch/" in out
 
 
+def test_what_is_only_possible_is_shown_as_such(kz: Kz, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("one\nRuntimeError: no tokenizer was found at /x\nfrob: error: handle 7 is odd\n")
+    out = kz("diagnose", tmp_path / "log").stdout
+    assert out.startswith("nothing recognised in 3 lines (")
+    possible, lines = out.index("- something is not found: no tokenizer"), out.index("   line 3: frob: error")
+    assert out.index("possible, but not sure") < possible < out.index("   maybe  ") < lines
+
+
 def test_nothing_recognised_says_so_and_what_to_attach(kz: Kz, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("all is well\n")
     done = kz("diagnose", tmp_path / "log")

@@ -11,6 +11,10 @@ from kz_build.diagnose.signature import Finding
 
 
 def causes(log: str) -> list[Finding]:
+    return [one for one in answers(log) if not one.possible]
+
+
+def answers(log: str) -> list[Finding]:
     first, second = Scanner(shipped()), Scanner(shipped())
     head, tail = log[: log.find("\n") + 1], log[log.find("\n") + 1 :]
     first.feed(head.encode())
@@ -74,7 +78,7 @@ F DEBUG   :   #01 pc 00000000009c2fd4  /data/app/x==/base.apk!libours.so (offset
     ids=["pip", "ninja", "python", "crash"],
 )
 def test_the_first_real_error_names_itself(log: str, id: str, line: int, title: str) -> None:
-    (one,) = causes(log)
+    (one,) = answers(log)
     assert (one.id, one.line, one.title) == (id, line, title)
 
 
@@ -172,6 +176,33 @@ def test_the_reason_of_a_gradle_log_that_is_cut_off_is_found() -> None:
     assert [one.id for one in causes(log)] == ["says-locked"]
 
 
+def test_what_happened_without_why_is_offered_and_not_claimed() -> None:
+    log = (
+        "Loading\nRuntimeError: no tokenizer was found at /x/tokenizer.model\nclang: error: unknown argument: '-frob'\n"
+    )
+    assert [(one.id, one.line, one.possible) for one in answers(log)] == [
+        ("says-missing", 2, True),
+        ("compiler-option", 3, True),  # it tells why, but of a line that is not the likeliest error
+    ]
+    assert [one.id for one in causes(log.replace("RuntimeError: no", "No"))] == ["compiler-option"]
+
+
+JAVA = """\
+E AndroidRuntime: FATAL EXCEPTION: main
+E AndroidRuntime: java.lang.RuntimeException: Unable to create service a.B: java.lang.IllegalStateException: no frob
+E AndroidRuntime: \tat android.app.ActivityThread.handleCreateService(ActivityThread.java:3)
+E AndroidRuntime: Caused by: java.lang.IllegalStateException: no frob
+E AndroidRuntime: \tat a.B.onCreate(B.java:7)
+E AndroidRuntime: \t... 9 more
+E AndroidRuntime: Caused by: java.io.FileNotFoundException: /sdcard/a.pte: open failed: EACCES (Permission denied)
+E AndroidRuntime: \tat a.B.load(B.java:9)
+"""
+
+
+def test_the_last_cause_of_a_chain_of_java_exceptions_is_the_error() -> None:
+    assert [(one.id, one.line) for one in causes(JAVA)] == [("app-file", 7)]
+
+
 def test_words_of_androids_services_are_not_the_cause() -> None:
     assert not causes("06-24 18:43:18.800  1104  1700 E AdrenoGLES-0: Unknown option -22, unsupported\nx\n")
 
@@ -217,4 +248,4 @@ ORDINARY = [
 
 @pytest.mark.parametrize("log", ORDINARY)
 def test_ordinary_logs_raise_no_alarm(log: str) -> None:
-    assert not causes(log + "\n")
+    assert not answers(log + "\n")
