@@ -233,7 +233,9 @@ def _runtime(s: _Subject) -> Check:
     others = [f"{path.name} needs {cxx_runtime(elf)}" for path, elf in s.beside.items() if cxx_runtime(elf)]
     others += [f"{path.name} has another" for path in s.beside if path in s.ours and _has_runtime(path)]
     others += [f"it also needs {shared}"] if shared else []
-    return pass_if(not others, "; ".join(["its own inside", *sorted(others)]))
+    # The NDK's word for it; other platforms have none.
+    advice = ["build it with ANDROID_STL: c++_shared"] if others and s.rules.platform == "android" else []
+    return pass_if(not others, "; ".join(["a C++ runtime inside", *sorted(others), *advice]))
 
 
 def _has_runtime(path: Path) -> bool:

@@ -65,14 +65,14 @@ def compiled(folder: Path, *arguments: str) -> None:
     subprocess.run(["g++", "-O1", "-fPIC", *arguments], cwd=folder, check=True)
 
 
-def engine(folder: Path, *runtime: str) -> tuple[str, dict[tuple[str, str], Check]]:
+def engine(folder: Path, *runtime: str, platform: str = "linux") -> tuple[str, dict[tuple[str, str], Check]]:
     """What the engine prints, and what the audit of both libraries says."""
     linking = ("-Wl,-soname,libengine.so", "-Wl,--version-script=engine.map", "-L.", "-lbridge", *runtime)
     compiled(folder, "-shared", "-o", "libengine.so", "engine.cpp", *linking)
     environment = {"LD_LIBRARY_PATH": str(folder)}
     said = subprocess.run(["./main"], cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
     rules = Rules(
-        "linux",
+        platform,
         "x86_64",
         frozenset(),
         frozenset(),
@@ -97,8 +97,18 @@ def test_with_two_the_exception_is_gone_and_the_audit_names_both(bridge: Path) -
     said, audit = engine(bridge, "-static-libstdc++")
     assert said == "caught: nothing\na string: whole\n"
     runtime = audit["libengine.so", "runtime"]
-    assert (runtime.status, runtime.evidence) == (Status.FAIL, "its own inside; libbridge.so needs libstdc++.so.6")
+    assert (runtime.status, runtime.evidence) == (
+        Status.FAIL,
+        "a C++ runtime inside; libbridge.so needs libstdc++.so.6",
+    )
     assert audit["libengine.so", "exports"].status is Status.PASS  # hidden, and there all the same
+
+
+def test_for_android_the_audit_says_how_to_build_it_with_one(bridge: Path) -> None:
+    _, audit = engine(bridge, "-static-libstdc++", platform="android")
+    assert audit["libengine.so", "runtime"].evidence.endswith("; build it with ANDROID_STL: c++_shared")
+    _, audit = engine(bridge, platform="android")
+    assert audit["libengine.so", "runtime"].evidence == "libstdc++.so.6"
 
 
 def test_a_runtime_inside_is_right_where_it_is_the_only_one(bridge: Path) -> None:
@@ -111,9 +121,9 @@ def test_a_runtime_inside_is_right_where_it_is_the_only_one(bridge: Path) -> Non
 
     alone, other = bridge / "libalone.so", bridge / "libother.so"
     assert answers(Audited(alone, "ours"), Audited(other, "vendor")) == [
-        "its own inside"
+        "a C++ runtime inside"
     ]  # a vendor's has a C interface
     assert answers(Audited(alone, "ours"), Audited(other, "ours")) == [
-        "its own inside; libother.so has another",
-        "its own inside; libalone.so has another",
+        "a C++ runtime inside; libother.so has another",
+        "a C++ runtime inside; libalone.so has another",
     ]
