@@ -62,14 +62,21 @@ def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     old = versions.base_keys[edit.start : edit.end]
     new = list(map(key, versions.new(edit)))
     telling = sum(map(weight, new))
-    undone = bool(old) and _has(mine, old)
+    undone = _has_most(mine, old, new)
     nothing = (gap.our_start, gap.our_start, ())
     if not new:
         # Lines in place of the removed ones may be the same, rewritten.
         if not mine:
             yield Option(*nothing, Rule.THERE, 9.0)
-    elif telling >= 0.5 and _has(mine, new) and (not undone or _has(new, old)):
+    elif telling >= 0.5 and _has(mine, new) and not undone:
         yield Option(*nothing, Rule.THERE, 8.0 + min(telling, 1))
+
+
+def _has_most(lines: list[bytes], old: list[bytes], new: list[bytes]) -> bool:
+    """Whether lines have most of those that an edit removes."""
+    gone = [one for one in old if one not in new]
+    there = set(lines)
+    return bool(gone) and 2 * sum(weight(one) for one in gone if one in there) > sum(map(weight, gone))
 
 
 def _has(lines: list[bytes], run: list[bytes]) -> bool:

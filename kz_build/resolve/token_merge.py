@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kz_build.patch.change import split_lines
-from kz_build.resolve.line_map import edits, line_map
+from kz_build.resolve.line_map import Edit, edits, line_map
 
 _TOKEN = re.compile(rb"(\n)|(\w+|[^\w\s])([^\S\n]*)|([^\S\n]+)")
 _NAME = re.compile(rb"[^\W\d]\w*")
@@ -15,6 +15,9 @@ _TOO_LONG = 8_000
 
 Token = tuple[bytes, bytes]
 """A word, a sign or the end of a line, and the white space after it; indentation is the white space after nothing."""
+_NO_WORD = (b"", b"\n")
+_START: Token = (b"", b"")
+_OPENING = (b"(", b"[", b"{")
 
 
 def line_break(base: Sequence[bytes], ours: Sequence[bytes], at: int) -> int | None:
@@ -70,10 +73,19 @@ def merge_tokens(
     old_words, my_words = ([word for word, _ in side] for side in ([*head, *changed, *tail], mine))
     # Counted from 1, with a token before the first and one after the last that both sides have; 0 is nowhere.
     places = [1, *(place + 2 if place >= 0 else 0 for place in line_map(old_words, my_words)), len(mine) + 2]
-    spaces = [b"", *(space for _, space in (*head, *written))]
     merged: list[Token] = []
-    done = 0
-    for first, last, new_start, new_end in edits([word for word, _ in changed], [word for word, _ in written]):
+    done = stays = new_stays = 0
+    changes = edits([word for word, _ in changed], [word for word, _ in written])
+    rest = Edit(len(changed) + 1, len(changed) + 1, len(written) + 1, len(written) + 1)
+    for first, last, new_start, new_end in [*changes, rest]:
+        # What stays up to the word before an edit gets the white space that the patch alone changed.
+        for at, now in zip(range(stays, first - 1), range(new_stays, new_start - 1), strict=True):
+            place = places[len(head) + at + 1] - 2
+            if place >= 0 and mine[place] == changed[at]:
+                mine[place] = written[now]
+        stays, new_stays = last, new_end
+        if first == rest.start:
+            break
         around = before, after = len(head) + first, len(head) + last + 1
         while not places[before]:
             before -= 1
@@ -87,21 +99,24 @@ def merge_tokens(
         if places[before] - 1 < done or not (apart and (unchanged or only_removed)):
             return None
         merged += mine[done : places[before] - 1]
-        merged += _spaced(written[new_start:new_end], merged, spaces[len(head) + new_start])
+        old: list[Token] = [_START, *head, *changed][before:after]
+        writes: list[Token] = [[_START, *head, *written][len(head) + new_start], *written[new_start:new_end]]
+        here = [*(merged[-1:] or [_START]), *mine[places[before] - 1 : places[after] - 2]]
+        merged[-1:] = _spaced(old, here, writes)
         done = places[after] - 2
     return split_lines(b"".join(word + space for word, space in [*merged, *mine[done:]]))
 
 
-def _spaced(inserted: list[Token], before: list[Token], space: bytes) -> list[Token]:
-    """Move the white space that ours has before an insertion behind it, where the patch has other white space there."""
-    if (
-        not inserted
-        or not before
-        or before[-1][1] == space
-        or before[-1][0] in (b"", b"\n")
-        or inserted[-1][0] == b"\n"
-    ):
-        return inserted
-    ours = before[-1][1]
-    before[-1] = (before[-1][0], space)
-    return [*inserted[:-1], (inserted[-1][0], ours)]
+def _spaced(old: Sequence[Token], ours: Sequence[Token], new: list[Token]) -> list[Token]:
+    """Give what an edit writes the white space of ours where the patch changes none.
+
+    Each starts with the word before the edit. Where the white space before and behind an insertion is the same, the one next to
+    a bracket stays there: where ours has `f( a )`, `f(a)` with `, b` inserted becomes `f( a, b )`.
+    """
+    (first, space), (last, end) = new[0], new[-1]
+    before, behind = space == old[0][1], end == old[-1][1] and last not in _NO_WORD
+    if before and behind and len(old) == 1 and len(new) > 1 and first not in _NO_WORD:
+        before = first in _OPENING
+        behind = not before
+    space, end = ours[0][1] if before else space, ours[-1][1] if behind else end
+    return [(first, space), *new[1:-1], (last, end)] if len(new) > 1 else [(first, space if first in _NO_WORD else end)]

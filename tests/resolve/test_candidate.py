@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kz_build.resolve.candidate import Candidate, candidates, made_candidates
+from kz_build.resolve.token_merge import merge_tokens
 
 FUNCTION = """int load_model(const char *path, int flags)
 {
@@ -146,6 +147,35 @@ def test_formatting_is_seen_through_and_kept() -> None:
     one = best(FUNCTION, ours, theirs)
     assert text(one) == changed(ours, ("file_size( handle )", "file_size( handle, flags )"))
     assert one.rule == "reformatted"
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "result"),
+    [
+        ("\t  f (0666 & ~umask, &node);", "\tf (0666 & ~umask, &node);", "\t  f (0666, &node);", "\tf (0666, &node);"),
+        ('sep  ","', 'sep    ","', 'sep  " "', 'sep    " "'),
+        ("f(a, b)", "f( a, b )", "f(a)", "f( a )"),
+        ("{ a }", "{a}", "{ a, b }", "{a, b}"),
+        ("g ( a, c )", "g(a, c)", "g ( a, b, c )", "g(a, b, c)"),
+        ("if( a->b )", "if (a->b)", "if( (long) a->b )", "if ((long) a->b)"),
+        ("  f(x);", "  f (y);", "    f(x);", "    f (y);"),
+        ("a=b", "a=c", "a = b", "a = c"),
+    ],
+)
+def test_white_space_that_the_patch_changes_is_changed_and_the_rest_is_upstreams(
+    base: str, ours: str, theirs: str, result: str
+) -> None:
+    lines = [f"{line}\n".encode() for line in (base, ours, theirs)]
+    assert merge_tokens(lines[:1], lines[1:2], lines[2:], 0, 1) == [f"{result}\n".encode()]
+
+
+def test_a_call_that_upstream_keeps_is_removed_though_another_of_the_new_lines_is_there() -> None:
+    size = "  int size = file_size(handle);\n"
+    old = f"{size}  log_size(size);\n"
+    base = changed(FUNCTION, (size, old))
+    ours = changed(base, ("  log_size(size);\n", "  trace(handle);\n  log_size(size);\n  flags |= CHECKED;\n"))
+    theirs = changed(base, (old, "  flags |= CHECKED;\n"))
+    assert all(one.candidate.rule != "there" for one in made_candidates(*sides(base, ours, theirs)))
 
 
 def test_another_kind_of_quotes_is_no_change() -> None:
