@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from kz_build.patch.change import split_lines
 from kz_build.resolve.option import OF_A_FILE, Option, Rule
+from kz_build.resolve.three_versions import key, weight
 
-OFFERED = 0.65
+OFFERED = 0.6
 """Where the first candidate has less confidence than this, none is offered."""
 
 WEIGHTS = {
-    "1": 1.60,
-    "conflicts": -1.04,
-    "left out": -2.24,
-    "either order": -0.83,
-    "rewritten": -0.21,
-    "names left": -1.35,
-    "rank": -1.82,
+    "1": 1.54,
+    "conflicts": -0.85,
+    "left out": -2.14,
+    "either order": -0.88,
+    "rewritten": -0.07,
+    "names left": -1.19,
+    "rank": -1.55,
+    "strays": -0.59,
 }
 """A logistic regression, from `benchmarks/candidates.py CASES --fit`."""
 FEATURES = tuple(WEIGHTS)
 
 
-def features(steps: Sequence[Option], rank: int, names_left: bool) -> tuple[float, ...]:
+def features(steps: Sequence[Option], rank: int, names_left: bool, strays: float) -> tuple[float, ...]:
     """Return what is known of a candidate, in the order of FEATURES.
 
-    That is its steps, how many are ranked before it, and whether it has names that the patch removes.
+    That is its steps, how many are ranked before it, whether it has names that the patch removes, and what `strays` says.
 
     Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, and whether both
     sides inserted at one place; not which rule made them nor with what score.
@@ -35,7 +39,35 @@ def features(steps: Sequence[Option], rank: int, names_left: bool) -> tuple[floa
     left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
     either_order = sum(1 for step in edits if _either_order(step))
     rewritten = sum(len(step.was) for step in edits)
-    return (1.0, *map(math.log1p, (len(edits), left_out, either_order, rewritten)), float(names_left), float(rank))
+    counts = map(math.log1p, (len(edits), left_out, either_order, rewritten))
+    return (1.0, *counts, float(names_left), float(rank), math.log1p(strays))
+
+
+Lines = Counter[bytes]
+"""How often each line is in something, by its key."""
+
+
+def change(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> tuple[Lines, Lines]:
+    """Return the lines that come into files, and those that go."""
+    was, now = (Counter(line for data in files for line in split_lines(data or b"")) for files in (before, after))
+    added, removed = Lines(), Lines()
+    for lines, differ in ((added, now - was), (removed, was - now)):
+        for line, times in differ.items():
+            lines[key(line)] += times
+    return added - removed, removed - added
+
+
+def strays(patch: tuple[Lines, Lines], upstream: tuple[Lines, Lines], result: tuple[Lines, Lines]) -> float:
+    """Return how much the lines tell in which a candidate differs from the patch.
+
+    These are lines that only one of the two adds or removes, but for what upstream did already; and lines that the patch adds
+    though upstream did, so that they come twice.
+    """
+    (adds, removes), (added, removed), (now_added, now_removed) = patch, upstream, result
+    lines = adds & added & now_added
+    for of_patch, of_upstream, of_result in ((adds, added, now_added), (removes, removed, now_removed)):
+        lines += (of_patch - of_result - of_upstream) + (of_result - of_patch)
+    return sum(weight(line) * times for line, times in lines.items())
 
 
 def _either_order(step: Option) -> bool:

@@ -178,6 +178,15 @@ def test_a_call_that_upstream_keeps_is_removed_though_another_of_the_new_lines_i
     assert all(one.candidate.rule != "there" for one in made_candidates(*sides(base, ours, theirs)))
 
 
+def test_lines_that_come_twice_cost_confidence() -> None:
+    theirs = changed(FUNCTION, ("  close_file(handle);\n", "  close_file(handle);\n  count_models(flags);\n"))
+    elsewhere = changed(FUNCTION, ("{\n", "{\n  count_models(flags);\n"))
+    other = changed(FUNCTION, ("{\n", "{\n  count_files(handle);\n"))
+    twice, once = (best(FUNCTION, ours, theirs) for ours in (elsewhere, other))
+    assert text(twice).count("count_models") == 2 and twice.rule == once.rule
+    assert twice.confidence < once.confidence
+
+
 def test_another_kind_of_quotes_is_no_change() -> None:
     base = "open_files = Settings['files']\nmodel = load(Settings['path'])\nmodel.check()\n"
     theirs = changed(base, ("Settings['path']", "Settings.get('path', '/models')"))

@@ -130,7 +130,7 @@ def test_the_reason_names_upstreams_commit(tmp_path: Path, kz: Kz) -> None:
     upstream.commit("Later (#4)", {"a.txt": put(put(text(), 20, "y"), 5, "row 5")}, tag="v2")
     assert made.kz("rebase", "--onto", "v2").returncode == 4
     found: dict[str, Any] = made.json("rebase", "--suggest")
-    best = found["candidates"][0]
+    best = found["possible"][0]
     assert "\nrow 5 is checked\n" in best["files"]["a.txt"]
     assert best["reason"].startswith("upstream changed `line` to `row`; ")
     assert best["reason"].endswith("Rows (#3)") and "upstream did that in " in best["reason"]
