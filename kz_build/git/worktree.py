@@ -147,6 +147,14 @@ class Worktree:
         """Return the files with conflicts that are not marked as resolved."""
         return tuple(self.output("diff", "--name-only", "--diff-filter=U", "-z").split("\0")[:-1])
 
+    def forget_resolutions(self, names: Iterable[str]) -> None:
+        """Make git forget how conflicts in these files were resolved before, and write them with their markers again."""
+        for name in names:
+            self.output("rerere", "forget", "--", f":(literal){name}")
+            self.git(
+                "checkout", "--merge", "--", name
+            )  # fails where one side has no file: such a conflict is never remembered
+
     def marked(self) -> tuple[str, ...]:
         """Return the staged files that still contain conflict markers."""
         changed = [

@@ -212,13 +212,16 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
         rows.append("  --keep names it, but it does not apply, or would change nothing")
     then = f"kz {session.verb} continue, or skip to drop the patch, or abort"
     files = tree.unmerged()
+    taken_back = any(answer.commit == session.todo[0] for answer in session.answers)
+    if taken_back:
+        tree.forget_resolutions(files)
     if picked.code == 0:
         rows.append("  git's three-way merge finds a result, committed in the worktree.")
         rows.append("  It may be wrong: look at it (git show) and amend it there if it is.")
     elif files:
         rows += [f"  conflict in {name}" for name in files]
         output = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
-        rows += [f"  {line}" for line in output if line.startswith("Resolved '")]
+        rows += [f"  {line}" for line in output if line.startswith("Resolved '") and not taken_back]
         then = f"resolve it there, `git add` the files, then kz {session.verb} continue, or skip, or abort"
     elif tree.picking():
         rows.append("  git's three-way merge finds nothing left to change")

@@ -218,7 +218,9 @@ def test_undo_takes_back_one_answer_after_another(ours: Project) -> None:
     sh("git", "add", "b.txt", cwd=worktree(ours))
     done = ours.kz("rebase", "continue")
     assert "their checks fail" in done.stderr and "undo takes back the last answer, to: second" in done.stderr
-    assert "second: b.txt" in ours.kz("rebase", "undo").stderr
+    back = ours.kz("rebase", "undo")
+    assert "second: b.txt" in back.stderr and "previous resolution" not in back.stderr
+    assert "<<<<<<<" in (worktree(ours) / "b.txt").read_text()
     resolve(ours)
     done = ours.kz("rebase", "continue")
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stderr
