@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import ConflictError
@@ -201,27 +202,19 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
     )
     rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
     rules = opened.rules(patch.slug)
-    if stop.by_rules:
-        rows += mismatch_rows(mismatches(patch, files_at(pinned, session.tip, patch.reads).get))
-        rows.append(f"  edit its rules in {rules}: kz rebase continue then writes the mail from them")
-    if patch.rewrite:
-        rows.append(f"  what you resolve by hand must be what its rules give: an empty {rules.name} removes them")
-    if stop.missed:
-        rows.append(f"  it is not dropped, because without it a check fails: {stop.missed}")
-    if stop.kept:
-        rows.append("  --keep names it, but it does not apply, or would change nothing")
+    rows += _remarks(pinned, session, stop, rules)
     then = f"kz {session.verb} continue, or skip to drop the patch, or abort"
     files = tree.unmerged()
-    taken_back = any(answer.commit == session.todo[0] for answer in session.answers)
-    if taken_back:
-        tree.forget_resolutions(files)
     if picked.code == 0:
         rows.append("  git's three-way merge finds a result, committed in the worktree.")
         rows.append("  It may be wrong: look at it (git show) and amend it there if it is.")
     elif files:
         rows += [f"  conflict in {name}" for name in files]
-        output = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
-        rows += [f"  {line}" for line in output if line.startswith("Resolved '") and not taken_back]
+        if any(answer.commit == session.todo[0] for answer in session.answers):  # and `undo` took it back
+            tree.forget_resolutions(files)
+        else:
+            output = (picked.stdout + picked.stderr).decode("utf-8", "replace").splitlines()
+            rows += [f"  {line}" for line in output if line.startswith("Resolved '")]
         then = f"resolve it there, `git add` the files, then kz {session.verb} continue, or skip, or abort"
     elif tree.picking():
         rows.append("  git's three-way merge finds nothing left to change")
@@ -243,6 +236,21 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
         then = f"edit {rules}, then kz rebase continue; or {then}"
     rows += [f"  worktree: {tree.path}", *undo_rows(opened.session)]
     return ConflictError("\n".join(rows), hint=f"{then}. The project has not changed")
+
+
+def _remarks(pinned: PinnedStack, session: Session, stop: Stop, rules: Path) -> list[str]:
+    """Say what a stop has to do with the patch's rules in the file `rules`, its checks and --keep."""
+    rows, patch = list[str](), stop.patch
+    if stop.by_rules:
+        rows += mismatch_rows(mismatches(patch, files_at(pinned, session.tip, patch.reads).get))
+        rows.append(f"  edit its rules in {rules}: kz rebase continue then writes the mail from them")
+    if patch.rewrite:
+        rows.append(f"  what you resolve by hand must be what its rules give: an empty {rules.name} removes them")
+    if stop.missed:
+        rows.append(f"  it is not dropped, because without it a check fails: {stop.missed}")
+    if stop.kept:
+        rows.append("  --keep names it, but it does not apply, or would change nothing")
+    return rows
 
 
 def checkout(pinned: PinnedStack, tree: Worktree, commit: str, paths: Collection[str]) -> None:
