@@ -151,9 +151,8 @@ class Worktree:
         """Make git forget how conflicts in these files were resolved before, and write them with their markers again."""
         for name in names:
             self.output("rerere", "forget", "--", f":(literal){name}")
-            self.git(
-                "checkout", "--merge", "--", name
-            )  # fails where one side has no file: such a conflict is never remembered
+            # It fails where one side has no file: git never remembers such a conflict.
+            self.git("checkout", "--merge", "--", f":(literal){name}")
 
     def marked(self) -> tuple[str, ...]:
         """Return the staged files that still contain conflict markers."""
