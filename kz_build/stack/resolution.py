@@ -164,6 +164,11 @@ def undo_answer(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder:
     last = session.answers[-1]
     words = ("--reverse", "--end-of-options", f"{session.old_base}..{session.old_tip}")
     commits = pinned.repository.git("rev-list", *words).decode().split()
+    if last.commit not in commits:
+        raise ConfigError(
+            f"the last answer of this {session.verb} is to a commit that the stack does not have: {last.commit}",
+            hint=f"its session was not written by kz. kz {session.verb} abort gives it up",
+        )
     session = replace(
         session,
         tip=last.before,

@@ -205,6 +205,13 @@ def test_undo_takes_back_one_answer_after_another(ours: Project) -> None:
     assert early.returncode == 2 and "nothing was answered yet" in early.stderr
     assert ours.kz("rebase", "status").stdout.count("stopped at: first; 1 left") == 1
     skipped = ours.kz("rebase", "skip")
+    file = ours.root / "out/rebase/l/up/session.json"
+    session = json.loads(file.read_text())
+    ((commit, *rest),) = session["answers"]
+    file.write_text(json.dumps({**session, "answers": [["0" * 40, *rest]]}))
+    foreign = ours.kz("rebase", "undo")
+    assert foreign.returncode == 2 and "that the stack does not have: 0000" in foreign.stderr
+    file.write_text(json.dumps({**session, "answers": [[commit, *rest]]}))
     assert (
         "second: b.txt" in skipped.stderr and "kz rebase undo takes back the last answer, to: first" in skipped.stderr
     )
