@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import NamedTuple
 
-from kz_build.resolve.confidence import OFFERED, change, confidence, features, strays
+from kz_build.resolve.confidence import OFFERED, changed_lines, confidence, features, stray_lines
 from kz_build.resolve.file_plan import FilePlan, Files, plans
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.token_merge import renamed
@@ -69,7 +69,7 @@ def made_candidates(base: Files, ours: Files, theirs: Files) -> tuple[Made, ...]
     """Return up to three candidates with their steps, the best first, likely or not."""
     todo = plans(base, ours, theirs)
     made: list[Made] = []
-    patch = change(base.values(), theirs.values())
+    patch = changed_lines(base.values(), theirs.values())
     for chosen in _choices([slot for plan in todo for slot in plan.slots]) if todo else ():
         result = _result(todo, chosen, ours)
         if result is None or any(result == one.candidate.files for one in made):
@@ -83,8 +83,8 @@ def made_candidates(base: Files, ours: Files, theirs: Files) -> tuple[Made, ...]
         paths = {*base, *theirs, *result}
         here = [ours.get(path) for path in paths]
         there = [result.get(path, ours.get(path)) for path in paths]
-        strange = strays(patch, change(base.values(), here), change(here, there))
-        known = features(steps, len(made), bool(names), strange)
+        strays = stray_lines(patch, changed_lines(base.values(), here), changed_lines(here, there))
+        known = features(steps, len(made), bool(names), strays)
         reason = _reason(todo, chosen, rewrites, names)
         made.append(Made(Candidate(result, rule, confidence(known), reason, rewrites), steps, known))
         if len(made) == SHOWN:

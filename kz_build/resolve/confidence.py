@@ -11,7 +11,7 @@ from kz_build.resolve.option import OF_A_FILE, Option, Rule
 from kz_build.resolve.three_versions import key, weight
 
 OFFERED = 0.6
-"""Where the first candidate has less confidence than this, none is offered."""
+"""Where the first candidate has less confidence than this, none is likely: all are only possible."""
 
 WEIGHTS = {
     "1": 1.54,
@@ -30,7 +30,7 @@ FEATURES = tuple(WEIGHTS)
 def features(steps: Sequence[Option], rank: int, names_left: bool, strays: float) -> tuple[float, ...]:
     """Return what is known of a candidate, in the order of FEATURES.
 
-    That is its steps, how many are ranked before it, whether it has names that the patch removes, and what `strays` says.
+    That is its steps, how many are ranked before it, whether it has names that the patch removes, and what `stray_lines` says.
 
     Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, and whether both
     sides inserted at one place; not which rule made them nor with what score.
@@ -47,7 +47,7 @@ Lines = Counter[bytes]
 """How often each line is in something, by its key."""
 
 
-def change(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> tuple[Lines, Lines]:
+def changed_lines(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> tuple[Lines, Lines]:
     """Return the lines that come into files, and those that go."""
     was, now = (Counter(line for data in files for line in split_lines(data or b"")) for files in (before, after))
     added, removed = Lines(), Lines()
@@ -57,11 +57,11 @@ def change(before: Iterable[bytes | None], after: Iterable[bytes | None]) -> tup
     return added - removed, removed - added
 
 
-def strays(patch: tuple[Lines, Lines], upstream: tuple[Lines, Lines], result: tuple[Lines, Lines]) -> float:
-    """Return how much the lines tell in which a candidate differs from the patch.
+def stray_lines(patch: tuple[Lines, Lines], upstream: tuple[Lines, Lines], result: tuple[Lines, Lines]) -> float:
+    """Return how much the lines tell in which a candidate differs from the patch; each argument is what `changed_lines` returns.
 
-    These are lines that only one of the two adds or removes, but for what upstream did already; and lines that the patch adds
-    though upstream did, so that they come twice.
+    These are the lines that only one of the two adds or removes, without those that upstream added or removed already, and the
+    lines that come twice because upstream and the patch both add them.
     """
     (adds, removes), (added, removed), (now_added, now_removed) = patch, upstream, result
     lines = adds & added & now_added

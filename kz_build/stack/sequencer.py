@@ -240,7 +240,8 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
 
 def _remarks(pinned: PinnedStack, session: Session, stop: Stop, rules: Path) -> list[str]:
     """Say what a stop has to do with the patch's rules in the file `rules`, its checks and --keep."""
-    rows, patch = list[str](), stop.patch
+    patch = stop.patch
+    rows: list[str] = []
     if stop.by_rules:
         rows += mismatch_rows(mismatches(patch, files_at(pinned, session.tip, patch.reads).get))
         rows.append(f"  edit its rules in {rules}: kz rebase continue then writes the mail from them")
