@@ -194,7 +194,12 @@ def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> 
             need(source, plain["sources"], "source", ("lines", line, source))
     for name, source in plain["sources"].items():
         if submodule := source.get("submodule"):
-            need(submodule.split("/")[0], plain["sources"], "source", ("sources", name, "submodule"))
+            parent, _, path = submodule.partition("/")
+            need(parent, plain["sources"], "source", ("sources", name, "submodule"))
+            listed = plain["sources"].get(parent, {}).get("submodules") or ()
+            if parent in plain["sources"] and not any(f"{path}/".startswith(f"{one}/") for one in listed):
+                text = f"{path!r} is none of the `submodules` of {parent}, nor nested in one"
+                problems.append(_problem(("sources", name, "submodule"), text, path, where, listed))
     problems += _bad_replacements(plain, where)
     for name, target in plain["targets"].items():
         place = ("targets", name)

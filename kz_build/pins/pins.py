@@ -115,10 +115,19 @@ class Pins(NamedTuple):
         return submodule if submodule.split("/")[0] in sources else source
 
     def target(self, name: str, line: str) -> dict[str, Any]:
-        """Return a target's plain form, with its differences on that line merged in."""
+        """Return a target's plain form, with its differences on that line merged in.
+
+        Its sources have those of the line that take the place of a submodule, too, unless the target omits that one: with
+        upstream's in its place, a library would be built without the patches that `kz verify` judges.
+        """
         target = dict(pick(self.data["targets"], name, "target"))
         merged: dict[str, Any] = merge(target, target.get("when", {}).get(line, {}))
-        return merged
+        sources, omit = merged["sources"], tuple(merged["omit"])
+        places = {
+            source: self.place(source, sources) for source in self.data["lines"].get(line, ()) if source not in sources
+        }
+        replacing = [source for source, at in places.items() if at != source and not f"{at}/".startswith(omit)]
+        return {**merged, "sources": [*sources, *replacing]}
 
     def can_build(self, line: str, target: str) -> bool:
         """Return whether a line has all sources of a target."""

@@ -101,7 +101,7 @@ class GitSource(Strict):
     concluded: Conclusions = {}
     submodule: Annotated[str, checked_by(bad_folder)] = Field(
         default="",
-        description="`SOURCE/PATH` of a submodule of another source: in a build that has both, this source takes its place",
+        description="`SOURCE/PATH` of a submodule of another source: in a build that has SOURCE, this source takes its place",
     )
 
 

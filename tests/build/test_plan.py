@@ -80,11 +80,13 @@ def test_no_environment_of_the_caller_comes_in(project: Project, monkeypatch: py
 
 
 def test_a_source_takes_the_place_of_anothers_submodule(project: Project) -> None:
-    def with_own(submodule: str) -> Project:
+    def with_own(submodule: str, *omit: str) -> Project:
         data = copy.deepcopy(dict(project.pins.data))
         data["sources"]["a"] = {**data["sources"]["executorch"], "submodules": [], "submodule": submodule}
         data["lines"]["et-1.2"]["a"] = "v1"
-        data["targets"][TARGETS[0]]["sources"].insert(0, "a")
+        if not submodule.startswith("executorch/"):  # else it need not be named
+            data["targets"][TARGETS[0]]["sources"].insert(0, "a")
+        data["targets"][TARGETS[0]]["omit"] += omit
         return project._replace(pins=project.pins._replace(data=data))
 
     replacing = with_own("executorch/third-party/y")
@@ -102,6 +104,8 @@ def test_a_source_takes_the_place_of_anothers_submodule(project: Project) -> Non
             == resolve_target(project, "et-1.2", TARGETS[0])[2].omit
         )
     assert made(replacing, TARGETS[0]).key != made(with_own(""), TARGETS[0]).key
+    omitting = with_own("executorch/third-party/y", "executorch/third-party/y/")
+    assert "a" not in omitting.pins.target(TARGETS[0], "et-1.2")["sources"]
 
 
 def test_compiler_flags_of_ones_own_come_after_those_that_hide_paths(project: Project) -> None:

@@ -48,7 +48,6 @@ def test_a_patched_submodule_takes_its_place_in_the_build_of_its_parent(sample: 
     for old, new in (
         ("{git: upstream.bundle}", f"{{git: {parent}, submodules: [third_party/jni]}}\n  jni: {{git: {header}, submodule: minirt/third_party/jni}}"),
         ("{minirt: v0.1.0,", "{minirt: v0.1.0-split, jni: v1,"),
-        ("sources: [minirt,", "sources: [jni, minirt,"),
         ("build: [minirt_jni, minirt_runner, minirt_probe]", "build: [minirt_jni]"),
         ("[minirt_run, minirt_version]", "[minirt_run, minirt_version, kz_mark]"),
     ):  # fmt: skip

@@ -46,6 +46,14 @@ CASES = {
         "there is no source 'minirtt'; did you mean minirt?",
         "minirtt",
     ),
+    "a submodule that is not fetched": (
+        (
+            "minirt: {git: upstream.bundle}",
+            "minirt: {git: upstream.bundle, submodules: [third_party/jni]}\n  jni: {git: jni.bundle, submodule: minirt/third_party/jn}",
+        ),
+        "'third_party/jn' is none of the `submodules` of minirt, nor nested in one; did you mean third_party/jni?",
+        "minirt/third_party/jn",
+    ),
     "a submodule outside": (
         ("minirt: {git: upstream.bundle}", "minirt: {git: upstream.bundle, submodule: minirt/../x}"),
         "climbs out of its folder",
