@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import KzError, MissingError
@@ -16,6 +16,7 @@ from kz_build.patch.change import Patch
 from kz_build.patch.place import places_text
 from kz_build.patch.trailers import picked_from, pull_of, trailer
 from kz_build.patch.verdict import Judgement, Verdict
+from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
 from kz_build.stack.git_upstream import git_upstream
 from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
@@ -64,12 +65,26 @@ def status(
                 notes: tuple[str, ...] = ()
             except MissingError as error:  # of a wheel: its patches are judged without that history
                 upstream, notes = None, (f"its upstream was not asked: {error.missing[0].why}",)
+            notes = (*notes, *_linked(project, line, pinned.source))
             if upstream:
-                statuses.append(with_files_fetched(project, upstream, lambda c: _status(project, c, fetch)))
+                of_stack = with_files_fetched(project, upstream, lambda c: _status(project, c, fetch))
+                statuses.append(replace(of_stack, notes=(*of_stack.notes, *notes)))
             else:
                 claims = tuple(_upstream_status(p, 0, (), ()) for p in pinned.stack.patches)
                 statuses.append(StackStatus(line, pinned.source.name, "", "", "", claims, notes))
     return tuple(statuses)
+
+
+def _linked(project: Project, line: str, source: Source) -> tuple[str, ...]:
+    """Say where a source that takes a submodule's place is pinned to another commit than the parent's release links."""
+    parent, _, path = str(source.options.get("submodule") or "").partition("/")
+    entry = (project.lock.entry(line, parent) if parent else None) or {}
+    links = entry.get("submodules", {}).get(path, {}).get("commit")
+    commit = (project.lock.entry(line, source.name) or {}).get("commit")
+    version = project.pins.line(line).get(parent)
+    if not (version and links) or links == commit:
+        return ()
+    return (f"{parent} {version} links {links[:10]} at {path}; the pin is {str(commit)[:10]}",)
 
 
 def _status(project: Project, pinned: PinnedStack, fetch: bool) -> StackStatus:
