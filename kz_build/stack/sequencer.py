@@ -80,7 +80,9 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
         by_hand = stop.missed or stop.kept or stop.by_rules
         made = ""
         if session.verb == "rebase" and not by_hand:
-            made = made_upstream(project, pinned, session.base, stop.patch)
+            # In a folder that is not of kz, a file's name does not follow from the subject, as that of stop.patch does.
+            by_its_file = _own_patches(pinned, opened.session)[opened.session.todo[0]]
+            made = made_upstream(project, pinned, session.base, by_its_file)
         unasked = session.take_above and not (by_hand or made)
         taken = take_best(project, pinned, opened) if unasked else None
         if taken is None:

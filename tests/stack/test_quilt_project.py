@@ -110,6 +110,16 @@ def test_it_is_edited_and_rebased_in_its_own_style(debian: Project, tmp_path: Pa
     assert pushed(debian, "v2", tmp_path)[1] == debian.json("apply")["l"][0]["tree"]
 
 
+def test_a_patch_that_upstream_took_and_changed_again_is_named_whatever_its_file_is_called(debian: Project) -> None:
+    up = debian.upstream
+    up.commit("Take b (#2)", {"b.txt": ONE}, tag="v2")
+    up.commit("Better (#3)", {"b.txt": put(text(), 10, "ours, better")}, tag="v3")
+    done = debian.kz("rebase", "--onto", "v3")
+    taken = up.git("rev-parse", "v2")[:10]
+    assert done.returncode == 4 and f"upstream made this change itself, by {taken}" in done.stderr, done.stderr
+    assert "candidates" not in done.stderr and "-> kz rebase skip if upstream's is enough" in done.stderr
+
+
 def test_a_folder_that_is_not_there_says_so(debian: Project) -> None:
     pins = debian.root / "pins.yaml"
     pins.write_text(pins.read_text().replace("debian/patches", "debian/none"))
