@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -69,6 +70,43 @@ def landed(repository: Repository, tip: str, numbers: Collection[int]) -> dict[i
     rows = (row.split("\0", 2) for row in output_lines(output))
     commits = [Commit(oid, date, cut_subject(subject)) for oid, date, subject in rows]
     return {c.pull: c for c in reversed(commits) if c.pull in numbers}
+
+
+def with_subject(repository: Repository, base: str, tip: str, subject: str, paths: Iterable[str]) -> str:
+    """Return the last commit of base..tip that touches one of these paths and has a subject as a line of its message.
+
+    There GitHub writes the subjects of what it merges or squashes, with the number of the pull request. '' for none, and for
+    a subject of one or two words, which many commits have.
+    """
+    wanted = _plain_subject(subject)
+    if len(wanted.split()) < 3:
+        return ""
+    words = (
+        "log",
+        "-z",
+        "--fixed-strings",
+        f"--grep={wanted}",
+        "--format=%H%n%B",
+        "--end-of-options",
+        f"{base}..{tip}",
+    )
+    for row in repository.git(*words, "--", *_specs(paths)).decode("utf-8", "replace").split("\0"):
+        commit, *lines = row.split("\n")
+        if wanted in map(_plain_subject, lines):
+            return commit
+    return ""
+
+
+def _plain_subject(line: str) -> str:
+    """Return a subject without `[PATCH]`, the `*` of a squashed commit, and the number of its pull request."""
+    return re.sub(r"^\s*(?:\[[^]]*\] *|[*-] +)?|\s*(?:\(#\d+\))?\s*$", "", line)
+
+
+def shown(repository: Repository, commit: str) -> str:
+    """Return a commit as `id date subject`."""
+    output = repository.git("log", "-1", "--format=%H%x00%cI%x00%s", "--end-of-options", commit)
+    oid, date, subject = output.decode("utf-8", "replace").strip().split("\0", 2)
+    return Commit(oid, date, cut_subject(subject)).shown
 
 
 def log(

@@ -9,7 +9,11 @@ OURS = ("Upstream-Status", "Upstream-PR", "Upstream-Head", "Origin", "Resolved-B
 """Trailers that a stack keeps on its patches and upstream has no use for."""
 
 _TRAILER = re.compile(r"([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)")
-_PICKED = re.compile(r"^\(cherry picked from commit ([0-9a-f]{40})\)$", re.MULTILINE)
+_MADE_FROM = re.compile(
+    r"^\(cherry picked from commit ([0-9a-f]{40})\)$"
+    r"|^(?:Origin|Applied-Upstream|Upstream-Status):.*?(?:\bcommits?[:/=]|[?&;](?:id|h)=)([0-9a-f]{7,40})\b",
+    re.MULTILINE,
+)
 _PULL = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/pull/(\d+)")
 
 
@@ -44,9 +48,13 @@ def pull_of(message: str, slug: str) -> int:
     return int(match[2]) if match and match[1].lower() == slug.lower() else 0
 
 
-def picked_from(message: str) -> tuple[str, ...]:
-    """Return the commits that `git cherry-pick -x` names, the last first."""
-    return tuple(reversed(_PICKED.findall(message)))
+def made_from(message: str) -> tuple[str, ...]:
+    """Return the ids of the commits that a patch was made from, as its message says, the last first; they may be abbreviated.
+
+    `git cherry-pick -x` says so, DEP-3's Origin and Applied-Upstream (https://dep-team.pages.debian.net/deps/dep3/), and
+    Yocto's `Upstream-Status: Backport`.
+    """
+    return tuple(match[1] or match[2] for match in reversed(list(_MADE_FROM.finditer(message))))
 
 
 def _block(message: str) -> tuple[str, list[re.Match[str]]]:

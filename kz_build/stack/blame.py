@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
+from kz_build.core.github_types import slug_of
 from kz_build.git import blobs
 from kz_build.git import log as history
 from kz_build.git.object_types import Commit
+from kz_build.git.refs import commit_of
 from kz_build.patch.blame import relevant_hunks, reversed_hunks
 from kz_build.patch.change import Patch
-from kz_build.patch.trailers import picked_from
+from kz_build.patch.trailers import made_from, pull_of
 from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
 from kz_build.stack.pinned import PinnedStack
@@ -17,18 +20,41 @@ from kz_build.stack.stack_history import judge_history
 from kz_build.stack.verdict_cache import read_blobs
 
 
-def made_upstream(project: Project, pinned: PinnedStack, onto: str, patch: Patch) -> str:
-    """Return the commit below `onto` that made a patch's change, as `id date subject`, even if later ones changed it again: the
-    one that its message says it was picked from, else the last after which upstream had all of it; '' for none."""
-    for commit in picked_from(patch.message):
-        if history.merge_base(pinned.repository, commit, onto) == commit:
-            words = ("-1", "--format=%h %cs %s", "--abbrev=10", "--end-of-options", commit)
-            return pinned.repository.git("log", *words).decode("utf-8", "replace").strip()
-    if not history.merge_base(pinned.repository, pinned.base, onto):
-        return ""
+class UpstreamsOwn(NamedTuple):
+    """The commit, as `id date subject`, by which upstream made a patch's change. If it is not `certain`, only its subject says so."""
+
+    commit: str
+    certain: bool
+
+
+def made_upstream(project: Project, pinned: PinnedStack, onto: str, patch: Patch) -> UpstreamsOwn | None:
+    """Return the commit below `onto` that made a patch's change, even if later ones changed it again; None for none.
+
+    It is the one that the patch was made from, as its message says, or by which its pull request landed; else the last after
+    which upstream had all of it; else the last with its subject.
+    """
+    repository = pinned.repository
+    if commit := named_commit(pinned, onto, patch):
+        return UpstreamsOwn(history.shown(repository, commit), certain=True)
+    parted = history.merge_base(repository, pinned.base, onto)
+    if not parted:
+        return None
     stories = {story.patch: story.steps for story in judge_history(project, pinned, onto).patches}
     had = [s.commit for s in stories.get(patch.name, ()) if s.judgement.verdict is Verdict.UPSTREAMED]
-    return had[-1].shown if had else ""
+    if had:
+        return UpstreamsOwn(had[-1].shown, certain=True)
+    alike = history.with_subject(repository, parted, onto, patch.subject, patch.reads)
+    return UpstreamsOwn(history.shown(repository, alike), certain=False) if alike else None
+
+
+def named_commit(pinned: PinnedStack, onto: str, patch: Patch) -> str:
+    """Return the commit below `onto` that a patch's message names, by its id or its pull request; '' for none."""
+    repository = pinned.repository
+    number = pull_of(patch.message, slug_of(pinned.source.location))
+    landed = history.landed(repository, onto, {number} - {0})
+    named = [commit_of(repository, commit) for commit in made_from(patch.message)]
+    named += [commit.id for commit in landed.values()]
+    return next((one for one in named if one and history.merge_base(repository, one, onto) == one), "")
 
 
 def lines_changed(pinned: PinnedStack, patch: Patch, commit: Commit, *, later: bool = True) -> str:

@@ -23,7 +23,7 @@ from kz_build.patch.mail import parse_patch
 from kz_build.patch.place import places_text
 from kz_build.patch.verdict import Verdict
 from kz_build.pins.project import Project
-from kz_build.stack.blame import lines_changed, made_upstream
+from kz_build.stack.blame import UpstreamsOwn, lines_changed, made_upstream
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.resolution import mismatches, suggested, take_best, take_resolution, take_rules, write_commits
 from kz_build.stack.session import Dropped, Session
@@ -78,7 +78,7 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
             return opened
         stop = picked.stopped
         by_hand = stop.missed or stop.kept or stop.by_rules
-        made = ""
+        made = None
         if session.verb == "rebase" and not by_hand:
             # In a folder that is not of kz, a file's name does not follow from the subject, as that of stop.patch does.
             by_its_file = _own_patches(pinned, opened.session)[opened.session.todo[0]]
@@ -179,7 +179,9 @@ def _with_commits(
     )
 
 
-def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: Stop, made: str) -> ConflictError:
+def _stop(
+    project: Project, pinned: PinnedStack, opened: SessionFolder, stop: Stop, made: UpstreamsOwn | None
+) -> ConflictError:
     """Start the patch in the worktree, and say what to do there; `made` is the commit by which upstream made its change."""
     session, patch = opened.session, stop.patch
     tree = opened.worktree(pinned)
@@ -225,12 +227,10 @@ def _stop(project: Project, pinned: PinnedStack, opened: SessionFolder, stop: St
         then += "; to apply it as it is: abort, and start again with --keep PATCH"
     rows += _culprits(pinned, session, patch)
     if made:
-        rows += [
-            f"  upstream made this change itself, by {made}",
-            "  What is there now differs from what the patch makes.",
-        ]
+        how = "made this change itself, by" if made.certain else "has a commit with the subject of the patch:"
+        rows += [f"  upstream {how} {made.commit}", "  What is there now differs from what the patch makes."]
         then = f"kz rebase skip if upstream's is enough, or {then}"
-    elif session.verb == "rebase" and (found := suggested(project, pinned, opened)).shown:
+    if not (made and made.certain) and session.verb == "rebase" and (found := suggested(project, pinned, opened)).shown:
         rows += offer_rows(found, diffs=1)
         if found.offers and not stop.by_rules:
             then = f"kz rebase --take 1, or {then}"

@@ -146,7 +146,7 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
             rules.update(_rules(pinned, opened, alike.patch, name))
     series = project.root / pinned.stack.folder / "series"
     slugs = {_slug(name) for name in files}
-    if files:
+    if files or pinned.files.foreign:  # pins.yaml names that folder, so it stays, with the comments of its series
         files["series"] = series_text(
             series.read_text() if series.is_file() else "",
             files,
@@ -287,7 +287,7 @@ def _lock_entry(project: Project, pinned: PinnedStack, session: Session, commit:
 
         watch = pinned.repository.watch or quiet
         entry = resolve_wheel(project, session.line, session.source, session.version, watch)
-    if session.tip == session.base:
+    if session.tip == session.base and not pinned.files.foreign:
         entry.pop("patched", None)
     else:
         entry["patched"] = {"commit": commit, "tree": tree}

@@ -14,10 +14,11 @@ from kz_build.git import tree_lookup as trees
 from kz_build.git.object_types import Commit
 from kz_build.patch.change import Patch
 from kz_build.patch.place import places_text
-from kz_build.patch.trailers import picked_from, pull_of, trailer
+from kz_build.patch.trailers import made_from, pull_of, trailer
 from kz_build.patch.verdict import Judgement, Verdict
 from kz_build.pins.pins import Source
 from kz_build.pins.project import Project
+from kz_build.stack.blame import named_commit
 from kz_build.stack.git_upstream import git_upstream
 from kz_build.stack.pinned import PinnedStack, pinned_stacks, with_files_fetched
 from kz_build.stack.verdict_cache import judge_states
@@ -109,7 +110,7 @@ def _status(project: Project, pinned: PinnedStack, fetch: bool) -> StackStatus:
     for patch, row in zip(pinned.stack.patches, rows, strict=True):
         n = numbers[patch.name]
         facts = _facts(pinned, patch, n, landed.get(n), heads.get(n, ""), answers.get(n), tip) if n else ()
-        claims.append(_upstream_status(patch, n, facts, _contradictions(patch, n, landed, row, trunk)))
+        claims.append(_upstream_status(patch, n, facts, _contradictions(pinned, patch, n, landed, row, tip)))
     return StackStatus(pinned.stack.line, pinned.stack.source, trunk, tip, date, tuple(claims), notes)
 
 
@@ -127,8 +128,8 @@ def _ask_github(project: Project, slug: str, numbers: Sequence[int]) -> tuple[di
 
 
 def _upstream_status(patch: Patch, pull: int, facts: tuple[str, ...], wrong: tuple[str, ...]) -> UpstreamStatus:
-    picked = next((f"cherry picked from {commit[:10]}" for commit in picked_from(patch.message)), "")
-    return UpstreamStatus(patch.name, trailer(patch.message, "Upstream-Status") or picked, pull, facts, wrong)
+    origin = next((f"made from upstream's {commit[:10]}" for commit in made_from(patch.message)), "")
+    return UpstreamStatus(patch.name, trailer(patch.message, "Upstream-Status") or origin, pull, facts, wrong)
 
 
 def _facts(
@@ -152,9 +153,10 @@ def _facts(
 
 
 def _contradictions(
-    patch: Patch, number: int, landed: Mapping[int, Commit], judgement: Judgement, trunk: str
+    pinned: PinnedStack, patch: Patch, number: int, landed: Mapping[int, Commit], judgement: Judgement, tip: str
 ) -> tuple[str, ...]:
     """Return where the trailers say one thing and upstream's history another."""
+    trunk = refs.trunk(pinned.repository)
     status = trailer(patch.message, "Upstream-Status")
     word = status.split(" ", 1)[0]
     upstreamed = judgement.verdict is Verdict.UPSTREAMED
@@ -163,7 +165,7 @@ def _contradictions(
         rows.append(f"says {word}; the words are {', '.join(WORDS)}")
     if word == "Submitted" and not number:
         rows.append("says Submitted, and names no `Upstream-PR:`")
-    if word == "Backport" and not upstreamed and number not in landed:
+    if word == "Backport" and not (upstreamed or number in landed or named_commit(pinned, tip, patch)):
         rows.append(
             f"says Backport, but {trunk} has neither " + (f"#{number} nor " if number else "") + "what it changes"
         )

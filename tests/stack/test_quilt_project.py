@@ -110,6 +110,19 @@ def test_it_is_edited_and_rebased_in_its_own_style(debian: Project, tmp_path: Pa
     assert pushed(debian, "v2", tmp_path)[1] == debian.json("apply")["l"][0]["tree"]
 
 
+def test_a_series_whose_last_patch_is_dropped_is_an_empty_one(debian: Project) -> None:
+    debian.upstream.commit("Take both (#2)", {"a.txt": ONE, "b.txt": ONE}, tag="v2")
+    done = debian.kz("rebase", "--onto", "v2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("dropped, upstream has it") == 2
+    stack = debian.root / "debian/patches"
+    assert [path.name for path in stack.iterdir()] == ["series"]
+    assert (stack / "series").read_text() == "# last\n"  # a comment above a patch goes with it
+    for verb in ("verify", "apply", "status", "history"):
+        done = debian.kz(verb)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_patch_that_upstream_took_and_changed_again_is_named_whatever_its_file_is_called(debian: Project) -> None:
     up = debian.upstream
     up.commit("Take b (#2)", {"b.txt": ONE}, tag="v2")

@@ -118,18 +118,51 @@ def test_who_carries_what_upstream_made_and_changed_again_is_told_to_drop_it(our
     assert ours.kz("rebase", "skip").returncode == 0 and ours.kz("verify").returncode == 0
 
 
-def test_a_backport_names_the_commit_that_it_was_picked_from(ours: Project) -> None:
+@pytest.mark.parametrize(
+    ("said", "length"),
+    [
+        ("(cherry picked from commit {})", 40),
+        ("Upstream-Status: Backport [https://github.com/up/stream/commit/{}]", 40),
+        ("Applied-Upstream: 3.8.0, commit:{}", 12),
+        ("Origin: backport, https://git.example.org/cgit/up/commit/?id={}", 40),
+        ("Upstream-PR: https://github.com/up/stream/pull/5", 0),
+    ],
+)
+def test_a_backport_names_the_commit_that_it_was_made_from(ours: Project, said: str, length: int) -> None:
     """Upstream's commit and its backport differ, so nothing but the message says that they are one."""
     moved = before(text(), 1, "new", "lines")
     ours.upstream.commit("Better (#5)", {"a.txt": put(moved, 12, "ours, better")}, tag="v5")
-    picked = ours.upstream.git("rev-parse", "v5")
-    patch = ours.root / "patches/l/up/0001-first.patch"
-    patch.write_text(patch.read_text().replace("\ndiff ", f"\n(cherry picked from commit {picked})\n\ndiff ", 1))
-    assert picked in patch.read_text() and ours.kz("lock", "--write").returncode == 0
-    shown = ours.kz("status").stdout
-    assert f"  0001-first: cherry picked from {picked[:10]}\n" in shown and "0002-second: no Upstream-Status\n" in shown
+    origin = ours.upstream.git("rev-parse", "v5")
+    message_says(ours, said.format(origin[:length]))
+    if length:
+        wanted = "Backport\n    [http" if "Status" in said else f"made from upstream's {origin[:10]}\n"
+        shown = ours.kz("status").stdout
+        assert f"  0001-first: {wanted}" in shown and "!" not in shown and "0002-second: no Upstream-Status\n" in shown
     done = ours.kz("rebase", "--onto", "v5")
-    assert f"upstream made this change itself, by {picked[:10]} 2026-01-05 Better (#5)\n" in done.stderr, done.stderr
+    assert f"upstream made this change itself, by {origin[:10]} 2026-01-05 Better (#5)\n" in done.stderr, done.stderr
+    assert "candidates" not in done.stderr and "may be right" not in done.stderr
+
+
+def message_says(ours: Project, line: str, subject: str = "first") -> None:
+    patch = ours.root / "patches/l/up/0001-first.patch"
+    mail = patch.read_text().replace("\ndiff ", f"\n{line}\n\ndiff ", 1).replace("] first\n", f"] {subject}\n", 1)
+    patch.write_text(mail)
+    assert line in mail and subject in mail and ours.kz("lock", "--write").returncode == 0
+
+
+def test_a_commit_with_the_patchs_subject_is_named_and_candidates_are_not_taken_unasked(ours: Project) -> None:
+    """A release branch squashes or picks what the patch was made from, so that no id is left."""
+    ours.upstream.git("checkout", "-q", "-b", "release", "v2")
+    body = "Merge pull request #5 from them\n\n* Grow the line [again] (#4)\n"
+    ours.upstream.commit(body, {"a.txt": put(put(text(), 9, "nine"), 11, "eleven")}, tag="v5")
+    merged = ours.upstream.git("rev-parse", "v5")[:10]
+    message_says(ours, "(cherry picked from commit 0123456789012345678901234567890123456789)", "Grow the line [again]")
+    done = ours.kz("rebase", "--onto", "v5", "--take-above", "0.01")
+    named = (
+        f"upstream has a commit with the subject of the patch: {merged} 2026-01-05 Merge pull request #5 from them\n"
+    )
+    assert done.returncode == 4 and named in done.stderr, done.stderr
+    assert "kz rebase skip if upstream's is enough" in done.stderr and "confidence" in done.stderr
 
 
 def test_a_new_line_stands_beside_the_old_one(ours: Project) -> None:
