@@ -219,7 +219,7 @@ def _publish(plan: Plan) -> None:
 def sources_facts(
     project: Project, line: str, sources: tuple[Fetched, ...], trees: tuple[Tree, ...], overrides: Sequence[Override]
 ) -> dict[str, object]:
-    """Return the inputs for a record; `overrides` are those of pins.local.yaml and of the engine. Installed SDKs are read whole."""
+    """Return the inputs for a record; `overrides` are those of pins.local.yaml and of the engine."""
     unpinned = [Override(s.name, s.note) for s in sources if s.unpinned]
     return {
         "sources": [

@@ -48,7 +48,7 @@ def _digest(data: bytes) -> bytes:
 def cached_sha256(store: Path, path: Path) -> str:
     """Return the sha256 of a file; read it only if its times, size or inode changed since the last call. Raises OSError if it
     cannot be read."""
-    facts = _facts(path)
+    began, facts = time.time(), stat_facts(path.stat())
     if facts[0] < SMALL:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     entry = store / "digests" / f"{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()}.json"
@@ -56,11 +56,16 @@ def cached_sha256(store: Path, path: Path) -> str:
     if cached and cached["facts"] == facts:
         return str(cached["sha256"])
     digest = sha256_file(path)
-    if _facts(path) == facts and time.time() - max(facts[1], facts[2]) / 1e9 > SETTLED_SECONDS:
+    if stat_facts(path.stat()) == facts and is_settled(facts, began):
         write_cached(entry, {"facts": facts, "sha256": digest})
     return digest
 
 
-def _facts(path: Path) -> list[int]:
-    status = path.stat()
+def stat_facts(status: os.stat_result) -> list[int]:
+    """Return what changes with a file's bytes: size, times, inode and device."""
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
+
+
+def is_settled(facts: list[int], seen: float) -> bool:
+    """Whether a file that had these facts at a time cannot change without changing them."""
+    return seen - max(facts[1], facts[2]) / 1e9 > SETTLED_SECONDS

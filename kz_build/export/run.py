@@ -29,6 +29,8 @@ from kz_build.export.recipe import Recipe, Stage
 from kz_build.formats.pte import read_pte
 from kz_build.pins.pins import digest_of
 from kz_build.pins.project import Project
+from kz_build.sources.folder_tree import folder_tree
+from kz_build.sources.installed_sdk import installed
 
 CACHE_EPOCH = 1
 """Raise it if stages run in another way."""
@@ -111,7 +113,7 @@ def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[di
         weights.identity(project, recipe),
         sorted(recipe.environment.items()),
     ]
-    inputs += [sorted(recipe.needs.sdk.items()), _pins(project, recipe)]
+    inputs += [sorted(recipe.needs.sdk.items()), _sdks(project, recipe)]
     by_stage: dict[str, str] = {}
     for one in _here(recipe):
         by_stage[one.name] = digest_of([*inputs, one.run, one.makes, one.inside])
@@ -120,9 +122,14 @@ def keys(project: Project, recipe: Recipe, environment: Environment) -> tuple[di
     return by_stage, digest_of(whole)
 
 
-def _pins(project: Project, recipe: Recipe) -> list[str]:
-    pins = project.pins.line(recipe.line)
-    return [pins[name] for name, wanted in sorted(recipe.needs.sdk.items()) if wanted == "pinned"]
+def _sdks(project: Project, recipe: Recipe) -> list[str]:
+    """Return the identity of every pinned SDK: its version, or what is in the folder that the user has."""
+    identities = []
+    for name in sorted(name for name, wanted in recipe.needs.sdk.items() if wanted == "pinned"):
+        own = installed(project, recipe.line, project.pins.source(name))
+        version = project.pins.line(recipe.line)[name]
+        identities.append(folder_tree(project.store, own.folder) if own else version)
+    return identities
 
 
 def _here(recipe: Recipe) -> tuple[Stage, ...]:

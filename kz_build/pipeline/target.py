@@ -16,7 +16,7 @@ from kz_build.build.plan import plan
 from kz_build.checks import audit
 from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.errors import AuditError
-from kz_build.core.progress import Event, Watch, quiet
+from kz_build.core.progress import Watch, quiet
 from kz_build.release.write import write_release_files
 from kz_build.sources.fetch import fetch
 from kz_build.sources.overrides import overrides
@@ -120,8 +120,6 @@ class TargetBuild:
 
         prove(self.project, self.sources)
         own = (*overrides(self.project, self.line, self.target), *self.chosen.overrides)
-        if any(s.identity.startswith("installed ") for s in self.sources):
-            self.watch(Event("reading installed SDKs"))
         facts = stage.sources_facts(self.project, self.line, self.sources, self.trees, own)
         facts["engine_why"] = self.chosen.why
         engine = self.chosen.engine

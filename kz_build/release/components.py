@@ -35,7 +35,7 @@ def components(
                 yield _tree_component(f"{source.name}/{at.path}", at.commit if at.url else "", at)
         else:
             facts = recorded.get(source.name)
-            what = Used(**facts) if facts else used(project, line, source, read=False)
+            what = Used(**facts) if facts else used(project, line, source)
             yield replace(_file_component(project, source, what), tool=source.name in tools)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError, MissingError, UnreachableError
+from kz_build.core.progress import Event
 from kz_build.git import refs, remote
 from kz_build.git import repository as git
 from kz_build.pins.pins import Source
@@ -16,7 +17,8 @@ from kz_build.sources import clones, integrity, store
 from kz_build.sources.accept import require_accepted
 from kz_build.sources.content import content
 from kz_build.sources.download import fetched_file
-from kz_build.sources.fetched import OVERRIDDEN, Fetched, TreeAt
+from kz_build.sources.fetched import INSTALLED, OVERRIDDEN, Fetched, TreeAt
+from kz_build.sources.folder_tree import folder_tree
 from kz_build.sources.installed_sdk import installed
 from kz_build.sources.preflight import missing_sources
 from kz_build.sources.prove import archive_part
@@ -46,7 +48,8 @@ def _fetch_source(project: Project, request: Request, source: Source) -> Fetched
         return Fetched(source.name, source.kind, version, f"commit {at.commit}", (at,), note=OVERRIDDEN)
     if sdk := installed(project, request.line, source):
         note = f"not the pinned version: it {sdk.problem}" if sdk.problem else ""
-        identity = f"installed {sdk.revision or 'unknown'}"
+        request.watch(Event(f"reading {source.name}"))
+        identity = INSTALLED + folder_tree(project.store, sdk.folder)
         return Fetched(source.name, "archive", version, identity, folder=sdk.folder, note=note, unpinned=bool(note))
     if (
         own

@@ -8,6 +8,8 @@ from typing import Any
 
 OVERRIDDEN = "overridden in pins.local.yaml"
 """The note of what the lock does not prove."""
+INSTALLED = "installed tree "
+"""The identity of an SDK that the user has, before the git tree id of its folder."""
 
 
 @dataclass(frozen=True)

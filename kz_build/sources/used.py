@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from kz_build.core.errors import CommandError
-from kz_build.git.object_types import object_id
 from kz_build.pins.project import Project
-from kz_build.sources.fetched import Fetched
+from kz_build.sources.fetched import INSTALLED, Fetched
 from kz_build.sources.installed_sdk import installed, revision
 
 _DIST_INFO = re.compile(r"[^/]+-([^/-]+)\.dist-info/METADATA")
@@ -30,15 +25,13 @@ class Used:
     digests: Mapping[str, str]
 
 
-def used(project: Project, line: str, source: Fetched, *, read: bool = True) -> Used:
-    """Return what is used of a source that is no git repository. `read`: compute the digest of an installed SDK, which reads it all."""
+def used(project: Project, line: str, source: Fetched) -> Used:
+    """Return what is used of a source that is no git repository."""
     pinned, own = project.pins.source(source.name), project.pins.replacement(source.name)
-    if source.identity.startswith("installed "):
+    if source.identity.startswith(INSTALLED):
         sdk = installed(project, line, pinned)
-        stated = sdk.revision if sdk else source.identity.removeprefix("installed ")
-        version = source.version if not source.note else stated or "unknown"
-        digests = {"gitTree": folder_tree(source.folder)} if read and source.folder else {}
-        return Used(version, "", False, "", digests)
+        version = source.version if not source.note else (sdk and sdk.revision) or "unknown"
+        return Used(version, "", False, "", {"gitTree": source.identity.removeprefix(INSTALLED)})
     digests = {"sha256": source.identity.removeprefix("sha256 ")}
     if source.note and own and (own.file or own.folder):
         identity = str((pinned.options.get("installed") or {}).get("identity", ""))
@@ -61,38 +54,3 @@ def _stated(source: Fetched, identity: str) -> str:
         with opened_zip(source.file) as zipped:
             return next((m[1] for m in map(_DIST_INFO.fullmatch, zipped.namelist()) if m), "")
     return ""
-
-
-def folder_tree(folder: Path) -> str:
-    """Return the git tree id of a folder as it is, without a repository. Empty folders are in no tree."""
-    return _tree(folder) or object_id("tree", b"")
-
-
-def _tree(folder: Path) -> str:
-    rows = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = os.fsencode(entry.name)
-            if entry.is_symlink():
-                rows.append((name, b"120000", object_id("blob", os.fsencode(os.readlink(entry)))))
-            elif entry.is_dir():
-                if inner := _tree(Path(entry.path)):
-                    rows.append((name + b"/", b"40000", inner))
-            elif entry.is_file():
-                executable = entry.stat().st_mode & 0o100
-                rows.append((name, b"100755" if executable else b"100644", _blob(Path(entry.path))))
-    data = b"".join(b"%s %s\0" % (mode, name.rstrip(b"/")) + bytes.fromhex(oid) for name, mode, oid in sorted(rows))
-    return object_id("tree", data) if data else ""
-
-
-def _blob(path: Path) -> str:
-    """Return git's id of a file, however large."""
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-        while data := file.read(1 << 20):
-            digest.update(data)
-            size -= len(data)
-    if size:
-        raise CommandError(f"{path} changed while it was read", hint="run the command again")
-    return digest.hexdigest()

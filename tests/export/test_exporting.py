@@ -323,6 +323,20 @@ def test_a_second_run_does_nothing(ready: Toy, run: Run) -> None:
     assert snapshot(ready.dist.parent) == before
 
 
+def test_another_sdk_of_the_same_version_runs_an_export_again(ready: Toy, run: Run, tmp_path: Path) -> None:
+    pins, sdk = ready.root / "pins.yaml", tmp_path / "sdk"
+    archive = "sdk: {archive: 'http://127.0.0.1:1/s.zip', installed: {env: [TOY_SDK], identity: source.properties}}"
+    pins.write_text(pins.read_text().replace("{toy: {", f"{{{archive}, toy: {{").replace('"1.0"', '"1.0", sdk: r1'))
+    needs = {"memory": {"gb": [0, 0], "source": "x"}, "disk": {}, "sdk": {"sdk": "pinned"}}
+    ready.recipe("ok", needs=needs)
+    sdk.mkdir()
+    (sdk / "source.properties").write_text("Pkg.Revision = r1\n")
+    for library, runs in (("one", 1), ("one", 1), ("two", 2)):
+        (sdk / "lib.so").write_text(library)
+        done = run("export", "toy", TOY_SDK=str(sdk))
+        assert done.returncode == 0 and ready.runs(1) == runs, done.stderr
+
+
 def test_a_file_that_is_in_dist_already_is_published_again_without_a_trace(ready: Toy, run: Run) -> None:
     """Its record was not written: the disk was full. Both names are then links to one file, and rename(2) does nothing."""
     assert run("export", "toy").returncode == 0

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from kz_build.build.build import sources_facts
+from kz_build.core import hash_cache
 from kz_build.core.errors import ConfigError, KzError, MissingError
 from kz_build.core.stage_record import StageRecord, load
 from kz_build.git import repository as git
@@ -28,6 +29,7 @@ from kz_build.pins.project import Project
 from kz_build.release.components import components
 from kz_build.release.sbom import Licensed, problem, sbom
 from kz_build.release.statement import provenance_statement
+from kz_build.sources import folder_tree
 from kz_build.sources.clones import import_folder
 from kz_build.sources.fetch import fetch
 from kz_build.sources.fetched import Fetched
@@ -352,6 +354,42 @@ def test_an_installed_sdk_of_another_version_is_accepted_by_name_and_noted(parts
         and sdk.unpinned
         and sdk.note == "not the pinned version: it says it is r2; the pin is r1"
     )
+
+
+def test_an_installed_sdk_is_what_its_files_are_and_what_did_not_change_is_not_read_again(
+    parts: Parts, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two folders that state one version shared a build: their key was that version."""
+    locked(project, parts, "null")
+    monkeypatch.setattr(hash_cache, "SETTLED_SECONDS", -1)
+    sdk, outside = tmp_path / "sdk", tmp_path / "libc.so"
+    shutil.copytree(parts.folder / "sdk-r1", sdk)
+    outside.write_text("one")
+    (sdk / "libc.so").symlink_to(outside)
+    loaded = local(project, parts, f"sdk: {{folder: {sdk}}}")
+
+    def key() -> object:
+        return fetched(loaded, "sdk").key()
+
+    def swap(file: Path, other: str) -> None:
+        then = file.stat().st_mtime_ns
+        file.write_text(other)
+        os.utime(file, ns=(then, then))
+
+    first = key()
+    with monkeypatch.context() as patched:
+        patched.delattr(folder_tree, "_read")
+        assert key() == first
+    swap(sdk / "part", "sdk R1\n")
+    second = key()
+    swap(outside, "two")
+    third = key()
+    (sdk / "part").chmod(0o755)
+    assert len({str(one) for one in (first, second, third, key())}) == 4
+    swap(outside, "one")
+    swap(sdk / "part", "sdk r1\n")
+    (sdk / "part").chmod(0o644)
+    assert key() == first, "the same files are the same SDK"
 
 
 def test_an_sdk_of_another_version_is_offered_by_name_only_to_verbs_that_can_take_it(
