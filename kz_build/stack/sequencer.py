@@ -200,11 +200,12 @@ def _stop(
             merged="" if picked.code else tree.head(),
             todo=session.todo[1:],
             shown=(),
+            stop=(),
             # What an undo takes back is forgotten here: one that was killed before must not go back twice.
             answers=tuple(answer for answer in session.answers if answer.commit not in session.todo),
         ),
     )
-    rows = [f"{patch.subject}: {_reason(pinned, session, patch)}"]
+    rows = [f"  {_reason(pinned, session, patch)}"]
     rules = opened.rules(patch.slug)
     rows += _remarks(pinned, session, stop, rules)
     then = f"kz {session.verb} continue, or skip to drop the patch, or abort"
@@ -230,14 +231,17 @@ def _stop(
         how = "made this change itself, by" if made.certain else "has a commit with the subject of the patch:"
         rows += [f"  upstream {how} {made.commit}", "  What is there now differs from what the patch makes."]
         then = f"kz rebase skip if upstream's is enough, or {then}"
-    if not (made and made.certain) and session.verb == "rebase" and (found := suggested(project, pinned, opened)).shown:
+    if stop.by_rules:
+        then = f"edit {rules}, then kz rebase continue; or {then}"
+    opened = save(opened, pinned, replace(opened.session, stop=(*rows, then)))
+    certain = made is not None and made.certain
+    if session.verb == "rebase" and not certain and (found := suggested(project, pinned, opened)).shown:
         rows += offer_rows(found, diffs=1)
         if found.offers and not stop.by_rules:
             then = f"kz rebase --take 1, or {then}"
-    if stop.by_rules:
-        then = f"edit {rules}, then kz rebase continue; or {then}"
     rows += [f"  worktree: {tree.path}", *undo_rows(opened.session)]
-    return ConflictError("\n".join(rows), hint=f"{then}. The project has not changed")
+    lead = f"{patch.subject}: {rows.pop(0).strip()}"
+    return ConflictError("\n".join([lead, *rows]), hint=f"{then}. The project has not changed")
 
 
 def _remarks(pinned: PinnedStack, session: Session, stop: Stop, rules: Path) -> list[str]:

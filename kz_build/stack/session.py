@@ -42,7 +42,8 @@ class Session:
     `into` is the line to write at the end and `version` its pin; `base` the commit below its stack. `stack_tip` is the
     stack at the start, by the `digest` of its files. `old_base` and `old_tip` are the ends of the commits to pick,
     `todo` those left; `picking` is the one in the worktree, `stopped` its subject, `before` the worktree's commit before it, `merged` what git's
-    three-way merge committed there, `shown` the candidates that kz listed for it, as commits.
+    three-way merge committed there, `shown` the candidates that kz listed for it, as commits; `stop` says why it stopped, in lines, the last of them what
+    to do.
     `tip` is the last commit made. `keep` are the commits to apply even if upstream has their change. `patch` is the one that
     `upstream` prepares. A candidate is taken unasked from a confidence of `take_above` on, unless that is 0. `notes` say what happened on the way, `dropped` which patches upstream has, `answers` which stops are behind it.
     `ended` is '' while it is open, else `written` or `aborted`.
@@ -65,6 +66,7 @@ class Session:
     before: str = ""
     merged: str = ""
     shown: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
     patch: str = ""
     notes: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -117,6 +119,8 @@ def _wrong(session: Session) -> str:
     for commit in (*session.todo, *session.keep, *session.shown, session.picking, session.before, session.merged):
         if commit and (wrong := bad_id(commit)):
             return f"a commit {wrong}"
+    if not all(isinstance(row, str) for row in session.stop):
+        return "`stop` is no text"
     for answer in session.answers:
         if wrong := bad_id(answer.commit) or bad_id(answer.before):
             return f"an answer {wrong}"

@@ -96,11 +96,15 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         if session.verb == "edit":
             rows.append("  kz refresh writes it back, kz edit abort throws it away")
             continue
-        if session.picking:
-            rows.append(f"  stopped at: {session.stopped}; {len(session.todo)} left")
         rows += [f"  {note}" for note in session.notes]
         rows += [row for one in session.dropped for row in _dropped(one)]
-        rows.append(f"  kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort")
+        if session.picking:
+            rows.append(f"  stopped at: {session.stopped}; {len(session.todo)} left")
+            rows += [f"  {row}" for row in session.stop[:-1]]
+        if session.picking and session.shown:
+            rows.append("    kz rebase --suggest shows its candidates")
+        steps = f"kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort"
+        rows.append(f"  -> {session.stop[-1] if session.picking and session.stop else steps}")
         rows += undo_rows(session)
     return "\n".join(rows) or "no session is open"
 

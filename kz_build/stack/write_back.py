@@ -258,24 +258,18 @@ def _stop(
     """Leave the stack's end in the worktree, to be fixed there; `rules` are the files of rules that do not give it."""
     session = opened.session
     tree = opened.worktree(pinned)
-    again = "kz refresh"
+    again = "kz refresh" if session.verb == "edit" else f"kz {session.verb} continue"
+    checks = f", or the check in {opened.checks}" if opened.checks.is_file() and not rules else ""
+    checks += "".join(f", or the rules in {path} (an empty file removes them)" for path in rules)
+    lead = f"the patches apply, but their {'rules do not give' if rules else 'checks fail on'} the result:"
+    rows, then = [f"  {p}" for p in problems], f"amend the commits in {tree.path}{checks}, then {again}"
     if session.verb != "edit":
         from kz_build.stack.sequencer import checkout
 
         checkout(pinned, tree, session.tip, set())
-        save(
-            opened,
-            pinned,
-            replace(session, picking=session.tip, stopped="the checks of the result", before=session.base),
-        )
-        again = f"kz {session.verb} continue"
-    checks = f", or the check in {opened.checks}" if opened.checks.is_file() and not rules else ""
-    checks += "".join(f", or the rules in {path} (an empty file removes them)" for path in rules)
-    lead = f"the patches apply, but their {'rules do not give' if rules else 'checks fail on'} the result:"
-    return ConflictError(
-        "\n".join([lead, *(f"  {p}" for p in problems), *undo_rows(session)]),
-        hint=f"amend the commits in {tree.path}{checks}, then {again}",
-    )
+        at_end = replace(session, picking=session.tip, stopped="the checks of the result", before=session.base)
+        save(opened, pinned, replace(at_end, stop=(*rows, then)))
+    return ConflictError("\n".join([lead, *rows, *undo_rows(session)]), hint=then)
 
 
 def _lock_entry(project: Project, pinned: PinnedStack, session: Session, commit: str, tree: str) -> dict[str, Any]:

@@ -191,6 +191,14 @@ def test_a_conflict_is_laid_out_named_and_changes_nothing(ours: Project) -> None
     assert "<<<<<<< " in content and "\nours\n" in content and "\ntheirs\n" in content
     status = ours.kz("rebase", "status")
     assert status.returncode == 0 and "stopped at: second; 0 left" in status.stdout and str(tree) in status.stdout
+    for part in (
+        "\n    b.txt: ",
+        "conflict in b.txt",
+        "Rewrite b (#3)",
+        "    +theirs",
+        "-> resolve it there, `git add`",
+    ):
+        assert part in status.stdout, "what the stop said is there the next day"
     assert ours.kz("rebase", "--onto", "v2").returncode == 2, "one at a time"
     for files, said in ((content, "not resolved yet"), (None, "not resolved yet")):
         if files is None:
@@ -296,7 +304,8 @@ def test_a_broken_intent_stops_at_the_end_and_can_be_mended(ours: Project) -> No
     sh("git", "add", "b.txt", cwd=tree)
     done = ours.kz("rebase", "continue")
     assert done.returncode == 4 and "second: contains" in done.stderr and kept(ours) == was
-    assert "stopped at: the checks of the result" in ours.kz("rebase", "status").stdout
+    status = ours.kz("rebase", "status").stdout
+    assert "stopped at: the checks of the result" in status and "second: contains" in status and "Rewrite" not in status
     assert ours.kz("rebase", "skip").returncode == 2, "there is no patch to skip"
     (tree / "b.txt").write_text(put(text(), 10, "theirs", "ours"))
     dirty = ours.kz("rebase", "continue")
