@@ -102,16 +102,18 @@ class Worktree:
         require_success(["git", *words], done)
         return done.stdout.decode("utf-8", "replace")
 
-    def add(self, commit: str, paths: Iterable[str], exclude: Sequence[str]) -> None:
-        """Check a commit out for the first time, with the folders of these paths and nothing else; `git sparse-checkout add` adds more."""
+    def add(self, commit: str, paths: Collection[str], exclude: Sequence[str]) -> None:
+        """Check a commit out for the first time, with the folders of these paths and nothing else, or everything where there
+        are none; `git sparse-checkout add` adds more."""
         folders = sorted({path.rpartition("/")[0] for path in paths})
-        patterns = [f"/{folder}/" if folder else "/*\n!/*/" for folder in folders]
+        patterns = [f"/{folder}/" if folder else "/*\n!/*/" for folder in folders] or ["/*"]
         patterns += [f"!{pattern}" for pattern in exclude]
         text = "".join(f"{pattern}\n" for pattern in patterns)
         write_atomic(self.repository.path / "info" / "sparse-checkout", text.encode())
         # Into the clone, for the next worktree: git would fetch them into this one.
         files = self.repository.entries(commit, exclude)
-        self.repository.fetch_blobs({e.id for e in files if not e.submodule and _within(e.path, folders)})
+        wanted = {e.id for e in files if not e.submodule and (not folders or _within(e.path, folders))}
+        self.repository.fetch_blobs(wanted)
         self.repository.git("update-ref", "--no-deref", "--end-of-options", "HEAD", commit)
         self.output("reset", "--quiet", "--hard", commit_id(commit))
 

@@ -63,8 +63,7 @@ def _edit(project: Project, pinned: PinnedStack) -> EditResult:
     if again:
         _require_no_work(session_folder.require_none(project, session), pinned)
     own, opened = session_folder.begin(project, pinned, session)
-    # Without patches nothing says which folders are needed: start with the top of the tree.
-    checkout(own, opened.worktree(own), tip, set() if pinned.stack.patches else {""})
+    checkout(own, opened.worktree(own), tip, set())
     session_folder.keep_checks(project, pinned.stack.folder, opened)
     return _result(own, session_folder.save(opened, own, session), fresh=True, again=again)
 

@@ -77,9 +77,8 @@ def edit_result(result: EditResult) -> str:
         rows.insert(0, "The last kz edit did not finish: this one starts again.")
     rows += [f"  {commit}" for commit in result.commits] or ["  (no patches yet)"]
     rows += [
-        "Commit there as you like: amend, git rebase -i, git am;",
-        "`git sparse-checkout add DIR` adds more files."
-        + ("" if result.commits else " Now those of the top folder are there."),
+        "Commit there as you like: amend, git rebase -i, git am"
+        + ("; `git sparse-checkout add DIR` adds more files." if result.commits else "."),
         *([f"Edit the checks in {result.checks}"] if result.checks.is_file() else []),
         f"Then:             kz refresh {result.source} --line {result.line}",
         f"To throw it away: kz edit abort {result.source} --line {result.line}",

@@ -165,18 +165,25 @@ def test_who_asks_kz_edit_for_a_status_is_told_who_has_it(ours: Project) -> None
     assert done.returncode == 2 and "kz status" in done.stderr and "pins no source" not in done.stderr, done.stderr
 
 
-def test_the_first_patch_of_a_source(ours: Project) -> None:
+def test_the_first_patch_of_a_source(tmp_path: Path, kz: Kz) -> None:
+    """Its worktree has all files: no patch says yet which folders are needed."""
+    upstream = started(tmp_path)
+    upstream.commit("Add a folder", {"far/away.txt": "far away\n", "far/logo.gif": "gif"}, tag="v2")
+    ours = project(tmp_path, kz, upstream, [], pin="v2")
+    pins = ours.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("up: {", "up: {exclude: ['*.gif'], ", 1))
     stack = ours.root / "patches/l/up"
-    for file in stack.iterdir():
-        file.unlink()
-    stack.rmdir()
-    assert ours.kz("lock", "--write").returncode == 0
     tree = edited(ours)
-    (tree / "a.txt").write_text(OURS)
+    assert not (tree / "far/logo.gif").exists()
+    (tree / "far/away.txt").write_text("nearer\n")
+    (tree / "new").mkdir()
+    (tree / "new/file").touch()
+    git(tree, "add", "-A")
     git(tree, "commit", "-q", "-a", "-m", "A first\n\nUpstream-Status: Pending")
     done = ours.kz("refresh", "up")
     assert done.returncode == 0 and "range-diff" not in done.stdout, done  # of nothing: git prints its usage
     assert (stack / "series").read_text() == "0001-A-first.patch\n"
+    assert "logo" not in (stack / "0001-A-first.patch").read_text()
     assert ours.kz("apply").returncode == 0 and ours.kz("verify").returncode == 0
 
 
