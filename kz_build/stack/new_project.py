@@ -71,7 +71,7 @@ def begin(root: Path, address: str, version: str) -> NewProject:
     remote.resolve(url, version)
     last = re.split(r"[/:]", address.rstrip("/"))[-1] or place.resolve().name
     source = _name(re.sub(r"\.(git|bundle)$", "", last), "upstream")
-    line = _name(version[:12] if re.fullmatch("[0-9a-f]{40}", version) else version, "main")
+    line = _line(source, version)
     debian = (root / DEBIAN / "series").is_file()
     stack = DEBIAN if debian else f"patches/{line}/{source}"
     pinned = os.path.relpath(place.resolve(), root) if place.exists() else address
@@ -102,6 +102,13 @@ def _debian_upstream(root: Path) -> str:
     if match := re.search(r"^Repository:\s*(\S+)", text, re.MULTILINE):
         return match[1]
     raise ConfigError("which repository? debian/upstream/metadata names none", hint="kz init ADDRESS [VERSION]")
+
+
+def _line(source: str, version: str) -> str:
+    """Return the name of a line: `executorch-1.2` holds for v1.2.1 too, and the next release is a line beside it."""
+    if release := re.search(r"\d+\.\d+", version):
+        return _name(f"{source}-{release[0]}", "main")
+    return _name(version[:12] if re.fullmatch("[0-9a-f]{40}", version) else version, "main")
 
 
 def _name(text: str, otherwise: str) -> str:

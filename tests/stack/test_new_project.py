@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.stack.new_project import _scalar
+from kz_build.stack.new_project import _line, _scalar
 from tests.conftest import ROOT, Kz
 from tests.stack.test_edit import git
 from tests.stack.test_quilt import diff
@@ -33,7 +33,7 @@ def test_ten_patches_become_a_stack_by_the_three_commands_that_it_names(empty: P
     done = empty.kz("init", URL)
     assert done.returncode == 0, done.stderr
     assert (empty.root / "pins.yaml").read_text() == (
-        f"version: 1\ndefault: v1.10\nsources:\n  stream:\n    git: {URL}\nlines:\n  v1.10:\n    stream: v1.10\n"
+        f"version: 1\ndefault: stream-1.10\nsources:\n  stream:\n    git: {URL}\nlines:\n  stream-1.10:\n    stream: v1.10\n"
     )
     assert (empty.root / ".gitignore").read_text() == "out/\ndist/\npins.local.yaml\n"
     words = [line.split("(")[0].split()[1:] for line in done.stdout.splitlines() if line.startswith("  kz ")]
@@ -43,9 +43,12 @@ def test_ten_patches_become_a_stack_by_the_three_commands_that_it_names(empty: P
         assert step.returncode == 0, step.stderr
         if one[0] == "edit":
             git(
-                empty.root / "out/edit/v1.10/stream/tree", "am", "-q", *map(str, sorted((tmp_path / "mails").iterdir()))
+                empty.root / "out/edit/stream-1.10/stream/tree",
+                "am",
+                "-q",
+                *map(str, sorted((tmp_path / "mails").iterdir())),
             )
-    assert len((empty.root / "patches/v1.10/stream/series").read_text().splitlines()) == 10
+    assert len((empty.root / "patches/stream-1.10/stream/series").read_text().splitlines()) == 10
     (judged,) = empty.json("verify")
     assert {j["verdict"] for j in judged["rows"][0]} == {"clean"}
     assert empty.json("matrix") == []
@@ -128,6 +131,15 @@ def test_a_path_without_tags_is_pinned_at_its_commit(empty: Project, tmp_path: P
     assert (made["line"], made["source"], made["version"]) == (head[:12], "other", head)
     assert "git: ../other.git\n" in (empty.root / "pins.yaml").read_text()
     assert empty.kz("lock", "--write").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [("v1.2.0", "up-1.2"), ("upstream/1.10.3", "up-1.10"), ("release/1.4", "up-1.4"), ("v7", "v7"), ("main", "main"),
+     ("0" * 40, "0" * 12), ("feature/x", "feature-x"), ("/", "main")],
+)  # fmt: skip
+def test_a_line_is_named_after_its_release_so_that_the_next_patch_release_fits(version: str, line: str) -> None:
+    assert _line("up", version) == line
 
 
 @pytest.mark.parametrize(
