@@ -91,8 +91,8 @@ def unsafe_path(path: str) -> str:
 
 def bad_link(path: str) -> str:
     """Return why no symbolic link may have a path, or ''. Git refuses one link alone; of .gitattributes and the like it only warns."""
-    name = _as_read(path.rpartition("/")[2])
-    return "is a symbolic link (git: gitmodulesSymlink)" if _GITMODULES.fullmatch(name) else ""
+    refused = any(_GITMODULES.fullmatch(_as_read(part)) for part in path.split("/"))
+    return "git allows no symbolic link of that name (gitmodulesSymlink)" if refused else ""
 
 
 def _as_read(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from kz_build.core.rules import bad_link
 from kz_build.git.object_types import FILE, FOLDER, LINK, Blob
 from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, apply_hunks, folders_above
 from kz_build.patch.intent_checks import IntentCheck
@@ -185,6 +186,8 @@ class _State:
             return "the file it deletes has other content"
         if not change.deletes:
             mode = change.mode or (before.mode if before else FILE)
+            if mode == LINK and (reason := bad_link(change.path)):
+                return reason
             self.now[change.path] = self.written[change.path] = Blob(mode, data)
         if change.leaves:
             self.now[change.origin] = None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError, Problem
-from kz_build.core.rules import bad_link, unsafe_path
+from kz_build.core.rules import unsafe_path
 from kz_build.git.object_types import FILE, LINK
 from kz_build.patch.change import FileChange, Hunk
 
@@ -56,13 +56,6 @@ class LineReader:
         if bits >> 12 != 0o10:
             raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not supported", line)
         return "100755" if bits & 0o100 else FILE
-
-    def checked_link(self, change: FileChange) -> FileChange:
-        """Return a change as it was read. Raises ConfigError for a link that git refuses to check out."""
-        makes_link = (change.mode or change.old_mode) == LINK and not change.deletes
-        if makes_link and (reason := bad_link(change.path)):
-            raise self.fail(f"the path {change.path!r} {reason}", change.line)
-        return change
 
 
 class DiffReader(LineReader):
@@ -115,7 +108,7 @@ class DiffReader(LineReader):
             change = replace(change, hunks=self._hunks())
         if damage := self._damage(header, facts, change):
             raise self.fail(damage, start)
-        return self.checked_link(change)
+        return change
 
     def _damage(self, header: bytes, facts: dict[bytes, bytes], change: FileChange) -> str:
         """Return what is wrong with a git diff, '' for nothing: git might still read some meaning into it, nobody should."""

@@ -203,7 +203,7 @@ class GnuReader(LineReader):
             raise self.fail(header.refused[0] if header.refused else "it names no file", header.line)
         before, after = header.modes
         source = old if (moves or copies) and old and old != new else ""
-        change = FileChange(
+        return FileChange(
             new if source and new else best_name(names),
             hunks,
             mode=after if after != before else "",
@@ -217,7 +217,6 @@ class GnuReader(LineReader):
             made_for=header.ids[0] if len(header.ids[0]) == 40 else "",
             names=names if len(names) > 1 else (),
         )
-        return self.checked_link(change)
 
     def _hunks(self, indent: int) -> tuple[Hunk, ...]:
         hunks: list[Hunk] = []

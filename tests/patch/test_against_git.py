@@ -144,6 +144,27 @@ def test_verdict_and_bytes_are_gits(repository: Path, data: st.DataObject) -> No
         assert made == theirs
 
 
+LINKS = [(b".gitmodules", False), (b"d/.GITMODULES", False), (b"gitmod~1", False), (b".gitmodules .", False),
+         (b".gitmodules/x", False), (b".gitattributes", True)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "taken"), LINKS)
+def test_a_link_that_git_refuses_is_refused_whether_it_is_new_or_moved_there(
+    repository: Path, path: bytes, taken: bool
+) -> None:
+    """Of the others `git fsck` warns. A move says no mode: only the file that is there tells that it is a link."""
+    onto = {"l": Blob(LINK, b"x")}
+    commit(repository, onto=onto)
+    names = b"diff --git a/l b/%b\n"
+    moved = names + b"similarity index 100%%\nrename from l\nrename to %b\n"
+    made = b"diff --git a/%b b/%b\nnew file mode 120000\n--- /dev/null\n+++ b/%b\t\n@@ -0,0 +1 @@\n+x\n\\ No newline at end of file\n"
+    for diff in (moved % (path, path), made % (path, path, path)):
+        assert isinstance(git_apply(repository, diff), dict) is taken
+        patch = parse_patch("0001-p.patch", HEAD + diff)
+        assert isinstance(apply_patch(patch, lambda path: reader(onto, path)), Applied) is taken
+    assert isinstance(apply_patch(parse_patch("p", HEAD + moved % (path, path)), {"l": Blob(FILE, b"x")}.get), Applied)
+
+
 JUNK = (b"\n", b" ", b"-", b"+", b"\\ No newline at end of file\n", b"\r", b"\0", b"9", b"@@ -1 +1 @@\n", b'"', b"a/")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import pytest
 
@@ -324,17 +323,3 @@ def test_a_header_line_that_is_none_of_gits_ends_the_header() -> None:
 )
 def test_paths_that_must_not_be_written(path: str, reason: str) -> None:
     assert unsafe_path(path) == reason
-
-
-def new_link(path: bytes) -> bytes:
-    """A patch that makes a symbolic link."""
-    return one(ADDS, b"new file mode 120000", b"--- /dev/null", b"+++ b/" + path, path=b"a/" + path + b" b/" + path)
-
-
-def test_a_link_that_git_refuses_is_refused() -> None:
-    """As git 2.39 does: `git apply` refuses a .gitmodules that is a link, and takes the others, of which `git fsck` warns."""
-    for path in (b".gitmodules", b"a/.GITMODULES", b"gitmod~1", b".gitmodules ."):
-        number, text = fault(partial(read, GOOD + new_link(path)))
-        assert number == 10 and "is a symbolic link (git: gitmodulesSymlink)" in text
-    for path in (b".gitattributes", b".gitignore", b".mailmap", b".gitmodules/x"):
-        assert read(GOOD + new_link(path))
