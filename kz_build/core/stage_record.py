@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from kz_build.core import plain_json
 from kz_build.core.errors import LockError
 from kz_build.core.escape import without_secrets
 from kz_build.core.files import sha256_file, write_atomic
@@ -73,12 +74,10 @@ def load(path: Path, key: str) -> StageRecord | None:
 def load_any(path: Path) -> StageRecord | None:
     """Read a record with any key; return None if it is absent, damaged or too large. Raises OSError if the disk does not give it."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        return None if len(data) > MOST_BYTES else _record(path, json.loads(data))
+        return _record(path, plain_json.read(path, MOST_BYTES))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+    except (ValueError, TypeError, AttributeError, KeyError):
         return None
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kz_build.core import plain_json
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.formats import zip as zips
@@ -87,11 +88,7 @@ def records(path: Path) -> Iterator[Any]:
                         if entry.name.endswith(".json"):
                             yield json.loads(archive.read(entry, MOST_RECORD))
                 return
-            file.seek(0)
-            data = file.read(MOST_FILE + 1)
-        if len(data) > MOST_FILE:
-            raise ConfigError(f"{path} is larger than {MOST_FILE:,} bytes", hint="name the zip that OSV publishes")
-        whole = json.loads(data)
+        whole = plain_json.read(path, MOST_FILE)
         yield from whole if isinstance(whole, list) else whole.get("vulns", [whole])
     except (OSError, ValueError, AttributeError, TypeError, RecursionError, AuditError) as error:
         raise ConfigError(f"{path} is no file of OSV: {error}", hint="JSON of OSV's schema, or a zip of it") from error

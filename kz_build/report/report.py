@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import kz_build
-from kz_build.core import files
+from kz_build.core import files, plain_json
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.stage_record import changed, load_any
@@ -74,13 +74,9 @@ def read(path: Path) -> dict[str, Any]:
     """Return the content of a report.json. Raises ConfigError if it is absent, too large, or no JSON object."""
     if not path.is_file():
         raise ConfigError(f"{path} is not a file", hint=_HINT)
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise ConfigError(f"{path} is not a report of kz: it is larger than {MOST_BYTES >> 20} MB", hint=_HINT)
     try:
-        report = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        report = plain_json.read(path, MOST_BYTES)
+    except ValueError as error:
         raise ConfigError(f"{path} is not a report of kz: {str(error)[:200]}", hint=_HINT) from None
     if not isinstance(report, dict):
         raise ConfigError(f"{path} is not a report of kz: it holds no JSON object", hint=_HINT)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kz_build.core import plain_json
 from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.core.escape import one_line
 from kz_build.core.rules import unsafe_path
@@ -265,7 +265,7 @@ def answer(path: Path) -> dict[str, bytes | None]:
     Raises ConfigError for anything else.
     """
     try:
-        rows = json.loads(_bounded(path))["files"]
+        rows = plain_json.read(path, ANSWER_BYTES)["files"]
         files = {name: None if content is None else decoded(content) for name, content in rows.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(
@@ -275,14 +275,6 @@ def answer(path: Path) -> dict[str, bytes | None]:
     if wrong := next((f"{name}: {why}" for name in files if (why := unsafe_path(name))), ""):
         raise ConfigError(f"{path} names a file that no patch may change: {wrong}")
     return files
-
-
-def _bounded(path: Path) -> bytes:
-    with path.open("rb") as file:
-        data = file.read(ANSWER_BYTES + 1)
-    if len(data) > ANSWER_BYTES:
-        raise ValueError(f"it has more than {ANSWER_BYTES >> 20} MB")
-    return data
 
 
 def encoded(data: bytes) -> str | dict[str, str]:
