@@ -48,7 +48,7 @@ def _counts(facts: Facts) -> str:
 
 
 def _ahead(facts: Facts) -> Iterator[str]:
-    """Say what upstream's branch breaks, by source."""
+    """Say what a move to upstream's branch would break, by source."""
     for source, trunk in dict.fromkeys((stack.source, stack.trunk) for stack in facts.stacks):
         if trunk is None:
             continue
@@ -58,7 +58,7 @@ def _ahead(facts: Facts) -> Iterator[str]:
                 count = sum(stack.on_trunk(patch).state in FAILING for patch in stack.patches)
                 broken += [f"{count} of {len(stack.patches)} patches of {stack.line}"] if count else []
         at = f"{source}'s {trunk.name} of {trunk.date} ({trunk.commit[:10]})"
-        yield f"{at} breaks {', '.join(broken)}." if broken else f"{at} breaks no patch that was judged."
+        yield f"A move to {at} would break {', '.join(broken) or 'no patch that was judged'}."
 
 
 def _number(count: int, name: str, plural: str = "s") -> str:

@@ -149,7 +149,7 @@ def test_what_to_know_first_stands_before_the_sentence() -> None:
     ]
     places = [data.index(word, data.index("<main>")) for word in order]
     assert places == sorted(places)
-    assert "breaks 1 of 1 patches of l1" in data and "Something fails" in data
+    assert "A move to " in data and "would break 1 of 1 patches of l1" in data and "Something fails" in data
 
 
 def test_the_same_facts_are_the_same_bytes() -> None:
