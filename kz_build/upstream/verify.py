@@ -47,7 +47,8 @@ class TrialBuild(NamedTuple):
 class VerifyResult(NamedTuple):
     """One stack against its targets: `rows[i][k]` is patch k on target i. `absent` are names that its upstream lacks.
 
-    `builds[i]` is the build at target i, None where a patch does not hold; () if nothing was built.
+    `builds[i]` is the build at target i, None where a patch does not hold; () if nothing was built. `unjudged` says why there are no
+    targets, because the files cannot be had; '' for a stack that was judged.
     """
 
     line: str
@@ -58,6 +59,7 @@ class VerifyResult(NamedTuple):
     rows: tuple[tuple[Judgement, ...], ...]
     absent: tuple[str, ...] = ()
     builds: tuple[TrialBuild | None, ...] = ()
+    unjudged: str = ""
 
     @property
     def holds(self) -> bool:
@@ -74,21 +76,21 @@ def verify(
     sources: Collection[str] = (),
     fetch: bool = False,
     watch: Watch | None = None,
-    unjudged: dict[str, MissingError] | None = None,
+    unjudged: dict[VerifyResult, MissingError] | None = None,
 ) -> tuple[VerifyResult, ...]:
     """Judge the stacks of these lines on each revision of `onto` and each tag that matches one of `tags`; without any, on their own pins.
 
     Revisions are those of upstream's git history: stacks on wheels are judged on their own pin, and left out if only revisions
     are named, unless `sources` names them and pins.yaml their repository. `sources` names the stacks, () all.
 
-    A stack whose files cannot be had is added to `unjudged`, by `LINE SOURCE`, if others can be judged. Raises MissingError for it
+    A stack whose files cannot be had is added to `unjudged`, if others can be judged. Raises MissingError for it
     without that dict, or if there is no other; ConfigError for a name that no upstream has, or if
     nothing is left to judge.
     """
     require_stacks(project, lines, sources)
     results: list[VerifyResult] = []
     errors: dict[str, refs.UnknownRevisionError] = {}
-    lacking: dict[str, MissingError] = {}
+    lacking: dict[VerifyResult, MissingError] = {}
     for line in lines:
         for pinned in pinned_stacks(project, line, watch, sources):
             if onto or tags:
@@ -102,7 +104,9 @@ def verify(
             try:
                 judged = with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors))
             except MissingError as error:
-                lacking[f"{line} {pinned.source.name}"] = error
+                stack = pinned.files
+                empty = VerifyResult(line, stack.source, stack.folder, stack.patches, (), (), unjudged=str(error))
+                lacking[empty] = error
                 continue
             results.append(judged)
     if lacking and (unjudged is None or not results):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,10 @@ def test_a_stack_whose_upstream_is_out_of_reach_does_not_hide_the_others(two: Pr
     done = two.kz("verify")
     assert done.returncode == 6 and "http://127.0.0.1:1/ (Failed to connect" in done.stderr, done.stderr
     assert "l up\n" in done.stdout and "clean" in done.stdout and "l other: not judged" in done.stdout
+    as_json = two.kz("verify", "--json")
+    assert as_json.returncode == 6
+    up, other = json.loads(as_json.stdout)
+    assert (up["unjudged"], other["source"], other["rows"]) == ("", "other", []) and "127.0.0.1:1" in other["unjudged"]
     assert two.kz("verify", "--line", "l", "--source", "up").returncode == 0
 
 

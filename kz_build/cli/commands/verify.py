@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         judged = verify(project, lines, (), arguments.tags, sources=arguments.source) if arguments.tags else ()
         tags = [t.name for f in judged for t in f.targets]
         return run_in_build_image(arguments, project, lines, onto=[*dict.fromkeys([*tags, *arguments.onto])])
-    unjudged: dict[str, MissingError] = {}
+    unjudged: dict[VerifyResult, MissingError] = {}
     with watching() as watch:
         result = verify(
             project,
@@ -98,9 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
             result = tuple(_built(project, f, arguments, watch) for f in result)
     tables = [
         *(text_verdicts.table(f) for f in result),
-        *(f"{stack}: not judged, its files cannot be had" for stack in unjudged),
+        *(f"{one.line} {one.source}: not judged, its files cannot be had" for one in unjudged),
     ]
-    show(arguments, result, "\n".join(tables) or "no stacks")
+    show(arguments, (*result, *unjudged), "\n".join(tables) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
         root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
