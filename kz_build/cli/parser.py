@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kz_build import __version__
-from kz_build.core.errors import EXIT_CODES, ConfigError
+from kz_build.core.errors import EXIT_CODES, ConfigError, similar
 
 OPTIONS = """\
   kz VERB --help  the options of a verb, and an example
@@ -44,6 +44,12 @@ class VerbParser(argparse.ArgumentParser):
 
     def error(self, message: str, word: str = "--help") -> NoReturn:
         raise ConfigError(message if self.prog == "kz" else f"{self.prog}: {message}", hint=f"{self.prog} {word}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the word that a mistyped one is nearly, instead of all."""
+        if action.choices and value not in action.choices and (near := similar(str(value), map(str, action.choices))):
+            raise argparse.ArgumentError(action, f"invalid choice: {str(value)!r}{near}")
+        super()._check_value(action, value)
 
     def parse_known_args(  # type: ignore[override]
         self, words: Sequence[str], namespace: argparse.Namespace

@@ -60,5 +60,11 @@ def sentence(item: Any) -> str:
         if isinstance(value, bool):
             return f'must be text: quote it ("{"ON" if value else "OFF"}"), YAML reads the bare word as a boolean'
         return f"must be text: quote it, YAML reads {value!r} as {type(value).__name__}"
+    if kind in ("dict_type", "model_type", "dataclass_type"):
+        return "must have keys (KEY: VALUE)" + ("; it is empty" if value in (None, "") else "")
+    if kind in ("list_type", "tuple_type"):
+        return "must be a list" + ("; it is empty" if value in (None, "") else "")
+    if kind == "source_kind" and isinstance(value, dict):
+        return str(item["msg"]) + (f"; it has: {', '.join(map(str, value))}" if value else "")
     text = re.sub(r"^Input should be", "must be", item["msg"].removeprefix("Value error, "))
     return text[:1].lower() + text[1:]

@@ -186,10 +186,12 @@ def resolve_revision(repository: Repository, name: str) -> str:
 
         names = [ref.split("/", 2)[2] for ref in refs(repository, "refs/tags", "refs/heads")]
         near = difflib.get_close_matches(name, names, 3)
-        raise UnknownRevisionError(
-            f"upstream has no tag, branch or commit {name!r}",
-            hint=f"near ones: {', '.join(near)}" if near else "a commit that no branch has must be given in full",
-        ) from None
+        newest, hint = releases(repository)[-3:], "a commit that no branch has must be given in full"
+        if near:
+            hint = f"near ones: {', '.join(near)}"
+        elif newest and not re.fullmatch("[0-9a-f]{4,39}", name):
+            hint = f"its newest tags: {', '.join(newest)}"
+        raise UnknownRevisionError(f"upstream has no tag, branch or commit {name!r}", hint=hint) from None
     return commit_of(repository, name)
 
 

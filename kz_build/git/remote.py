@@ -27,9 +27,8 @@ def resolve(url: str, version: str) -> str:
 
     names = [r.split("/", 2)[2] for r in refs if not r.endswith("^{}")]
     near = difflib.get_close_matches(version, names, 3)
-    raise ConfigError(
-        f"{url} has no tag or branch {version!r}", hint=f"near ones: {', '.join(near)}" if near else "look at its tags"
-    )
+    there = f"near ones: {', '.join(near)}" if near else f"it has: {', '.join(names[-8:]) or 'none'}"
+    raise ConfigError(f"{url} has no tag or branch {version!r}", hint=there)
 
 
 def newest(url: str) -> str:

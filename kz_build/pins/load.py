@@ -177,7 +177,7 @@ def _problem(
     while at and at not in where:
         at = at[:-1]
     text += similar(bad, [word for word in known if word != bad])
-    return Problem(*where.get(at, (PINS, 0)), f"{'.'.join(map(str, place))}: {text}")
+    return Problem(*where.get(at, (PINS, 0)), f"{'.'.join(map(str, place)) or 'file'}: {text}")
 
 
 def _cross_check(plain: dict[str, Any], where: dict[Place, tuple[str, int]]) -> list[Problem]:

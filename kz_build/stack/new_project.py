@@ -66,6 +66,8 @@ def begin(root: Path, address: str, version: str) -> NewProject:
             hint="leave it out: git asks its credential helper (gitcredentials(7))",
         )
     place = Path(address)
+    if ":" not in address and not place.exists():
+        raise ConfigError(f"there is no folder or file {address}", hint="upstream's address is a URL or a path")
     url = str(place.resolve()) if place.exists() else address
     version = version or remote.newest(url)
     remote.resolve(url, version)

@@ -158,6 +158,12 @@ def test_a_step_as_git_spells_it_is_told_as_kz_does(kz: Kz) -> None:
     )
 
 
+def test_a_mistyped_verb_is_told_which_it_is_nearly(kz: Kz) -> None:
+    said = kz("verfy").stderr
+    assert said.startswith("kz: argument VERB: invalid choice: 'verfy'; did you mean verify?\n"), said
+    assert "choose from" in kz("xyz").stderr
+
+
 def test_two_dashes_end_the_options() -> None:
     assert parser().parse_args(["diagnose", "--json", "--", "-x.log"]).log == "-x.log"
 

@@ -71,7 +71,13 @@ CASES = {
     ),
     "boolean": (("defines: {ZIG:", "defines: {A: ON, ZIG:"), 'quote it ("ON")', "A: ON"),
     "number": (("ninja: 1.13.0}", "ninja: 1.13}"), "must be text: quote it", "ninja: 1.13}"),
-    "no kind": (("{wheel: ninja, tag", "{weel: ninja, tag"), "needs one of: git, wheel, archive", "weel"),
+    "no kind": (
+        ("{wheel: ninja, tag", "{weel: ninja, tag"),
+        "needs one of: git, wheel, archive, image; it has: weel, tag",
+        "weel",
+    ),
+    "a list for keys": (("minirt: {git: upstream.bundle}", "minirt: []"), "a source needs one of", "minirt: []"),
+    "text for keys": (("\ntargets:\n", "\ntargets: x\nno:\n"), "targets: must have keys (KEY: VALUE)", "targets: x"),
     "check name": (("textrel, build-id", "textrels, build-id"), "must be", "textrels"),
     "folder of one machine": (
         ("minirt: {git: upstream.bundle}", "minirt: {folder: /x}"),
@@ -105,6 +111,10 @@ def test_faults_on_one_line_come_in_the_same_order_each_time(tmp_path: Path) -> 
     )
     found = problems(tmp_path, text)
     assert len(found) == 6 and found == sorted(found)
+
+
+def test_a_file_without_content_has_no_keys(tmp_path: Path) -> None:
+    assert problems(tmp_path, "") == ["pins.yaml: file: must have keys (KEY: VALUE); it is empty"]
 
 
 def test_a_key_that_stands_twice(tmp_path: Path) -> None:

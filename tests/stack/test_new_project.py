@@ -106,7 +106,9 @@ def test_nothing_that_is_there_is_changed(empty: Project) -> None:
     [
         ((URL, "v9"), 2, "has no tag or branch 'v9'"),
         (("ext::sh -c x",), 2, "the address 'ext::sh -c x' must be a URL or a path"),
-        (("./nothing",), 5, "nothing"),
+        (("./nothing",), 2, "there is no folder or file ./nothing"),
+        (("http://127.0.0.1:1/up",), 5, "127.0.0.1"),
+        ((URL, "zzz"), 2, "it has: main, ciflow/v3, v1, v1.10, v1.11-rc1, v1.9"),
     ],
 )
 def test_a_project_that_cannot_begin_gets_no_file(empty: Project, words: tuple[str, ...], code: int, said: str) -> None:
