@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kz_build.diagnose.log_line import Found, Prefix, around, bare, prefix, trimmed
+from kz_build.diagnose.log_line import Found, Prefix, around, bare, is_prompt, prefix, trimmed
 from kz_build.diagnose.signature import ErrorLine
 
 MOST = 5
@@ -98,6 +98,8 @@ _UNRELATED_TAGS = frozenset({"DEBUG", "audit", "tombstoned", "crash_dump64"})
 def rank(line: str) -> int:
     """Return how likely a line is the error: 0 is the best, -1 is no error at all."""
     level, tag, message = prefix(line)
+    if is_prompt(line):
+        return -1
     if not message or _CODE.search(message) or tag in _UNRELATED_TAGS and not _FATAL.search(message):
         return -1
     if _FOLLOWS.search(message):
@@ -179,6 +181,10 @@ class ErrorLines:
         passage = _passage(block, head)
         if not old or (value, -len(passage)) < (old.rank, -len(old.passage)):
             self._kept[number] = Candidate(value, ErrorLine(number, trimmed(found.text), words), passage)
+
+    def stop(self) -> None:
+        """Look at no more lines: those that were seen stay."""
+        self.texts = frozenset()
 
     def trim(self) -> None:
         """Keep the first lines of each rank, each text once; with enough of the best, search no more."""

@@ -57,6 +57,24 @@ def prefix(line: str) -> Prefix:
     return Prefix(level, tag, line[match.end() :].strip())
 
 
+_PROMPT = re.compile(
+    r"""(?x) ^\s*(?:
+      (?:\([^()\n]{1,40}\)\s*)? (?:\[?[\w.-]{1,40}@[\w.-]{1,60}[:\s][^$\#%\n]{0,120}|[~/][\w./~-]{0,120}\s?|[\w.-]{1,60}:[~/][\w./~-]{0,120}\s?)[$\#%]\s
+    | (?:\([^()\n]{1,40}\)\s*)? [$❯➜]\s
+    | (?:\([^()\n]{1,40}\)\s*)? (?:PS\s[A-Z]:\\[^>\n]{0,160}>\s?|[A-Z]:\\[^>\n]{0,160}>)
+    | \++\s(?=[\w./-]+(?:\s|$))(?!\d)
+    | (?:\d{4}-\d\d-\d\dT[\d:.]+Z\s)?\#\#\[group\]Run\s
+    ) (?=\S)"""
+)
+PROMPTS = (b"$ ", b"% ", b"# ", b":\\", b"+ ", b"##[group]Run ", "❯ ".encode(), "➜ ".encode())
+"""What a line in which a person or a script starts a command contains."""
+
+
+def is_prompt(line: str) -> bool:
+    """Return whether a line is a command that a person types at a prompt, that `set -x` shows, or that a CI service runs."""
+    return bool(_PROMPT.match(line))
+
+
 class Found(NamedTuple):
     """The line around a text: from `start` to `end` of the block, and its text."""
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cache
 
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import around, prefix, trimmed
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
+SESSION = 20_000
+"""Lines at the head of a log in which commands are told apart: a longer log is of one command."""
 MOST_POSSIBLE = 3
 """Families that are offered where none is sure."""
 TAIL, LAST = 2000, 5
@@ -43,7 +46,9 @@ class Scanner:
         self._first: dict[str, tuple[int, str, dict[str, str]]] = {}
         self._times: dict[str, int] = {}
         self._here: set[tuple[str, int]] = set()
-        self._errors: ErrorLines | None = ErrorLines()
+        self._errors = ErrorLines()
+        self._claimed = False
+        self._commands: list[int] = []
         self._possible: list[str] = []
         self._held = False
         self._texts: frozenset[bytes] = frozenset()
@@ -52,7 +57,7 @@ class Scanner:
 
     def _choose_texts(self) -> None:
         """Search only for texts that can still tell something."""
-        texts = frozenset(self._wanted) | (self._errors.texts if self._errors else frozenset())
+        texts = frozenset(self._wanted) | self._errors.texts
         if texts != self._texts:
             self._texts = texts
             self._search.choose(texts)
@@ -64,13 +69,29 @@ class Scanner:
             block = _COLOUR.sub(b"", block)
         for text, at in self._search.hits(block):
             self._line(block, text, at)
-            if self._errors:
-                self._errors.look(block, self.lines, text, at)
-        if self._errors:
-            self._errors.trim()
+            self._errors.look(block, self.lines, text, at)
+        self._errors.trim()
+        if self._claimed:
+            self._errors.stop()  # they are for logs, or commands before it, in which no cause is found
+        self._note_commands(block)
         self._choose_texts()
         self.lines += block.count(b"\n")
         self._tail = (self._tail + block)[-TAIL:]
+
+    def _note_commands(self, block: bytes) -> None:
+        """Note the lines in which a person or a script starts a command: each has errors of its own."""
+        for text in PROMPTS if self.lines < SESSION else ():
+            at = block.find(text)
+            while at >= 0:
+                found = around(block, at)
+                if is_prompt(found.text):
+                    self._commands.append(self.lines + block.count(b"\n", 0, found.start) + 1)
+                at = block.find(text, max(found.end, at + 1))
+        self._commands.sort()
+
+    def _command(self, line: int) -> int:
+        """Return which command of the log a line is of: 0 before the first prompt."""
+        return bisect_right(self._commands, line)
 
     def _line(self, block: bytes, text: bytes, at: int) -> None:
         """Check the line around a text."""
@@ -89,7 +110,7 @@ class Scanner:
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
         if not (one.harmless or one.consequence or one.possible or one.id in self._possible):
-            self._errors = None  # they are for logs in which no cause is found
+            self._claimed = True
         self._times[one.id] = self._times.get(one.id, 0) + 1
         if one.id not in self._first or number < self._first[one.id][0]:
             self._first[one.id] = (number, trimmed(shown, one.find), groups)
@@ -102,10 +123,9 @@ class Scanner:
         for id, (number, text, groups) in later._first.items():
             self._first.setdefault(id, (number + self.lines, text, groups))
             self._times[id] = min(LIMIT, self._times.get(id, 0) + later._times[id])
-        if self._errors and later._errors:
-            self._errors.add(later._errors, self.lines)
-        else:
-            self._errors = None
+        self._errors.add(later._errors, self.lines)
+        self._claimed |= later._claimed
+        self._commands += [line + self.lines for line in later._commands]
         self.lines += later.lines
         self._tail = later._tail
 
@@ -144,11 +164,14 @@ class Scanner:
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
         self._hold_families()
-        return tuple(one.line for one in self._candidates())
+        return () if self._claimed else tuple(one.line for one in self._candidates())
 
     def _candidates(self) -> tuple[Candidate, ...]:
+        """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
-        return tuple(one for one in self._errors.best() if one.line.line not in known) if self._errors else ()
+        best = [one for one in self._errors.best() if one.line.line not in known]
+        first = min((self._command(one.line.line) for one in best if one.rank <= 1), default=0)
+        return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
 
     def _hold_families(self) -> None:
         """Note the family of the likeliest error as the cause if it tells why, otherwise as possible like those of the next errors.
@@ -158,6 +181,9 @@ class Scanner:
         if self._held:
             return
         self._held = True
+        if self._claimed:
+            self._hold_earlier()
+            return
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
         if any(_ENDS_WELL.search(line) for line in last):
             return
@@ -176,7 +202,18 @@ class Scanner:
                 if place or one.possible:
                     self._possible.append(one.id)
                 self._note(one, candidate.line.line, candidate.line.text, groups)
-            if not self._errors or len(self._possible) == MOST_POSSIBLE:
+            if self._claimed or len(self._possible) == MOST_POSSIBLE:
+                return
+
+    def _hold_earlier(self) -> None:
+        """Note the family of an error in a command before the one whose cause is known, if it tells why: the first command that fails decides."""
+        weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}
+        claim = min(number for id, (number, *_) in self._first.items() if id not in weak)
+        for candidate in self._candidates():
+            if candidate.rank <= 1 and self._command(candidate.line.line) < self._command(claim):
+                one, groups = self._general(candidate, self._families)
+                if one and not one.possible:
+                    self._note(one, candidate.line.line, candidate.line.text, groups)
                 return
 
     def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> tuple[Signature | None, dict[str, str]]:

@@ -171,6 +171,20 @@ def test_words_of_executorchs_own_log_are_the_cause() -> None:
         assert denied.title.endswith(" missing: Cannot open x: Permission denied"), denied
 
 
+def test_the_first_command_that_fails_decides() -> None:
+    first = "docker: Error response from daemon: mkdir /host_mnt/home/user: permission denied.\n"
+    later = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n"
+    assert [one.id for one in causes(first + later)] == ["docker-daemon"]
+    assert [one.id for one in causes(f"{first}$ docker run x\n{later}")][0] == "says-denied"
+    asked = (
+        "me@box:~/executorch$ python export.py\nRuntimeError: the frobnicator is not installed\n(et) me@box:~$ cat {}\n"
+    )
+    assert [(one.id, one.line) for one in causes(asked + "ModuleNotFoundError: No module named 'yaml'\n")] == [
+        ("python-needs", 2)
+    ]
+    assert not answers("$ grep -r 'ERROR: frob is not set' .\nPS C:\\x> echo 'Error: frob is not installed'\n")
+
+
 def test_the_reason_of_a_gradle_log_that_is_cut_off_is_found() -> None:
     log = "* What went wrong:\nExecution failed for task ':a'.\n> The file x is locked by another program"
     assert [one.id for one in causes(log)] == ["says-locked"]
