@@ -182,6 +182,8 @@ def test_the_first_command_that_fails_decides() -> None:
     assert [(one.id, one.line) for one in causes(asked + "ModuleNotFoundError: No module named 'yaml'\n")] == [
         ("python-needs", 2)
     ]
+    java = "C:\\x\\Foo.java:7: error: package a<List<String>>x does not exist\n"
+    assert [one.id for one in answers(java)] == [one.id for one in answers(java.replace("C:\\x\\", ""))] != []
     assert not answers("$ grep -r 'ERROR: frob is not set' .\nPS C:\\x> echo 'Error: frob is not installed'\n")
 
 
