@@ -349,7 +349,7 @@ def project(root: Path, **changed: Any) -> Project:
     """A project with one Android target; `changed` is its audit."""
     audit = {"required": ["needed"], "needed": ["libc.so"], "max_api": 26, "exports": {}, "java": None, **changed}
     target = {"platform": "android", "abi": "arm64-v8a", "audit": audit}
-    pins = {"default": "l", "lines": {"l": {}}, "sources": {}, "targets": {"t": target}}
+    pins = {"default": "l", "lines": {"l": {}}, "sources": {}, "targets": {"t": {"sources": [], "omit": [], **target}}}
     return Project(root, root / "store", Pins(pins, (), ""), Lock({}))
 
 

@@ -321,5 +321,5 @@ def test_an_annotated_tag_of_a_bundle_is_locked_by_its_commit(kz: Kz, tmp_path: 
     assert kz("-C", tmp_path, "init", SAMPLE / "upstream.bundle", "v0.3.0").returncode == 0
     done = kz("-C", tmp_path, "lock", "--write")
     assert done.returncode == 0, done.stderr
-    (entry,) = json.loads((tmp_path / "pins.lock").read_text())["lines"]["v0.3.0"].values()
+    (entry,) = json.loads((tmp_path / "pins.lock").read_text())["lines"]["upstream-0.3"].values()
     assert entry["commit"] == entry["patched"]["commit"] == "f4b83123b9d1530d12085189a558693d95bfcde6"
