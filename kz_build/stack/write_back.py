@@ -79,9 +79,10 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
         problems = [f"{folder}/{patch.name}: {judgement.path}: {judgement.reason}" for patch, judgement in wrong]
         raise _stop(pinned, opened, problems, [opened.rules(patch.slug) for patch, _ in wrong])
     compared = worktree.range_diff(pinned.repository, (pinned.base, session.stack_tip), (session.base, session.tip))
-    changes = _changes(
-        project, pinned, session, folder, files, _lock_entry(project, pinned, session, tree.commit, tree.tree)
-    )
+    entry = _lock_entry(project, pinned, session)
+    if files:
+        entry["patched"] = {"commit": tree.commit, "tree": tree.tree}
+    changes = _changes(project, pinned, session, folder, files, entry)
     # The session is part of the one change: it knows the files as they are, however often this is killed.
     file, ended = (p.relative_to(project.root).as_posix() for p in (opened.folder / FILE, opened.ended_file))
     if keep:
@@ -146,7 +147,9 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
             rules.update(_rules(pinned, opened, alike.patch, name))
     series = project.root / pinned.stack.folder / "series"
     slugs = {_slug(name) for name in files}
-    if files or pinned.files.foreign:  # pins.yaml names that folder, so it stays, with the comments of its series
+    empty_before = series.is_file() and not pinned.stack.patches
+    # The last patch takes the series along, but pins.yaml names the folder of somebody else's.
+    if files or pinned.files.foreign or empty_before:
         files["series"] = series_text(
             series.read_text() if series.is_file() else "",
             files,
@@ -272,8 +275,8 @@ def _stop(
     return ConflictError("\n".join([lead, *rows, *undo_rows(session)]), hint=then)
 
 
-def _lock_entry(project: Project, pinned: PinnedStack, session: Session, commit: str, tree: str) -> dict[str, Any]:
-    """Return the lock's facts on the source: those of the new base if it changed, with null for what only a fetch knows."""
+def _lock_entry(project: Project, pinned: PinnedStack, session: Session) -> dict[str, Any]:
+    """Return the lock's facts on the source without its stack: those of the new base if it changed, with null for what only a fetch knows."""
     old: dict[str, Any] = dict(project.lock.entry(session.line, session.source) or {})
     entry: dict[str, Any] = {**old, "version": session.version}
     if session.base != session.old_base and pinned.source.kind == "wheel":
@@ -281,10 +284,7 @@ def _lock_entry(project: Project, pinned: PinnedStack, session: Session, commit:
 
         watch = pinned.repository.watch or quiet
         entry = resolve_wheel(project, session.line, session.source, session.version, watch)
-    if session.tip == session.base and not pinned.files.foreign:
-        entry.pop("patched", None)
-    else:
-        entry["patched"] = {"commit": commit, "tree": tree}
+    entry.pop("patched", None)
     if session.base != session.old_base and pinned.source.kind == "git":
         from kz_build.stack.lock_submodules import submodules_at
 

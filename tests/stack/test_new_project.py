@@ -64,6 +64,19 @@ def test_a_stack_without_patches_applies_to_what_upstream_is(empty: Project) -> 
     assert tree["tree"] == empty.upstream.git("rev-parse", "v1^{tree}") and tree["patches"] == []
 
 
+def test_a_stack_without_patches_stays_one(empty: Project) -> None:
+    """Somebody whose `git am` failed runs `kz refresh`, or moves the stack before its first patch."""
+    for words in (("init", URL, "v1"), ("lock", "--write"), ("edit",), ("refresh",), ("edit", "abort")):
+        done = empty.kz(*words)
+        assert done.returncode == 0, done.stderr
+        if words == ("refresh",):
+            assert "nothing changed" in done.stdout, done.stdout
+    assert empty.kz("rebase", "--onto", "v1.10", "--as", "next").returncode == 0
+    for line in ("v1", "next"):
+        assert (empty.root / f"patches/{line}/stream/series").read_bytes() == b""
+    assert empty.kz("verify", "--all-lines", "--onto", "v1.9").returncode == 0
+
+
 def test_a_debian_package_keeps_its_stack(empty: Project, tmp_path: Path) -> None:
     folder = empty.root / "debian"
     (folder / "patches").mkdir(parents=True)
