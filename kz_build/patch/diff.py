@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.rules import unsafe_path
-from kz_build.git.object_types import FILE, LINK
+from kz_build.git.object_types import FILE, LINK, SUBMODULE
 from kz_build.patch.change import FileChange, Hunk
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class LineReader:
         bits = int(text, 8) if re.fullmatch(rb"[0-7]{1,6}", text) else 0
         if bits >> 12 == 0o12:
             return LINK
+        if text == SUBMODULE.encode():
+            raise self.fail("it changes a submodule, which has a source and a stack of its own (`submodule:`)", line)
         if bits >> 12 != 0o10:
             raise self.fail(f"mode {text.decode('utf-8', 'replace')} is not supported", line)
         return "100755" if bits & 0o100 else FILE

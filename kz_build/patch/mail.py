@@ -44,6 +44,10 @@ class _Reader(DiffReader):
     def headers(self) -> dict[str, str]:
         fields: dict[str, bytes] = {}
         last = ""
+        if self.lines and all(line.endswith(b"\r\n") for line in self.lines):
+            raise self.fail(
+                r"its lines end in CR LF, as Windows and mail programs write them: sed -i 's/\r$//' on it", 1
+            )
         if self.peek().startswith(b"From "):
             self.at += 1
         while self.peek().strip():

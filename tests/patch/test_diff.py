@@ -251,8 +251,14 @@ OTHER_PATHS = "its first line names other paths"
         ),
         (one(HUNK, b"index x..y", *NAMES), "its index line is damaged"),
         (one(HUNK, b"index 1..2 644", *NAMES), "its index line is damaged"),
-        (one(b"", b"new file mode 160000", b"index 0..1"), "mode 160000 is not supported"),
-        (one(HUNK, b"index 1..2 160000", *NAMES), "mode 160000 is not supported"),
+        (
+            one(b"", b"new file mode 160000", b"index 0..1"),
+            "it changes a submodule, which has a source and a stack of its own (`submodule:`)",
+        ),
+        (
+            one(HUNK, b"index 1..2 160000", *NAMES),
+            "it changes a submodule, which has a source and a stack of its own (`submodule:`)",
+        ),
         (one(b"", b"old mode 40000", b"new mode 100644"), "mode 40000 is not supported"),
         (one(b"", b"new file mode 1\xff", b"index 0..1"), "mode 1\ufffd is not supported"),
         (one(b"", b"new file mode 100644 ", b"index 0..1"), "mode 100644  is not supported"),

@@ -38,6 +38,8 @@ def test_a_mail_of_format_patch() -> None:
     assert patch.files[0].hunks[0].before == read(GOOD)[0].hunks[0].before
     assert not patch.gnu
     assert parse(data.replace(b"\n", b"\r\n", 4)).message == patch.message
+    with pytest.raises(ConfigError, match="its lines end in CR LF, .*sed -i"):
+        parse(data.replace(b"\n", b"\r\n"))
     assert parse(data.removeprefix(TOP)).author == "A B <a@b>"
     assert parse(b"From somewhere\n" + data.removeprefix(TOP)).author == "A B <a@b>"
     others = parse(b"X-One: 1\n" + FROM + b"X-Two: 2\n" + DATE + b"X-Three: 3\n" + SUBJECT + BODY)

@@ -103,8 +103,16 @@ def test_text_between_the_diffs_is_passed_over() -> None:
         (PLAIN + b"@@ -" + b"9" * 5000 + b" +1 @@\n", 8, "is not a hunk header"),
         (one(b"", b"rename from f", b"rename to g", path=b"a/f g"), 1, "the path 'g' has fewer than 1 folders"),
         (b"diff --git a/f\nold mode 100644\n", 1, "it names no file"),
-        (b"\n" + one(b"", b"new mode 160000"), 3, "mode 160000 is not supported"),
-        (b"\n" + one(b"", b"index 1..2 160000"), 3, "mode 160000 is not supported"),
+        (
+            b"\n" + one(b"", b"new mode 160000"),
+            3,
+            "it changes a submodule, which has a source and a stack of its own (`submodule:`)",
+        ),
+        (
+            b"\n" + one(b"", b"index 1..2 160000"),
+            3,
+            "it changes a submodule, which has a source and a stack of its own (`submodule:`)",
+        ),
     ],
 )
 def test_what_gnu_patch_would_not_take_either(data: bytes, line: int, text: str) -> None:
