@@ -118,7 +118,7 @@ def refresh(project: Project, line: str, source: str) -> WrittenStack:
         )
     opened = session_folder.find_session(project, "edit", line, source)
     pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
-    require_unchanged(pinned, opened.session)
+    require_unchanged(pinned, opened)
     return with_files_fetched(project, pinned, lambda c: _refresh(project, c, opened))
 
 

@@ -62,6 +62,7 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
     line, name = pinned.stack.line, pinned.stack.source
     if not repo.has(pinned.base):
         raise ObjectsMissing(f"{name} is not fetched yet")
+    session_folder.require_no_edit(project, pinned, line, "import-pr")
     head = refs.fetch_pull(repo, number)
     trunk = refs.commit_of(repo, refs.trunk(repo))
     landed = history.landed(repo, trunk, [number]).get(number)

@@ -106,6 +106,7 @@ def _start(
     project: Project, pinned: PinnedStack, onto: str, into: str, keep: Collection[int], take_above: float
 ) -> WrittenStack:
     line, name = pinned.stack.line, pinned.stack.source
+    session_folder.require_no_edit(project, pinned, into, "rebase")
     version, base = _version(project, pinned, onto)
     tree, _ = apply_source(project, line, name, pinned.repository.watch)
     words = ("--reverse", "--end-of-options", f"{pinned.base}..{tree.commit}")
@@ -152,7 +153,7 @@ def resume(project: Project, verb: str, line: str, source: str, change: Change) 
     pinned = pinned_stack(project, opened.session.line, opened.session.source, new=True)
 
     def go_on(fetched: PinnedStack) -> WrittenStack:
-        require_unchanged(fetched, opened.session)
+        require_unchanged(fetched, opened)
         own = session_folder.in_worktree(project, fetched, opened)
         return carry_on(project, own, change(own, opened))
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kz_build.core.errors import ConfigError
+from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.core.files import remove, write_atomic
 from kz_build.git.worktree import Worktree, worktree_at
 from kz_build.pins.project import Project
@@ -174,6 +174,20 @@ def unfinished_edit(project: Project, line: str, source: str) -> bool:
     """Return whether an edit was killed, or failed, before there was a session."""
     folder = folder_of(project, "edit", line, source)
     return folder.exists() and not (folder / FILE).exists()
+
+
+def require_no_edit(project: Project, pinned: PinnedStack, line: str, verb: str) -> None:
+    """Raise ConflictError if somebody has an edit of this stack open with work that is not in its files: it would no longer fit them."""
+    for opened in open_sessions(project, "edit"):
+        tree = opened.worktree(pinned)
+        if (opened.session.line, opened.session.source) != (line, pinned.source.name) or not tree.path.exists():
+            continue
+        in_worktree(project, pinned, opened)
+        if tree.dirty() or tree.head() != opened.session.tip:
+            raise ConflictError(
+                f"kz edit has work in {tree.path} that is not in the patches yet, and this {verb} changes them",
+                hint="kz refresh writes it, kz edit abort throws it away",
+            )
 
 
 def keep_checks(project: Project, folder: str, opened: SessionFolder) -> None:

@@ -109,14 +109,16 @@ def write_back(project: Project, pinned: PinnedStack, opened: SessionFolder, *, 
     )
 
 
-def require_unchanged(pinned: PinnedStack, session: Session) -> None:
+def require_unchanged(pinned: PinnedStack, opened: SessionFolder) -> None:
     """Raise LockError if the stack's files, or the commit below them, changed since the session began."""
+    session = opened.session
     below = session.old_base if session.verb == "rebase" else session.base
     if (pinned.stack.digest, pinned.base) == (session.digest, below):
         return
+    tree = opened.worktree(pinned).path
+    again = f"save your commits (git format-patch in {tree}), then kz {session.verb} abort, and start again"
     raise LockError(
-        f"{pinned.stack.folder} or its pin changed since this {session.verb} began",
-        hint=f"restore it, or start again: kz {session.verb} abort",
+        f"{pinned.stack.folder} or its pin changed since this {session.verb} began", hint=f"restore it; or {again}"
     )
 
 

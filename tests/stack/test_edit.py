@@ -144,6 +144,28 @@ def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: 
     assert ours.kz("refresh", "up").returncode == 2 and ours.kz("edit", "abort", "up").returncode == 2
 
 
+def test_a_rebase_does_not_strand_work_that_is_not_refreshed(ours: Project) -> None:
+    """It wrote the stack anew, and the edit's commits fitted nothing any more."""
+    ours.upstream.commit("More", {"more.txt": "more\n"}, tag="v2")
+    tree = edited(ours)
+    was = kept(ours)
+    (tree / "other.txt").write_text("mine\n")
+    for step in ("changed", "committed"):
+        if step == "committed":
+            git(tree, "commit", "-q", "-a", "-m", "Mine\n\nUpstream-Status: Pending")
+        refused = ours.kz("rebase", "--onto", "v2")
+        assert refused.returncode == 4 and str(tree) in refused.stderr and "kz refresh" in refused.stderr
+        assert kept(ours) == was
+    assert ours.kz("rebase", "--onto", "v2", "--as", "next").returncode == 0, "another line: the stack stays"
+    assert ours.kz("refresh", "--line", "l").returncode == 0
+    assert ours.kz("rebase", "--onto", "v2").returncode == 0
+    assert "+mine" in (ours.root / "patches/l/up/0003-Mine.patch").read_text()
+    (tree / "other.txt").write_text("more\n")
+    git(tree, "commit", "-q", "-a", "-m", "More")
+    stale = ours.kz("refresh")
+    assert stale.returncode == 3 and f"git format-patch in {tree}" in stale.stderr
+
+
 def test_the_only_stack_and_the_only_edit_need_no_name(ours: Project) -> None:
     assert ours.kz("edit").returncode == 0
     done = ours.kz("refresh")
