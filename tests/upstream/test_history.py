@@ -57,6 +57,18 @@ def test_who_broke_the_context_and_who_took_the_content(tmp_path: Path, kz: Kz) 
     assert ": 5, on files of the stack: 4\n" in shown.stdout
 
 
+def test_an_upstream_may_have_a_mailmap(tmp_path: Path, kz: Kz) -> None:
+    """In a bare clone git log reads it, and in one without contents it is not there."""
+    upstream = started(tmp_path)
+    upstream.commit("Names", {".mailmap": "A <a@example.org> <b@example.org>\n"}, tag="v1.1")
+    ours = project(tmp_path, kz, upstream, [("ours", {"a.txt": OURS})])
+    upstream.commit("Take it (#8)", {"a.txt": CONTENT}, tag="v2")
+    assert [step for step, _ in steps(told(ours))] == ["Take it (#8)"]
+    for words in (("verify", "--onto", "v2"), ("rebase", "--onto", "v2")):
+        done = ours.kz(*words)
+        assert done.returncode == 4, done.stderr
+
+
 def test_a_subject_without_an_end_is_cut(tmp_path: Path, kz: Kz) -> None:
     """A patch's and a commit's; what a subject ends with is kept, since it names the pull request."""
     long = "x" * 100_000
