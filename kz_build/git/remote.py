@@ -50,7 +50,7 @@ def reachable(url: str, seconds: float) -> str:
     done = run(argv, env=networked(), timeout=seconds)
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
-    output = (done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"git ls-remote ended with {done.code}"])[
-        -1
-    ]
-    return re.sub(r"^fatal: unable to access '[^']*': ", "", output)
+    rows = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    # Below its `fatal:` git has lines that suit any failure.
+    why = next((row for row in rows if row.startswith("fatal: ")), f"git ls-remote ended with {done.code}")
+    return re.sub(r"^fatal: (unable to access '[^']*': )?", "", why)

@@ -269,9 +269,11 @@ class Repository(NamedTuple):
             kind = run(self.argv("cat-file", "-t", "--end-of-options", commit), env=local_environment()).stdout.decode()
             if kind.strip() in ("tree", "blob"):
                 raise ConfigError(f"{commit} is the id of a {kind.strip()}, not of a commit")
+            answered = "Could not read from remote repository" not in problem
+            gone = "does upstream still have this commit? did the tag move?"
             raise UnreachableError(
                 f"cannot fetch {commit} ({version})\n{problem}",
-                hint="does upstream still have this commit? did the tag move?",
+                hint=gone if answered else f"is {self.url} still its address, and may you read it?",
             )
 
     @contextlib.contextmanager

@@ -185,6 +185,7 @@ def test_git_runs_no_other_program_for_an_address(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", f"{helper.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     assert "'evil' not allowed" in remote.reachable("evil://x", 5)
+    assert remote.reachable("./none", 5) == "'./none' does not appear to be a git repository", "not git's last line"
     assert not list(tmp_path.rglob("pwned"))
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "evil")  # its user says so
     remote.reachable("evil://x", 5)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kz_build.core.files import remove
 from kz_build.stack.new_project import _line, _scalar
 from tests.conftest import ROOT, Kz
 from tests.stack.test_edit import git
@@ -75,6 +76,15 @@ def test_a_stack_without_patches_stays_one(empty: Project) -> None:
     for line in ("v1", "next"):
         assert (empty.root / f"patches/{line}/stream/series").read_bytes() == b""
     assert empty.kz("verify", "--all-lines", "--onto", "v1.9").returncode == 0
+
+
+def test_an_upstream_that_moved_away_is_asked_for_and_not_its_commit(empty: Project, tmp_path: Path) -> None:
+    for words in (("init", str(empty.upstream.folder), "v1"), ("lock", "--write")):
+        assert empty.kz(*words).returncode == 0
+    empty.upstream.folder.rename(tmp_path / "away")
+    remove(tmp_path / "store")
+    done = empty.kz("verify")
+    assert done.returncode == 5 and f"is {empty.upstream.folder} still its address" in done.stderr, done.stderr
 
 
 def test_a_debian_package_keeps_its_stack(empty: Project, tmp_path: Path) -> None:
