@@ -145,7 +145,7 @@ def test_edit_goes_on_where_it_was_and_begins_anew_when_the_files_changed(ours: 
 
 
 def test_a_rebase_does_not_strand_work_that_is_not_refreshed(ours: Project) -> None:
-    """It wrote the stack anew, and the edit's commits fitted nothing any more."""
+    """It changed the patches below, and the edit's commits fitted nothing any more."""
     ours.upstream.commit("More", {"more.txt": "more\n"}, tag="v2")
     tree = edited(ours)
     was = kept(ours)
