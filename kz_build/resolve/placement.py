@@ -16,6 +16,8 @@ OFTEN = 12
 """A line that upstream's file has more often than this tells nothing about a place."""
 LONG = 200
 """Lines between an edit's neighbours beyond which they are no longer compared by words."""
+TELLING = 2.5
+"""What the lines around an edit must weigh where upstream's file has such lines in several places."""
 ALIKE = 0.5
 """The share of words that lines have in common with those that upstream made of them; with less they are others."""
 OPTIONS = 4
@@ -49,11 +51,41 @@ def _merged(versions: ThreeVersions, edit: Edit) -> Option | None:
     around = [versions.place(at) for at in range(edit.start - 1, edit.end + 1)]
     if NOWHERE in around or around != list(range(around[0], around[0] + len(around))):
         return None
+    if not _is_told(versions, edit.start - 1, around):
+        return None
     start, end = around[0] + 1, around[-1]
     new, old, mine = versions.new(edit), versions.base[edit.start : edit.end], versions.ours[start:end]
     if old != mine and (words := merge_tokens(old, mine, new, 0, len(old))) is not None:
         return Option(start, end, tuple(words), *((Rule.MERGED, 10.0) if words == mine else (Rule.REFORMATTED, 9.5)))
     return Option(start, end, _indented(versions, edit, start, end), Rule.MERGED, 10.0)
+
+
+def _is_told(versions: ThreeVersions, first: int, around: list[int]) -> bool:
+    """Whether lines that stay together tell a place: upstream's file has them once, or they and those beside them are telling.
+
+    They are those of the base from `first` on, and `around` in ours. Braces alone connect one function with another.
+    """
+    keys, ours = versions.base_keys, versions.our_keys
+    last = first + len(around) - 1
+    if first < 0 or last >= len(keys):
+        return True
+    telling = sum(map(weight, keys[first + 1 : last][:4]))
+    for at, step in ((first, -1), (last, 1)):
+        place = versions.place(at)
+        for _ in range(4):
+            telling += weight(keys[at]) if keys[at] else 0.0
+            at, place = at + step, place + step
+            if not 0 <= at < len(keys):
+                telling += 1
+                break
+            if versions.place(at) != place:
+                break
+    if telling >= TELLING:
+        return True
+    run = keys[first : last + 1]
+    at = min(range(len(run)), key=lambda at: len(versions.where[run[at]]))
+    places = versions.where[run[at]]
+    return len(places) <= OFTEN and sum(ours[place - at : place - at + len(run)] == run for place in places) < 2
 
 
 def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
