@@ -10,18 +10,22 @@ from kz_build.patch.change import split_lines
 from kz_build.resolve.option import OF_A_FILE, Option, Rule
 from kz_build.resolve.three_versions import key, weight
 
-OFFERED = 0.6
+OFFERED = 0.55
 """Where the first candidate has less confidence than this, none is likely: all are only possible."""
 
+PLAIN = 10.0
+"""The score of a plain merge."""
+
 WEIGHTS = {
-    "1": 1.54,
-    "conflicts": -0.85,
-    "left out": -2.14,
-    "either order": -0.88,
-    "rewritten": -0.07,
-    "names left": -1.19,
-    "rank": -1.55,
-    "strays": -0.59,
+    "1": 1.86,
+    "conflicts": 0.45,
+    "left out": -1.37,
+    "either order": -0.14,
+    "rewritten": 0.12,
+    "names left": -1.21,
+    "rank": -1.18,
+    "strays": -0.56,
+    "lack": -1.04,
 }
 """A logistic regression, from `benchmarks/candidates.py CASES --fit`."""
 FEATURES = tuple(WEIGHTS)
@@ -32,15 +36,16 @@ def features(steps: Sequence[Option], rank: int, names_left: bool, strays: float
 
     That is its steps, how many are ranked before it, whether it has names that the patch removes, and what `stray_lines` says.
 
-    Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, and whether both
-    sides inserted at one place; not which rule made them nor with what score.
+    Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, whether both
+    sides inserted at one place, and what their scores lack to a plain merge's; not which rule made them.
     """
     edits = [step for step in steps if step.rule is not Rule.MERGED and step.rule not in OF_A_FILE]
     left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
     either_order = sum(1 for step in edits if _either_order(step))
     rewritten = sum(len(step.was) for step in edits)
+    lack = sum(max(PLAIN - step.score, 0) for step in edits)
     counts = map(math.log1p, (len(edits), left_out, either_order, rewritten))
-    return (1.0, *counts, float(names_left), float(rank), math.log1p(strays))
+    return (1.0, *counts, float(names_left), float(rank), math.log1p(strays), math.log1p(lack))
 
 
 Lines = Counter[bytes]
