@@ -23,6 +23,8 @@ DATE = re.compile(
     r" (?:[01]\d|2[0-3]):[0-5]\d(?::[0-6]\d)? (?:[-+]\d{4}|[A-Z]+)"
 )
 """What git takes as a date."""
+_FORMS = {"from": _IDENTITY, "date": DATE, "subject": None}
+_IN_BODY = re.compile(r"(from|date|subject):(.*)", re.IGNORECASE)
 
 
 def parse_patch(name: str, data: bytes) -> Patch:
@@ -33,7 +35,7 @@ def parse_patch(name: str, data: bytes) -> Patch:
 class _Reader(DiffReader):
     def read(self) -> Patch:
         headers = self.headers()
-        message = self.message(headers["subject"])
+        message = self.message(headers)
         files = self.files()
         if not files:
             raise self.fail("there is no `diff --git` in it", 1)
@@ -66,14 +68,17 @@ class _Reader(DiffReader):
                 raise self.fail(f"is not a mail of git format-patch: it has no `{needed.title()}:` header", 1)
         headers = {key: text_of(value) for key, value in fields.items()}
         self._decode_body(headers.get("content-type", ""), headers.get("content-transfer-encoding", "8bit"))
-        for key, form in (("from", _IDENTITY), ("date", DATE), ("subject", None)):
-            try:
-                headers[key] = decoded(headers[key])
-            except ValueError as error:
-                raise self.fail(f"its `{key.title()}:` cannot be decoded: {error}", 1) from error
-            if form and not form.fullmatch(headers[key]):
-                raise self.fail(f"its `{key.title()}:` is not what git writes: {headers[key]!r}", 1)
-        return headers
+        return {key: self._header(key, headers[key], 1) for key in _FORMS}
+
+    def _header(self, key: str, value: str, line: int) -> str:
+        """Return the decoded value of a header. Raises ConfigError for one that git would not take."""
+        try:
+            text = decoded(value)
+        except ValueError as error:
+            raise self.fail(f"its `{key.title()}:` cannot be decoded: {error}", line) from error
+        if (form := _FORMS[key]) and not form.fullmatch(text):
+            raise self.fail(f"its `{key.title()}:` is not what git writes: {text!r}", line)
+        return text
 
     def _decode_body(self, kind: str, encoding: str) -> None:
         """Undo what a mail program did to the text below the headers, as `git am` does: its encoding, not its character set."""
@@ -92,20 +97,47 @@ class _Reader(DiffReader):
             raise self.fail(f"cannot be decoded as {encoding}: {error}", 1) from error
         self.lines[self.at + 1 :] = split_lines(data)
 
-    def message(self, subject: str) -> str:
-        body = []
+    def message(self, headers: dict[str, str]) -> str:
+        """Read the message. Headers at its beginning replace those of the mail, as in `git am`.
+
+        `git format-patch --from` and `git send-email` write the author there when somebody else sends the patch.
+        """
         self.at += 1
+        first = self.at
+        body = self._body()
+        while body and not body[0]:
+            del body[0]
+            first += 1
+        in_body: dict[str, tuple[str, int]] = {}
+        last = ""
+        while body:
+            match = _IN_BODY.fullmatch(body[0])
+            if last and body[0][:1] in (" ", "\t"):
+                value, line = in_body[last]
+                in_body[last] = (f"{value} {body[0].strip()}", line)
+            elif match and (key := match[1].lower()) not in in_body:
+                last = key
+                in_body[key] = (match[2].strip(), first + 1)
+            else:
+                break
+            del body[0]
+            first += 1
+        headers.update({key: self._header(key, value, line) for key, (value, line) in in_body.items()})
+        title = re.sub(r"^(\[[^\]]*\]\s*)+", "", headers["subject"])
+        return (title + "\n\n" + "\n".join(body).strip("\n")).rstrip("\n") + "\n"
+
+    def _body(self) -> list[str]:
+        lines = []
         while self.at < len(self.lines) and not self.peek().startswith(b"diff --git "):
             line = self.peek().rstrip()
             if line == b"---":
                 break
             try:
-                body.append(text_of(line, self.charset))
+                lines.append(text_of(line, self.charset))
             except ValueError as error:
                 raise self.fail(f"cannot be decoded: {error}") from error
             self.at += 1
-        title = re.sub(r"^(\[[^\]]*\]\s*)+", "", subject)
-        return (title + "\n\n" + "\n".join(body).strip("\n")).rstrip("\n") + "\n"
+        return lines
 
 
 def text_of(data: bytes, charset: str = "") -> str:

@@ -227,3 +227,30 @@ def run_git(folder: Path, *words: str, data: bytes = b"") -> bytes:
     return subprocess.run(
         ["git", *words], input=data, cwd=folder, env=SOMEONE, stdout=subprocess.PIPE, check=True
     ).stdout
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"From: Orig <o@x>\n\nWhy.\n",
+        b"\n\nfrom: =?UTF-8?q?J=C3=B6rg?= <o@x>\nDate: Thu, 01 Jan 2015 00:00:00 +0000\nSubject: [PATCH] other\n title\n\nWhy.\n",
+        b"From: One <o@x>\nFrom: Two <t@x>\n\nWhy.\n",
+        b"Why.\n\nFrom: Orig <o@x>\n",
+        b"Cc: Orig <o@x>\nFrom: Orig <o@x>\n",
+        b"From: Orig <o@x>\nWhy.\n",
+        b" indented\nFrom: Orig <o@x>\n",
+    ],
+)
+def test_headers_in_the_body_are_those_that_git_takes(tmp_path: Path, body: bytes) -> None:
+    data = TOP + FROM + DATE + SUBJECT + b"\n" + body + b"---\n f | 2 +-\n\n" + GOOD + b"-- \n2.43.0\n\n"
+    done = subprocess.run(
+        ["git", "mailinfo", tmp_path / "m", tmp_path / "p"], input=data, capture_output=True, check=True, cwd=tmp_path
+    )
+    info = dict(line.split(": ", 1) for line in done.stdout.decode().splitlines() if line)
+    text = f"{info['Subject']}\n\n{(tmp_path / 'm').read_text()}".rstrip("\n") + "\n"
+    patch = parse(data)
+    assert (patch.author, patch.date, patch.message) == (
+        f"{info['Author']} <{info['Email']}>",
+        info["Date"].strip(),
+        text,
+    )
