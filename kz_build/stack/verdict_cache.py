@@ -29,7 +29,7 @@ def judge_commits(
 ) -> list[Row]:
     """Judge the whole stack on each commit. A commit does not change: one that was judged before is not even read.
 
-    `told` completes a commit's new row with what its content alone does not say; that is cached with it.
+    `complete` completes a commit's new row with what its content alone does not say; that is cached with it.
     """
     cache = _Cache(store, pinned)
     new = [commit for commit in dict.fromkeys(commits) if commit not in cache]
@@ -51,7 +51,7 @@ def judge_states(
 ) -> list[Row]:
     """Judge the whole stack on each state. Absent blobs are fetched in one request; cached states read none.
 
-    `made` returns the content of a blob that no commit has, by id.
+    `merged_content` returns the content of a blob that no commit has, by id.
     """
     cache = _Cache(store, pinned)
     if _learn(cache, pinned, objects, states, merged_content):
