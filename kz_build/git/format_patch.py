@@ -38,7 +38,7 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
 def one_mail(
     repository: Repository, base: str, tip: str, message_of: str, paths: Sequence[str] = ()
 ) -> tuple[str, bytes]:
-    """Return (slug, mail) of all changes from `base` to `tip`, by the author of `tip`, with the message of commit `said`."""
+    """Return (slug, mail) of all changes from `base` to `tip`, by the author of `tip`, with the message of commit `message_of`."""
     repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
     head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", "--end-of-options", tip)
     message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", message_of).decode("utf-8", "replace")
@@ -46,6 +46,6 @@ def one_mail(
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
     diff = repository.git("diff", *words, "--end-of-options", base, tip, "--", *paths)
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject)[:52].strip("-.")
-    # A line of the body that would end the message for a reader of mails is indented.
-    text = re.sub(r"^(---|diff --git |Index: )", r" \1", body.strip(), flags=re.MULTILINE)
+    # A line of the body that would end the message for a reader of mails, or begin it with a header, is indented.
+    text = re.sub(r"^(---|diff --git |Index: )|\A(?=(?i:from|date|subject):)", r" \1", body.strip(), flags=re.MULTILINE)
     return slug, head + f"Subject: [PATCH] {subject}\n\n{text}\n\n---\n".encode() + diff

@@ -117,15 +117,18 @@ def test_one_that_merged_main_in_between_is_one_patch(ours: Project) -> None:
     mail = made.read_text()
     assert "+best" in mail and "better" not in mail and "other.txt" not in mail, "main's own changes are not of it"
     assert "Subject: [PATCH] Better b\n" in mail, "its first commit's"
-    up.commit("Best b, in the end (#7)\n\nSaid at length.\n---\nNot cut.", {"b.txt": put(text(), 3, "best")})
+    up.commit(
+        "Best b, in the end (#7)\n\nDate: not known\nSaid at length.\n---\nNot cut.", {"b.txt": put(text(), 3, "best")}
+    )
     (ours.root / "patches/l/up" / made.name).unlink()
     (ours.root / "patches/l/up/series").write_text("0001-first.patch\n")
     assert ours.kz("lock", "--write").returncode == 0 and ours.kz("status", "--fetch").returncode == 0
     assert ours.kz("import-pr", "7").returncode == 0
     landed = (ours.root / "patches/l/up/0002-Best-b-in-the-end-7.patch").read_text()
-    assert "Subject: [PATCH] Best b, in the end (#7)\n\nSaid at length." in landed and "Not cut." in landed, (
-        "as it landed"
-    )
+    assert (
+        "Subject: [PATCH] Best b, in the end (#7)\n\n Date: not known\nSaid at length." in landed
+        and "Not cut." in landed
+    ), "as it landed"
     assert "Upstream-Status: Backport [" in landed
 
 
