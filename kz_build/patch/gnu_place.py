@@ -13,6 +13,8 @@ from kz_build.patch.change import Hunk, positions, split_lines
 
 def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, ...]] | Hunk:
     """Apply hunks in order. Return the new bytes and each hunk's offset in lines, or the first hunk whose place was not found."""
+    if hunks and b"".join(hunks[0].before) not in data:  # most failures end here, before any line is split off
+        return hunks[0]
     lines = split_lines(data)
     out: list[bytes] = []
     offsets: list[int] = []

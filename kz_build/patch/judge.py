@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from kz_build.git.object_types import LINK, Blob
@@ -195,11 +196,12 @@ def _reason(change: FileChange, refused: Refused, there: Blob | None) -> tuple[V
     lines = split_lines(data)
     hunks = [hunk for hunk in change.hunks if not _has_required_lines(hunk, lines)]
     if hunks:
-        return Verdict.CONTENT, _missing_line(hunks[0], lines)
+        return Verdict.CONTENT, _missing_line(hunks[0], data, lines)
     return Verdict.CONTEXT, "only the lines around it changed"
 
 
-def required_lines(hunk: Hunk) -> list[tuple[bytes, ...]]:
+@cache
+def required_lines(hunk: Hunk) -> tuple[tuple[bytes, ...], ...]:
     """Return the lines that a hunk requires: those it removes, and for an insertion the lines on either side of it."""
     from difflib import SequenceMatcher  # only a patch that failed needs it
 
@@ -209,7 +211,7 @@ def required_lines(hunk: Hunk) -> list[tuple[bytes, ...]]:
             runs.append(hunk.before[i:j])
         elif kind == "insert":
             runs.append(hunk.before[max(i - 1, 0) : i + 1])
-    return runs
+    return tuple(runs)
 
 
 def _has_required_lines(hunk: Hunk, lines: Sequence[bytes]) -> bool:
@@ -223,15 +225,22 @@ def _has_required_lines(hunk: Hunk, lines: Sequence[bytes]) -> bool:
 
 def find_run(run: tuple[bytes, ...], lines: Sequence[bytes], start: int = 0) -> int:
     """Find lines that are together in a file, from 0; -1 if they are not."""
-    for at in range(start, len(lines) - len(run) + 1):
-        if tuple(lines[at : at + len(run)]) == run:
-            return at
-    return -1
+    if not run:
+        return start if start <= len(lines) else -1
+    try:
+        while True:  # the search for the first line is most of it
+            start = lines.index(run[0], start)
+            if tuple(lines[start : start + len(run)]) == run:
+                return start
+            start += 1
+    except ValueError:
+        return -1
 
 
-def _missing_line(hunk: Hunk, lines: Sequence[bytes]) -> str:
-    there, bare = set(lines), {line.strip() for line in lines}
-    lost = [line for run in required_lines(hunk) for line in run if line not in there]
+def _missing_line(hunk: Hunk, data: bytes, lines: Sequence[bytes]) -> str:
+    lost = [line for run in required_lines(hunk) for line in run if line not in lines]
+    near = any(line.strip() in data for line in lost)  # seldom; only then is it worth while to strip all lines
+    bare = {line.strip() for line in lines} if near else set()
     for line in sorted(lost, key=lambda line: line.strip() in bare):  # a line that is gone completely says the most
         what = "has other white space now" if line.strip() in bare else "is gone"
         return f"it requires `{line.decode('utf-8', 'replace').strip()}`, which {what}"

@@ -129,7 +129,7 @@ def _in_function(
 
     `added` are lines that earlier hunks of the patch add. None if neither the header nor the file says.
     """
-    heads = [line for line in lines if _is(line, section)] if section else []
+    heads = [line for line in lines if section in line and _is(line, section)] if section else []
     indent = min((_indent(line) for line in heads), default=0)
     if any(_begins(line, indent, section) for line in image):
         return True

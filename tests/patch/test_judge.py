@@ -349,12 +349,12 @@ def hunk(before: str, after: str) -> Hunk:
     ],
 )
 def test_the_lines_that_a_hunk_stands_on(before: str, after: str, runs: list[str]) -> None:
-    assert required_lines(hunk(before, after)) == [tuple(split_lines(lines(run).data)) for run in runs]
+    assert required_lines(hunk(before, after)) == tuple(tuple(split_lines(lines(run).data)) for run in runs)
 
 
 def test_a_line_that_stands_everywhere_in_a_long_hunk_is_still_found() -> None:
     many = tuple([b"  {0, 0},\n"] * 250)
-    assert required_lines(Hunk(1, 1, many, (*many, b"  {1, 1},\n"), 0, 0, 1)) == [many[-1:]]
+    assert required_lines(Hunk(1, 1, many, (*many, b"  {1, 1},\n"), 0, 0, 1)) == (many[-1:],)
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_each_patch_is_shown_its_own_lines_in_the_targets_own_file() -> None:
 
 def test_the_one_line_that_a_long_hunk_of_lines_alike_changes() -> None:
     many = tuple([b"  {0, 0},\n"] * 250)
-    assert required_lines(Hunk(1, 1, (b"old\n", *many), (b"new\n", *many), 0, 250, 1)) == [(b"old\n",)]
+    assert required_lines(Hunk(1, 1, (b"old\n", *many), (b"new\n", *many), 0, 250, 1)) == ((b"old\n",),)
 
 
 def test_patches_left_out_are_named_by_their_numbers_if_they_have_any() -> None:
