@@ -32,7 +32,16 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
             *paths,
         )
         files = sorted(folder.iterdir())
-        return [(file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files]
+        mails = ((file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files)
+        return [(slug, _without_header_in_body(mail)) for slug, mail in mails]
+
+
+def _without_header_in_body(mail: bytes) -> bytes:
+    """Indent a first line of the message's text that a reader of mails, such as git am, would take for a header."""
+    headers, _, text = mail.partition(b"\n\n")
+    if re.match(rb"\n*(?:from|date|subject):", text, re.IGNORECASE):
+        text = b" " + text.lstrip(b"\n")
+    return headers + b"\n\n" + text
 
 
 def one_mail(
@@ -46,6 +55,7 @@ def one_mail(
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
     diff = repository.git("diff", *words, "--end-of-options", base, tip, "--", *paths)
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject)[:52].strip("-.")
-    # A line of the body that would end the message for a reader of mails, or begin it with a header, is indented.
-    text = re.sub(r"^(---|diff --git |Index: )|\A(?=(?i:from|date|subject):)", r" \1", body.strip(), flags=re.MULTILINE)
-    return slug, head + f"Subject: [PATCH] {subject}\n\n{text}\n\n---\n".encode() + diff
+    # A line of the body that would end the message for a reader of mails is indented.
+    text = re.sub(r"^(---|diff --git |Index: )", r" \1", body.strip(), flags=re.MULTILINE)
+    mail = head + f"Subject: [PATCH] {subject}\n\n{text}\n\n---\n".encode() + diff
+    return slug, _without_header_in_body(mail)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Kz
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import CHECKS, OURS, kept, worktree
@@ -83,6 +85,17 @@ def test_reordered_dropped_added_and_reworded(ours: Project) -> None:
     done = ours.kz("refresh", "up")
     assert done.returncode == 0 and not stack.exists(), done.stderr
     assert ours.kz("apply").returncode == 0 and ours.kz("verify").returncode == 0
+
+
+@pytest.mark.parametrize("first", ["Date: soon", "From: Other <o@example.org>", "subject: another"])
+def test_a_text_that_begins_like_a_header_stays_text(ours: Project, first: str) -> None:
+    assert ours.kz("edit", "up").returncode == 0
+    git(worktree(ours, "edit"), "commit", "-q", "--amend", "-m", f"second\n\n{first}\n\nAnd more.")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    mail = (ours.root / "patches/l/up/0002-second.patch").read_text()
+    assert f"\nSubject: [PATCH] second\n\n {first}\n\nAnd more.\n\ndiff " in mail
+    assert "nothing changed" in ours.kz("refresh", "up").stdout and ours.kz("apply").returncode == 0
 
 
 def test_a_check_comes_with_its_patch(ours: Project) -> None:
