@@ -74,16 +74,13 @@ def local_environment() -> dict[str, str]:
         "GIT_CONFIG_COUNT": "2",
         "GIT_CONFIG_KEY_0": "core.hooksPath",
         "GIT_CONFIG_VALUE_0": os.devnull,
-        "GIT_CONFIG_KEY_1": "log.mailmap",  # git log reads upstream's .mailmap in a bare clone, which need not have it
+        "GIT_CONFIG_KEY_1": "log.mailmap",  # upstream's, which the clone need not have
         "GIT_CONFIG_VALUE_1": "false",
     }
 
 
 def commit_id(text: str) -> str:
-    """Return a commit id as it is, or raise CommandError for anything else.
-
-    For checkout, cherry-pick and range-diff: git before 2.44 does not support `--end-of-options` there.
-    """
+    """Return a commit id as it is, or raise CommandError: git before 2.44 has no `--end-of-options` in checkout and the like."""
     if wrong := bad_id(text):
         raise CommandError(f"git was not started: a commit id {wrong}, and this is {text!r}")
     return text
