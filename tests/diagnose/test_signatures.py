@@ -81,6 +81,9 @@ def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
         assert all(re.match(r"https://(github\.com|docs\.|pytorch\.org)", seen.at) for seen in one.seen if seen.at), (
             one.id
         )
+        assert not any(re.search(r"/blob/(main|master|develop\w*|trunk)/", seen.at or "") for seen in one.seen), (
+            f"{one.id}: the text at a branch changes; name a tag or a commit"
+        )
         for said in (one.title, one.cause, one.next):
             known = {*re.compile(one.match).groupindex, *(Sentence._fields if one.sentence else ())}
             assert {name for name, _ in PLACE.findall(said)} <= known, one.id
