@@ -252,4 +252,4 @@ def test_an_id_that_is_taken_is_an_error_with_both_files(tmp_path: Path) -> None
     own.write_text(f"spec-violation: {entry}")
     with pytest.raises(ConfigError) as error:
         extra([str(own)])
-    assert str(own) in str(error.value) and str(FOLDER / "host.yaml") in str(error.value)
+    assert str(own) in str(error.value) and str(FOLDER / "export_options.yaml") in str(error.value)
