@@ -54,24 +54,28 @@ OpenJudgement = tuple[Judgement, Merges]
 
 def judge(stack: Stack, read: Read, origin: Mapping[str, Image], merge: Merge, memo: Memo) -> tuple[Judgement, ...]:
     """Judge every patch in order; a patch that does not hold is left out for those after it."""
-    return with_merges(judge_without_merges(stack, read, origin, memo), merge)
+    return with_merges(judge_without_merges(stack, read, origin, memo), merge, memo)
 
 
-def with_merges(judgements: Sequence[OpenJudgement], merge: Merge) -> tuple[Judgement, ...]:
+def with_merges(judgements: Sequence[OpenJudgement], merge: Merge, memo: Memo) -> tuple[Judgement, ...]:
     """Complete the judgements with the results of the merges."""
-    return tuple(
-        _with_merge(judgement, [(path, three, merge(*three)) for path, three in merges])
-        for judgement, merges in judgements
-    )
+    return tuple(_with_merge(judgement, merges, merge, memo) for judgement, merges in judgements)
 
 
-def _with_merge(judgement: Judgement, merges: Sequence[tuple[str, ThreeWay, bytes | None]]) -> Judgement:
-    results = [(path, three[0], result) for path, three, result in merges if result is not None]
-    if not merges or len(results) < len(merges):
+def _with_merge(judgement: Judgement, merges: Merges, merge: Merge, memo: Memo) -> Judgement:
+    diffs: list[str] = []
+    for path, three in merges:
+        if (path, three) not in memo:
+            result = merge(*three)
+            memo[path, three] = None if result is None else _diff(path, three[0], result)
+        diff = memo[path, three]
+        if diff is None:
+            return judgement
+        diffs.append(diff)
+    if not diffs:
         return judgement
     reason = f"{judgement.reason}; only a three-way merge finds a result"
-    diffs = "\n".join(_diff(path, before, after) for path, before, after in results)
-    return judgement._replace(verdict=Verdict.MERGED, reason=reason, merged=diffs)
+    return judgement._replace(verdict=Verdict.MERGED, reason=reason, merged="\n".join(diffs))
 
 
 def _diff(path: str, before: bytes, after: bytes) -> str:
@@ -98,7 +102,7 @@ def judge_without_merges(
             if isinstance(outcome, Applied):
                 memo[key] = (_judge_applied(outcome), outcome.files, (), ())
             else:
-                judgement, parts, places = _judge_refused(outcome, current, origin.get(patch.name))
+                judgement, parts, places = _judge_refused(outcome, current, origin.get(patch.name), memo)
                 memo[key] = (judgement, {}, parts, places)
         judgement, files, parts, places = memo[key]
         if places:
@@ -149,7 +153,7 @@ def _judge_applied(outcome: Applied) -> Judgement:
 
 
 def _judge_refused(
-    refused: Refused, current: Read, origin: Image | None
+    refused: Refused, current: Read, origin: Image | None, memo: Memo
 ) -> tuple[Judgement, Merges, tuple[Place, ...]]:
     """Return the judgement, what must merge to make it MERGED, and the lines that have the change, or part of it."""
     patch = refused.patch
@@ -160,19 +164,8 @@ def _judge_refused(
         verdict = Verdict.MISSING if content(current(refused.path)) is None else Verdict.CONTENT
         return Judgement(patch.name, verdict, refused.path, reason=refused.reason), (), ()
     # Each file is judged alone: a patch is as bad as the worst of its files.
-    failed = []
-    for change in patch.files:
-        outcome = apply_patch(replace(patch, files=(change,)), current)
-        if isinstance(outcome, Applied):
-            continue
-        verdict, reason = _reason(change, outcome, current(change.origin))
-        there = (by_itself := located(outcome, current)).there
-        if by_itself.upstreamed:
-            verdict, reason = Verdict.CONTENT, PARTLY_THERE
-        elif there:
-            reason += f"; {ELSEWHERE}"
-        path = change.origin if verdict is Verdict.MISSING else outcome.path
-        failed.append((change, Judgement(patch.name, verdict, path, outcome.patch_line, 0, reason), there))
+    judged = [(change, _judge_change(patch, number, current, memo)) for number, change in enumerate(patch.files)]
+    failed = [(change, *alone) for change, alone in judged if alone]
     # Each file applies alone, but not all together.
     whole = Judgement(patch.name, Verdict.CONTENT, refused.path, refused.patch_line, 0, refused.reason)
     worst, there = max(
@@ -185,6 +178,28 @@ def _judge_refused(
     merges = [(change.path, _merge_parts(change, current, origin)) for change, *_ in failed]
     mergeable = tuple((path, three) for path, three in merges if three)
     return worst, mergeable if len(mergeable) == len(failed) else (), there
+
+
+def _judge_change(patch: Patch, number: int, current: Read, memo: Memo) -> tuple[Judgement, tuple[Place, ...]] | None:
+    """Judge one file of a patch alone; None if it applies. A commit seldom touches more than one file of a large patch."""
+    change = patch.files[number]
+    key = (patch.name, number, change.path, change.source, *(_key(current(path)) for path in sorted(change.reads)))
+    if key not in memo:
+        outcome = apply_patch(replace(patch, files=(change,)), current)
+        memo[key] = None if isinstance(outcome, Applied) else _judge_refused_change(change, outcome, current)
+    alone: tuple[Judgement, tuple[Place, ...]] | None = memo[key]
+    return alone
+
+
+def _judge_refused_change(change: FileChange, refused: Refused, current: Read) -> tuple[Judgement, tuple[Place, ...]]:
+    verdict, reason = _reason(change, refused, current(change.origin))
+    there = (by_itself := located(refused, current)).there
+    if by_itself.upstreamed:
+        verdict, reason = Verdict.CONTENT, PARTLY_THERE
+    elif there:
+        reason += f"; {ELSEWHERE}"
+    path = change.origin if verdict is Verdict.MISSING else refused.path
+    return Judgement(refused.patch.name, verdict, path, refused.patch_line, 0, reason), there
 
 
 def _reason(change: FileChange, refused: Refused, there: Blob | None) -> tuple[Verdict, str]:

@@ -107,7 +107,7 @@ def _learn(
         rows[own] = judge_without_merges(stack.on_own_base, reader(origin).get, pinned_images, {})
     parts = list({three for row in rows.values() for _, merges in row for _, three in merges})
     results = dict(zip(parts, merge_files(parts), strict=True))
-    cache.rows.update({key: with_merges(row, lambda *three: results[three]) for key, row in rows.items()})
+    cache.rows.update({key: with_merges(row, lambda *three: results[three], memo) for key, row in rows.items()})
     return True
 
 

@@ -207,6 +207,18 @@ def test_what_was_found_on_the_same_files_is_not_asked_again() -> None:
     assert run({})[0].verdict is Verdict.MISSING
 
 
+def test_a_commit_to_one_file_of_a_large_patch_has_the_others_judged_once() -> None:
+    names = [f"f{number}" for number in range(9)]
+    seen: dict[tuple[object, ...], Any] = {}
+    failing = dict.fromkeys(names, lines("xyz"))
+    found = stack(patch(*(edit(name) for name in names)))
+    judge(found, failing.get, {}, no_merge, seen)
+    reads: list[str] = []
+    on = {**failing, "f3": lines("xyZ")}
+    assert judge(found, lambda path: reads.append(path) or on.get(path), {}, no_merge, seen) == judged(found, on)  # type: ignore[func-returns-value]
+    assert reads.count("f7") < reads.count("f3")
+
+
 def check(kind: str = "contains", path: str = "f", text: str = "B", slug: str = "x", line: int = 3) -> IntentCheck:
     return IntentCheck(slug, kind, path, (("text", text),), f"patches/l/s/checks.yaml:{line}")
 
@@ -328,7 +340,7 @@ def test_merges_can_be_done_after_all_patches_were_judged() -> None:
         (Verdict.CONTEXT, (("f", (b"x\nb\nc\n", ABC.data, ABC_AFTER.data)),)),
         (Verdict.CLEAN, ()),
     ]
-    assert with_merges(row, merged([])) == judge(both, lambda path: reader(tree, path), origin, merged([]), {})
+    assert with_merges(row, merged([]), {}) == judge(both, lambda path: reader(tree, path), origin, merged([]), {})
 
 
 def hunk(before: str, after: str) -> Hunk:
