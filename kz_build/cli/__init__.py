@@ -24,6 +24,10 @@ CLEANUP_SECONDS = 2.0
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `kz`."""
+    if argv is None and (charset := sys.getfilesystemencoding()) != "utf-8":
+        # Git and kz write names and texts in UTF-8. In another character set Python would read other names of them.
+        words = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execve(sys.executable, words, {"PYTHONIOENCODING": charset, **os.environ})
     if sys.stdout:  # None if it is closed; a character that the terminal lacks must not lose a report
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

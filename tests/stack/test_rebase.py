@@ -77,6 +77,22 @@ def test_a_comment_in_the_pins_stays_where_it_is(ours: Project) -> None:
     assert "# the line\n  l:\n    up: v2   # why v1\n    # below\n" in pins.read_text()
 
 
+def test_a_locale_with_another_character_set_gives_the_same_files(tmp_path: Path, kz: Kz) -> None:
+    upstream = started(tmp_path)
+    upstream.commit("Größe", {"größe.txt": text()}, tag="v1.1")
+    made = project(tmp_path, kz, upstream, [("Größe ändern", {"größe.txt": OURS})], pin="v1.1")
+    upstream.commit("Grow", {"größe.txt": before(text(), 1, "new")}, tag="v2")
+    pins = made.root / "pins.yaml"
+    pins.write_text(f"# Größe\n{pins.read_text('utf-8')}", "utf-8")
+    ascii_only = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = made.kz("rebase", "--onto", "v2", **ascii_only)
+    assert done.returncode == 0 and "Gr\\xf6\\xdfe \\xe4ndern: moved by +1 lines" in done.stdout, (
+        done.stdout + done.stderr
+    )
+    assert pins.read_text("utf-8").startswith("# Größe\n")
+    assert made.kz("apply").returncode == 0, "the lock has the tree that another locale makes"
+
+
 def test_a_branch_is_pinned_by_its_commit(ours: Project) -> None:
     ours.upstream.git("branch", "next", "v2")
     assert ours.kz("rebase", "--onto", "next").returncode == 0
