@@ -218,6 +218,9 @@ def _blocked(path: str, state: _State, freed: Read, after: Read, mode_unknown: s
 
     `freed` are the files without those that the patch removes, `after` those that it leaves.
     """
+    before = state.read(path)
+    if before and before.mode != FOLDER and not any(parent in state.written for parent in folders_above(path)):
+        return False  # as most are; to list its folders would take longer than all else
     for parent in folders_above(path):
         above = after(parent)
         if above and above.mode != FOLDER:

@@ -10,11 +10,11 @@ from kz_build.core.rules import unsafe_path
 from kz_build.patch.change import Patch, split_lines
 from kz_build.patch.gnu_diff import GnuReader
 from kz_build.patch.mail import DATE, decoded
+from kz_build.patch.series import series_rows
 
 NOBODY, NO_DATE = "unknown <unknown>", "Thu, 01 Jan 1970 00:00:00 +0000"
 """Author and date of a patch that names neither."""
 
-_COMMENT = re.compile(r"(^|[ \t]+)#.*")
 _FIELD = re.compile(
     r"(description|subject|from|author|date|origin|bug(?:-\w+)?|forwarded|applied-upstream|last-update|reviewed-by"
     r"|acked-by|signed-off-by|upstream-status|upstream-pr)\s*:\s*(.*)",
@@ -38,8 +38,7 @@ def read_series(text: str, shown: str) -> tuple[SeriesEntry, ...]:
     """Read a series file as quilt does. Raises ConfigError with every line that kz does not support."""
     entries: dict[str, SeriesEntry] = {}
     problems = []
-    for number, raw in enumerate(text.splitlines(), 1):
-        words = _COMMENT.sub("", raw).split()
+    for number, (_, words) in enumerate(series_rows(text), 1):
         if not words:
             continue
         name, options = words[0], " ".join(words[1:])

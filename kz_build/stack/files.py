@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, LockError, Problem
 from kz_build.core.rules import unsafe_path
+from kz_build.patch.series import series_rows
 from kz_build.pins.project import Project
 
 RULES = ".rewrite.yaml"
@@ -84,7 +85,7 @@ def read_files(root: Path, line: str, source: str, folder: str, *, foreign: bool
 def _foreign(folder: Path, shown: str) -> list[str]:
     from kz_build.patch.quilt import read_series
 
-    entries = read_series((folder / "series").read_text(errors="replace"), f"{shown}/series")
+    entries = read_series((folder / "series").read_bytes().decode("utf-8", "replace"), f"{shown}/series")
     gone = [entry.name for entry in entries if not (folder / entry.name).is_file()]
     if gone:
         problems = tuple(Problem(f"{shown}/series", 0, f"{name}: there is no such file") for name in gone)
@@ -132,11 +133,11 @@ def stack_digest(files: Mapping[str, bytes]) -> str:
 def _series(folder: Path, shown: str) -> list[str]:
     data = (folder / "series").read_bytes()
     try:
-        lines = data.decode().splitlines()
+        lines = series_rows(data.decode())
     except UnicodeDecodeError as error:
         problem = Problem(f"{shown}/series", data.count(b"\n", 0, error.start) + 1, str(error))
         raise ConfigError(f"the series of {shown} is not UTF-8 text", (problem,)) from error
-    if any(line.startswith("<<<<<<< ") for line in lines):
+    if any(line.startswith("<<<<<<< ") for line, _ in lines):
         raise ConfigError(
             f"{shown}/series has git's conflict markers",
             hint="keep the patches of both sides; each file's number is its place in the series",
@@ -144,8 +145,7 @@ def _series(folder: Path, shown: str) -> list[str]:
     names: list[str] = []
     wrong: list[tuple[int, str]] = []
     hint = ""
-    for number, raw in enumerate(lines, 1):
-        words = raw.split("#", 1)[0].split()
+    for number, (_, words) in enumerate(lines, 1):
         if not words:
             continue
         name = words[0]
@@ -199,8 +199,7 @@ def series_text(text: str, files: Mapping[str, bytes], kept: Mapping[str, tuple[
     above: dict[str, list[str]] = {}
     rows: dict[str, str] = {}
     comments: list[str] = []
-    for row in text.splitlines():
-        words = row.split("#", 1)[0].split()
+    for row, words in series_rows(text):
         if words:
             above[words[0]], comments = comments, []
             rows[words[0]] = row
@@ -211,7 +210,7 @@ def series_text(text: str, files: Mapping[str, bytes], kept: Mapping[str, tuple[
         was, old = kept.get(name, ("", b""))
         lines += above.get(was, [])
         lines.append(rows[name] if (was, old) == (name, data) else name)
-    return "".join(f"{row}\n" for row in (*lines, *comments)).encode()
+    return "".join(f"{row}\n" for row in (*lines, *comments)).encode("utf-8", "surrogateescape")
 
 
 def foreign_hint(source: str) -> str:

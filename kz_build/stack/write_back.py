@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,22 +130,22 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
     session = opened.session
     commits = _series(pinned.repository, session)
     mails = format_patch.format_mails(pinned.repository, session.base, session.tip)
-    old = _old_patches(project, pinned, session)
+    left = _old_patches(project, pinned, session)
     files: dict[str, bytes] = {}
     rules: dict[str, bytes] = {}
     kept_from: dict[str, OldPatch] = {}
     for number, (commit, (slug, mail)) in enumerate(zip(commits, mails, strict=True), 1):
         patch = parse_patch(f"{slug}.patch", mail)
-        left = [o for o in old if o not in kept_from.values()]
         same = next((o for o in left if _same(o, commit, patch)), None)
         alike = same or next((o for o in left if o.patch.subject == patch.subject), None)
         alike = alike or next((o for o in left if o.commit.changes == commit.changes), None)
         name = f"{number:04d}-{alike.patch.slug if alike else slug}.patch"
         if pinned.files.foreign:
-            name = alike.patch.name if alike else f"{slug}.patch"
+            name = alike.patch.name if alike else _free_name(slug, {*files, *(old.patch.name for old in left)})
         files[name] = same.data if same else mail
         if alike:
             kept_from[name] = alike
+            left = [old for old in left if old is not alike]
             rules.update(_rules(pinned, opened, alike.patch, name))
     series = project.root / pinned.stack.folder / "series"
     slugs = {_slug(name) for name in files}
@@ -153,7 +153,7 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
     # The last patch takes the series along, but pins.yaml names the folder of somebody else's.
     if files or pinned.files.foreign or empty_before:
         files["series"] = series_text(
-            series.read_text() if series.is_file() else "",
+            series.read_bytes().decode("utf-8", "surrogateescape") if series.is_file() else "",
             files,
             {name: (old.patch.name, old.data) for name, old in kept_from.items()},
         )
@@ -164,6 +164,12 @@ def _files(project: Project, pinned: PinnedStack, opened: SessionFolder) -> tupl
         if any(row.strip() and not row.startswith("#") for row in text.splitlines()):
             files["checks.yaml"] = text.encode()
     return files, dropped
+
+
+def _free_name(slug: str, taken: Collection[str]) -> str:
+    """Return a name for a new patch of a stack without numbers, where several commits may have one subject."""
+    names = (f"{slug}{end}.patch" for end in ("", *(f"-{number}" for number in range(2, len(taken) + 3))))
+    return next(name for name in names if name not in taken)
 
 
 def _rules(pinned: PinnedStack, opened: SessionFolder, patch: Patch, name: str) -> dict[str, bytes]:

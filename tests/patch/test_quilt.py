@@ -29,6 +29,7 @@ def parse(data: bytes, strip: int = 1, *, reverse: bool = False, name: str = "fi
         ("a.patch -p1 -R\nb.patch -R -p10 -p3\n", (SeriesEntry("a.patch", 1, True), SeriesEntry("b.patch", 3, True))),
         ("  sub/a..b.patch", (SeriesEntry("sub/a..b.patch"),)),
         ("-R\n", (SeriesEntry("-R"),)),
+        ("a\fb.patch\r\nc\u2028d\u00a0e.patch\n", (SeriesEntry("a\fb.patch"), SeriesEntry("c\u2028d\u00a0e.patch"))),
     ],
 )  # fmt: skip
 def test_a_series(text: str, entries: tuple[SeriesEntry, ...]) -> None:

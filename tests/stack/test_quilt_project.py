@@ -110,6 +110,21 @@ def test_it_is_edited_and_rebased_in_its_own_style(debian: Project, tmp_path: Pa
     assert pushed(debian, "v2", tmp_path)[1] == debian.json("apply")["l"][0]["tree"]
 
 
+def test_two_new_patches_with_one_subject_are_two_files(debian: Project) -> None:
+    stack = debian.root / "debian/patches"
+    (stack / "fix#1.patch").write_bytes(b"--- a/c.txt\n+++ b/c.txt\n@@ -0,0 +1 @@\n+c\n")
+    (stack / "series").write_bytes(SERIES.encode() + b"# Gr\xf6\xdfe\nfix#1.patch\n")
+    assert debian.kz("lock", "--write").returncode == debian.kz("edit", "up").returncode == 0
+    tree = worktree(debian, "edit")
+    for content in ("once\n", "twice\n"):
+        (tree / "other.txt").write_text(content)
+        git(tree, "commit", "-q", "-a", "-m", "More")
+    done = debian.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    was = SERIES.encode() + b"# Gr\xf6\xdfe\nfix#1.patch\n"
+    assert (stack / "series").read_bytes() == was + b"More.patch\nMore-2.patch\n"
+
+
 def test_a_series_whose_last_patch_is_dropped_is_an_empty_one(debian: Project) -> None:
     debian.upstream.commit("Take both (#2)", {"a.txt": ONE, "b.txt": ONE}, tag="v2")
     done = debian.kz("rebase", "--onto", "v2")
