@@ -61,6 +61,13 @@ class TreeEntry(NamedTuple):
         return self.mode == "160000"
 
 
+def upstream_environment() -> dict[str, str]:
+    """Environment in which git reaches upstream by the user's configuration, but runs no hook of it, signs nothing and
+    answers in UTF-8."""
+    settings = ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("i18n.logOutputEncoding", "UTF-8")
+    return networked(settings)
+
+
 def local_environment() -> dict[str, str]:
     """Environment in which git only reads and writes objects: no user configuration, no hook, no lazy fetch."""
     return {
@@ -217,16 +224,16 @@ class Repository(NamedTuple):
     ) -> tuple[list[str], Output]:
         """Fetch commits and trees from upstream, and only the blobs that are named; return the command and its output."""
         argv = self.argv(*config, "fetch", "--quiet", "--no-auto-maintenance")
-        argv += ["--no-tags", "--no-write-fetch-head", "--filter=blob:none"]
+        argv += ["--no-tags", "--no-prune", "--no-write-fetch-head", "--filter=blob:none"]
         argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
 
         def once() -> Output:
             if self.watch is None:
-                return run(argv, env=networked(), stdin=stdin, timeout=None)
+                return run(argv, env=upstream_environment(), stdin=stdin, timeout=None)
             from kz_build.git.fetch_progress import FetchProgress
 
             progress = FetchProgress(self.path.stem.rpartition("-")[0], self.watch)
-            code = run_following_errors(argv, progress.line, env=networked(), stdin=stdin)
+            code = run_following_errors(argv, progress.line, env=upstream_environment(), stdin=stdin)
             return Output(code, b"", progress.messages.encode())
 
         with git_disk_errors(self.path):

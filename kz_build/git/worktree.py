@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kz_build.core.env import networked
 from kz_build.core.errors import CommandError
 from kz_build.core.files import new_folder, remove, write_atomic
 from kz_build.core.process import Output, checked, require_success, run
-from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment
+from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment, upstream_environment
 from kz_build.git.stale_locks import retry_past_stale_locks
 
 # git remembers resolutions for the next line, and shows the common base in conflicts. No checkout ever is the whole tree.
@@ -189,7 +188,7 @@ def _environment() -> dict[str, str]:
     """Name a committer: a stack does not store it, so users need not configure git. What only reads takes no lock, which
     would stay if it is killed."""
     who = {"GIT_COMMITTER_NAME": "kz_build", "GIT_COMMITTER_EMAIL": "kz_build@localhost"}
-    return {**networked(), **who, "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
+    return {**upstream_environment(), **who, "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:
@@ -202,6 +201,6 @@ def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str
     ranges = (f"{commit_id(old[0])}..{commit_id(old[1])}", f"{commit_id(new[0])}..{commit_id(new[1])}")
     argv = repository.argv("range-diff", "--no-color", "--creation-factor=80", *ranges)
     try:
-        return checked(argv, env=networked()).decode("utf-8", "replace")
+        return checked(argv, env=upstream_environment()).decode("utf-8", "replace")
     except CommandError as error:
         return f"(no range-diff: {str(error).splitlines()[-1]})\n"

@@ -93,6 +93,24 @@ def test_a_locale_with_another_character_set_gives_the_same_files(tmp_path: Path
     assert made.kz("apply").returncode == 0, "the lock has the tree that another locale makes"
 
 
+def test_a_persons_hooks_signatures_and_encodings_do_not_reach_the_stack(ours: Project, tmp_path: Path) -> None:
+    hooks, config = tmp_path / "hooks", tmp_path / "gitconfig"
+    hooks.mkdir()
+    for name in ("reference-transaction", "prepare-commit-msg", "post-checkout"):
+        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    config.write_text(
+        f"[core]\nhooksPath = {hooks}\n[commit]\ngpgSign = true\n[gpg]\nprogram = false\n"
+        "[fetch]\nprune = true\n[i18n]\nlogOutputEncoding = UTF-16\n[diff]\nnoprefix = true\nexternal = false\n"
+    )
+    stopped = ours.kz("rebase", "--onto", "v3", GIT_CONFIG_GLOBAL=str(config))
+    assert stopped.returncode == 4 and "conflict in b.txt" in stopped.stderr, stopped.stderr
+    (worktree(ours) / "b.txt").write_text(put(text(), 10, "theirs and ours"))
+    sh("git", "add", "b.txt", cwd=worktree(ours))
+    done = ours.kz("rebase", "continue", GIT_CONFIG_GLOBAL=str(config))
+    assert done.returncode == 0 and "= 1: " in done.stdout and "! 2: " in done.stdout, done.stderr + done.stdout
+
+
 def test_a_branch_is_pinned_by_its_commit(ours: Project) -> None:
     ours.upstream.git("branch", "next", "v2")
     assert ours.kz("rebase", "--onto", "next").returncode == 0
