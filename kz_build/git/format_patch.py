@@ -13,6 +13,8 @@ from kz_build.git.repository import Repository
 def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[str] = ()) -> list[tuple[str, bytes]]:
     """Return (slug, mail) of each commit of base..tip, oldest first; the slug is git's own name for it, without number."""
     repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
+    span = ("--end-of-options", f"{base}..{tip}", "--", *paths)
+    bodies = repository.git("log", "--reverse", "--no-merges", "-z", "--format=%b", *span)
     with scratch_folder() as folder:
         repository.git(
             "format-patch",
@@ -26,22 +28,27 @@ def format_mails(repository: Repository, base: str, tip: str, paths: Sequence[st
             "--no-numbered",
             "--diff-algorithm=myers",
             f"--output-directory={folder}",
-            "--end-of-options",
-            f"{base}..{tip}",
-            "--",
-            *paths,
+            *span,
         )
         files = sorted(folder.iterdir())
-        mails = ((file.name.split("-", 1)[1].removesuffix(".patch"), file.read_bytes()) for file in files)
-        return [(slug, _without_header_in_body(mail)) for slug, mail in mails]
+        slugs = [file.name.split("-", 1)[1].removesuffix(".patch") for file in files]
+        mails = [file.read_bytes() for file in files]
+        texts = bodies.split(b"\0")[:-1] if bodies else []
+        return [(slug, _mail(*both)) for slug, *both in zip(slugs, mails, texts, strict=True)]
 
 
-def _without_header_in_body(mail: bytes) -> bytes:
-    """Indent a first line of the message's text that a reader of mails, such as git am, would take for a header."""
-    headers, _, text = mail.partition(b"\n\n")
-    if re.match(rb"\n*(?:from|date|subject):", text, re.IGNORECASE):
-        text = b" " + text.lstrip(b"\n")
-    return headers + b"\n\n" + text
+def _mail(mail: bytes, body: bytes) -> bytes:
+    """Return a mail of git format-patch whose message, with this body, git am and kz read to its end."""
+    headers, _, rest = mail.partition(b"\n\n")
+    body = b"\n".join(line.rstrip(b" \t\r") for line in body.split(b"\n")).strip(b"\n")  # as git writes it
+    text, diff = (rest[: len(body)], rest[len(body) :]) if rest.startswith(body) else (b"", rest)
+    return headers + b"\n\n" + _indented(text) + diff
+
+
+def _indented(body: bytes) -> bytes:
+    """Indent lines of a message's body that a reader of mails, such as git am, would take for its end or for a header."""
+    body = re.sub(rb"(?i)\A(?=(from|date|subject):|\[patch\]\s|>from\s)", b" ", body.lstrip(b"\n"))
+    return re.sub(rb"(?m)^(?=diff -|Index: |From |---[^\S\n]*$|--- \S)", b" ", body)
 
 
 def one_mail(
@@ -55,7 +62,5 @@ def one_mail(
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")
     diff = repository.git("diff", *words, "--end-of-options", base, tip, "--", *paths)
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", subject)[:52].strip("-.")
-    # A line of the body that would end the message for a reader of mails is indented.
-    text = re.sub(r"^(---|diff --git |Index: )", r" \1", body.strip(), flags=re.MULTILINE)
-    mail = head + f"Subject: [PATCH] {subject}\n\n{text}\n\n---\n".encode() + diff
-    return slug, _without_header_in_body(mail)
+    text = _indented(body.strip().encode())
+    return slug, head + f"Subject: [PATCH] {subject}\n\n".encode() + text + b"\n\n---\n" + diff

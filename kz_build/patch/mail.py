@@ -24,6 +24,8 @@ DATE = re.compile(
 )
 """What git takes as a date."""
 _FORMS = {"from": _IDENTITY, "date": DATE, "subject": None}
+_END_FOR_GIT = re.compile(rb"diff -|Index: |--- \S")
+"""A line of a message at which git begins to look for the diff."""
 _IN_BODY = re.compile(r"(from|date|subject):(.*)", re.IGNORECASE)
 
 
@@ -128,10 +130,14 @@ class _Reader(DiffReader):
 
     def _body(self) -> list[str]:
         lines = []
+        ended = False
         while self.at < len(self.lines) and not self.peek().startswith(b"diff --git "):
             line = self.peek().rstrip()
             if line == b"---":
                 break
+            ended = ended or bool(_END_FOR_GIT.match(line))
+            if ended and line.startswith(b"@@ -"):
+                raise self.fail("is a diff in the message, and git am would apply it: indent its lines")
             try:
                 lines.append(text_of(line, self.charset))
             except ValueError as error:

@@ -172,6 +172,13 @@ def test_only_ascii_white_space_goes_from_the_end_of_a_message() -> None:
     assert parse(FROM + DATE + SUBJECT + wide).message.endswith(" Pending\u3000\n")
 
 
+def test_a_diff_in_the_message_that_git_am_would_apply_is_refused() -> None:
+    inside = b"\nWhy.\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-x\n+y\n" + BODY
+    line, text = fault(lambda: parse(FROM + DATE + SUBJECT + inside))
+    assert (line, text) == (8, "is a diff in the message, and git am would apply it: indent its lines")
+    assert "@@ -1" in message(SUBJECT, inside.replace(b"--- a/f\n+++ b/f\n", b"", 1)), "git takes this for text"
+
+
 SOMEONE = dict(os.environ) | {
     f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
 }

@@ -57,6 +57,30 @@ def test_an_amended_patch_changes_and_the_others_keep_their_bytes(ours: Project)
     assert (ours.root / "patches/l/up/series").read_text().splitlines()[-1] == "0003-third.patch"
 
 
+BODIES = (
+    "[PATCH] of someone\nIndex: f", "Why.\n---\nand more", "diff -u a b\nIndex: f\n", "From: nobody\n---- \nend", "x\n--- \nFrom me",
+    "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-line 1\n+line one", "diff --git a/f b/f", "From 0123456789 Mon Sep 17 00:00:00 2001\nx",
+)  # fmt: skip
+"""What git am takes for a header, for the end of the message, or for the diff."""
+
+
+def test_no_line_of_a_message_is_lost_or_taken_for_a_diff(ours: Project) -> None:
+    tree = edited(ours)
+    for number, body in enumerate(BODIES):
+        (tree / "b.txt").write_text(f"ours {number}\n")
+        git(tree, "commit", "-q", "-a", "--cleanup=verbatim", "-m", f"Title {number}\n\n{body}\n")
+    assert ours.kz("refresh", "up").returncode == 0
+    written = git(tree, "rev-parse", "HEAD^{tree}")
+    stack = sorted((ours.root / "patches/l/up").glob("*.patch"))
+    git(tree, "reset", "-q", "--hard", f"HEAD~{len(stack)}")
+    git(tree, "am", "-q", *map(str, stack))
+    assert git(tree, "rev-parse", "HEAD^{tree}") == written
+    for number, body in enumerate(BODIES):
+        lines = git(tree, "log", "-1", "--format=%b", f"HEAD~{len(BODIES) - 1 - number}").splitlines()
+        assert [line.strip() for line in lines] == [line.strip() for line in body.splitlines()]
+    assert ours.kz("refresh", "up").returncode == 0, "git am makes what kz reads of them"
+
+
 def test_reordered_dropped_added_and_reworded(ours: Project) -> None:
     series = ours.root / "patches/l/up/series"
     series.write_text("# why first\n0001-first.patch\n# why second\n0002-second.patch\n# the end\n")
