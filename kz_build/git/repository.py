@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -141,7 +142,7 @@ class Repository(NamedTuple):
 
     def configuration(self) -> str:
         """Return the text of a new one's file `config`."""
-        return _CLONE.format(url=_quoted(self.url)) if self.url else "[core]\n"
+        return _CLONE.format(url=quoted(self.url)) if self.url else "[core]\n"
 
     def create(self) -> None:
         """Create it if it is not there; with an address as a promisor clone, so that blobs may be absent.
@@ -275,10 +276,11 @@ class Repository(NamedTuple):
                 raise ConfigError(f"{commit} is the id of a {kind.strip()}, not of a commit")
             answered = "Could not read from remote repository" not in problem
             gone = "does upstream still have this commit? did the tag move?"
-            raise UnreachableError(
-                f"cannot fetch {commit} ({version})\n{problem}",
-                hint=gone if answered else f"is {self.url} still its address, and may you read it?",
-            )
+            if owned := re.search(r"detected dubious ownership in repository at '(.+)'", problem):
+                hint = f"another user owns it; if you trust them: git config --global --add safe.directory {shlex.quote(owned[1])}"
+            else:
+                hint = gone if answered else f"is {self.url} still its address, and may you read it?"
+            raise UnreachableError(f"cannot fetch {commit} ({version})\n{problem}", hint=hint)
 
     @contextlib.contextmanager
     def objects(self) -> Iterator[Objects]:
@@ -336,5 +338,6 @@ def _content(path: Path) -> bytes:
         return b""  # damaged; that it cannot be read does not say so
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return text in quotes as git's files have it."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

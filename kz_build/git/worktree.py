@@ -11,7 +11,7 @@ from pathlib import Path
 from kz_build.core.errors import CommandError
 from kz_build.core.files import new_folder, remove, write_atomic
 from kz_build.core.process import Output, checked, require_success, run
-from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment, upstream_environment
+from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment, quoted, upstream_environment
 from kz_build.git.stale_locks import retry_past_stale_locks
 
 # git remembers resolutions for the next line, and shows the common base in conflicts. No checkout ever is the whole tree.
@@ -67,7 +67,7 @@ class Worktree:
         clone = self.repository.lender or self.repository.path
         alternates = self.repository.path / "objects" / "info" / "alternates"
         for path, data in (
-            (alternates, f"{clone / 'objects'}\n".encode()),
+            (alternates, f"{quoted(str(clone / 'objects'))}\n".encode("utf-8", "surrogateescape")),
             (clone / BORROWERS / hashlib.sha256(bytes(self.path)).hexdigest()[:16], bytes(self.path)),
         ):
             if not path.is_file() or path.read_bytes() != data:

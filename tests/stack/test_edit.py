@@ -57,6 +57,11 @@ def test_an_amended_patch_changes_and_the_others_keep_their_bytes(ours: Project)
     assert (ours.root / "patches/l/up/series").read_text().splitlines()[-1] == "0003-third.patch"
 
 
+def test_a_store_may_have_any_path(ours: Project, tmp_path: Path) -> None:
+    done = ours.kz("edit", "up", KZ_CACHE=str(tmp_path / 'a "new"\nline'))
+    assert done.returncode == 0 and git(worktree(ours, "edit"), "log", "-1", "--format=%s") == "second", done.stderr
+
+
 BODIES = (
     "[PATCH] of someone\nIndex: f", "Why.\n---\nand more", "diff -u a b\nIndex: f\n", "From: nobody\n---- \nend", "x\n--- \nFrom me",
     "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-line 1\n+line one", "diff --git a/f b/f", "From 0123456789 Mon Sep 17 00:00:00 2001\nx",
