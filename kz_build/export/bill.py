@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kz_build import __version__
+from kz_build.core import plain_json
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.export.environment import Environment
 from kz_build.export.preflight import weights_place
@@ -108,9 +109,9 @@ def _repository(project: Project, place: Path, name: str, of: Weights) -> Data:
 def _parameters(config: Path) -> dict[str, str]:
     """Return what a model's config.json says of its architecture."""
     try:
-        data = json.loads(config.read_bytes()) if config.stat().st_size <= _MOST_CONFIG else {}
+        data = plain_json.read(config, _MOST_CONFIG)
         named = {"modelArchitecture": data["architectures"][0], "architectureFamily": data["model_type"]}
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
     return {key: value for key, value in named.items() if isinstance(value, str)}
 

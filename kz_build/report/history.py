@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kz_build.core import plain_json
 from kz_build.core.errors import StorageError
 from kz_build.core.files import write_atomic
 from kz_build.core.plain_json import plain
@@ -113,10 +114,8 @@ def _text(value: object) -> str:
 def _reports(path: Path) -> Mapping[str, Reports]:
     """Return the reports of the last run (`now`) and of the one before; {} if there are none, or they are damaged."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            return {}
-        kept = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        kept = plain_json.read(path, MOST_BYTES)
+    except (OSError, ValueError):
         return {}
     named = isinstance(kept, dict) and all(isinstance(kept.get(key), dict) for key in ("before", "now"))
     return kept if named else {}
