@@ -39,7 +39,10 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     # The name that compilers and getcwd use: a prefix map of another name, with a link or `..`, keeps no path out of a library.
     root = root.resolve()
     if not (root / PINS).is_file():
-        raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint="name one with -C FOLDER")
+        raise ConfigError(
+            f"{root} is not a kz project: it has no {PINS}",
+            hint="`kz -C FOLDER …` names a project; `kz init ADDRESS` starts one here",
+        )
     roll_forward(root)
     store = cache_root()
     text = (root / PINS).read_bytes()

@@ -219,3 +219,10 @@ def test_what_a_kz_that_was_replaced_while_it_ran_found_valid_is_not_kept(
     monkeypatch.setattr(load, "_STARTED", started)
     load_project(tmp_path)
     assert len(list(kept.iterdir())) == 1
+
+
+def test_a_folder_without_pins_names_both_ways_on(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_project(tmp_path)
+    assert "-C FOLDER" in str(caught.value.hint)
+    assert "kz init" in str(caught.value.hint)
