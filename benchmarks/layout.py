@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kz_build.core.files import remove
-from kz_build.git.repository import Repository, local_environment
+from kz_build.git.environment import local_environment
+from kz_build.git.repository import Repository
 from kz_build.pins.load import load_project
 from kz_build.stack.apply import apply_source
 from kz_build.stack.files import stack_sources

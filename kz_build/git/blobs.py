@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kz_build.core.locks import scratch_folder
 from kz_build.core.process import run_parallel
-from kz_build.git.repository import Repository, local_environment
+from kz_build.git.environment import local_environment
+from kz_build.git.repository import Repository
 
 MERGES = 16
 """How many merges of files run at the same time."""

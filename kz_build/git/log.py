@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.process import checked_parallel, run
+from kz_build.git.environment import local_environment
 from kz_build.git.object_types import Commit, cut_subject, output_lines
 from kz_build.git.refs import LIST, parse_refs
-from kz_build.git.repository import Repository, local_environment
+from kz_build.git.repository import Repository
 
 
 def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[str, str]:

@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable, Sequence
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.core.process import Output, require_success, run
+from kz_build.git.environment import local_environment
 from kz_build.git.object_types import cut_subject, output_lines
 from kz_build.git.remote import reachable
-from kz_build.git.repository import Repository, local_environment
+from kz_build.git.repository import Repository
 
 
 class UnknownRevisionError(ConfigError):

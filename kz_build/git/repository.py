@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
-from kz_build.core.env import networked, plain
 from kz_build.core.errors import CommandError, ConfigError, StorageError, UnreachableError
 from kz_build.core.files import OWN, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
@@ -19,6 +18,7 @@ from kz_build.core.process import Output, checked, conversation, require_success
 from kz_build.core.rules import bad_id
 from kz_build.git import cat_file
 from kz_build.git.cat_file import Objects
+from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.machine_errors import git_disk_errors, require_answer
 from kz_build.git.stale_locks import retry_past_stale_locks
 
@@ -60,31 +60,6 @@ class TreeEntry(NamedTuple):
     def submodule(self) -> bool:
         """Whether this is a gitlink."""
         return self.mode == "160000"
-
-
-def upstream_environment() -> dict[str, str]:
-    """Environment in which git reaches upstream by the user's configuration, but runs no hook of it, signs nothing and
-    answers in UTF-8."""
-    settings = ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("i18n.logOutputEncoding", "UTF-8")
-    return networked(settings)
-
-
-def local_environment() -> dict[str, str]:
-    """Environment in which git only reads and writes objects: no user configuration, no hook, no lazy fetch."""
-    return {
-        **plain(),
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_NO_LAZY_FETCH": "1",
-        "GIT_ALLOW_PROTOCOL": "none",
-        "GIT_CONFIG_COUNT": "2",
-        "GIT_CONFIG_KEY_0": "core.hooksPath",
-        "GIT_CONFIG_VALUE_0": os.devnull,
-        "GIT_CONFIG_KEY_1": "log.mailmap",  # upstream's, which the clone need not have
-        "GIT_CONFIG_VALUE_1": "false",
-    }
 
 
 def commit_id(text: str) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from kz_build.core.errors import CommandError
 from kz_build.core.files import new_folder, remove, write_atomic
 from kz_build.core.process import Output, checked, require_success, run
-from kz_build.git.repository import BORROWERS, Repository, commit_id, local_environment, quoted, upstream_environment
+from kz_build.git.environment import local_environment, upstream_environment
+from kz_build.git.repository import BORROWERS, Repository, commit_id, quoted
 from kz_build.git.stale_locks import retry_past_stale_locks
 
 # git remembers resolutions for the next line, and shows the common base in conflicts. No checkout ever is the whole tree.

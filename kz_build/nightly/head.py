@@ -13,8 +13,9 @@ from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove
 from kz_build.core.process import checked, run
+from kz_build.git.environment import local_environment
 from kz_build.git.object_types import LINK
-from kz_build.git.repository import Repository, commit_id, local_environment
+from kz_build.git.repository import Repository, commit_id
 from kz_build.pins.load import LOCK, load_project
 from kz_build.pins.project import Project
 

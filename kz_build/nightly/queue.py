@@ -16,8 +16,9 @@ from kz_build.core.github_types import slug_of
 from kz_build.core.process import require_success, run
 from kz_build.core.progress import Event
 from kz_build.core.rules import bad_id
+from kz_build.git.environment import local_environment
 from kz_build.git.machine_errors import require_answer
-from kz_build.git.repository import commit_id, local_environment
+from kz_build.git.repository import commit_id
 from kz_build.nightly.head import Head, commit_on, copy_of, head_of
 from kz_build.patch.text import cell
 from kz_build.pins.load import LOCK, PINS

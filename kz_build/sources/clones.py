@@ -21,6 +21,7 @@ from kz_build.git import fast_import, refs
 from kz_build.git import repository as git
 from kz_build.git import tree_lookup as trees
 from kz_build.git.cat_file import ObjectsMissing
+from kz_build.git.environment import local_environment
 from kz_build.git.machine_errors import reason
 from kz_build.git.object_types import Blob, FileOnDisk
 from kz_build.pins.pins import Source, digest_of
@@ -163,7 +164,7 @@ def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
     """Return path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
     argv = repo.argv("config", "--file=-", "-z", "--get-regexp", r"^submodule\..*\.(path|url)$")
     sections: dict[str, dict[str, str]] = {}
-    for row in run(argv, env=git.local_environment(), stdin=gitmodules).stdout.split(b"\0"):
+    for row in run(argv, env=local_environment(), stdin=gitmodules).stdout.split(b"\0"):
         key, _, value = os.fsdecode(row).partition("\n")
         name, _, field = key.rpartition(".")
         sections.setdefault(name, {})[field] = value

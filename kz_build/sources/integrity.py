@@ -20,7 +20,7 @@ from kz_build.core.errors import LockError, StorageError
 from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
 from kz_build.core.process import run
 from kz_build.core.progress import Watch
-from kz_build.git.repository import local_environment
+from kz_build.git.environment import local_environment
 from kz_build.sources.store import stored_file, unpack_once, unpacked_folder
 
 Stamp = list[int]
