@@ -51,12 +51,9 @@ def parsed(data: bytes) -> Any:
 
 
 def read(path: Path, most: int) -> Any:
-    """Return the JSON of a file that anyone may have written. Raises ValueError for what is none or longer than `most` bytes, and OSError."""
+    """Return the JSON of a file that anyone may have written. Raises ValueError for what is none, is longer than `most` bytes or nested deeper than DEEPEST, and OSError."""
     with path.open("rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
         raise ValueError(f"it is larger than {most >> 20} MB")
-    try:
-        return json.loads(data)
-    except RecursionError as error:
-        raise ValueError("is nested too deep") from error
+    return parsed(data)

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from kz_build.build import engine
-from kz_build.core import files, host, process_group
+from kz_build.core import files, host, plain_json, process_group
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
 from kz_build.core.progress import Event, Watch
@@ -138,7 +138,7 @@ def run_watched(
 def end_leftovers(out: Path) -> bool:
     """End processes of this export that a killed kz left, and return whether there were any. The caller holds the export's lock."""
     try:
-        running = json.loads((out / RUNNING).read_bytes())
+        running = plain_json.read(out / RUNNING, 1 << 16)
         leader, began = int(running["session"]), int(running["started"])
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import codecs
 import re
+import shlex
 from collections.abc import Callable, Mapping
 
 from kz_build.patch.change import Patch, split_lines
@@ -50,7 +51,8 @@ class _Reader(DiffReader):
         last = ""
         if self.lines and all(line.endswith(b"\r\n") for line in self.lines):
             raise self.fail(
-                r"its lines end in CR LF, as Windows and mail programs write them: sed -i 's/\r$//' on it", 1
+                f"its lines end in CR LF, as Windows and mail programs write them: sed -i 's/\\r$//' {shlex.quote(self.name)}",
+                1,
             )
         if self.peek().startswith(b"From "):
             self.at += 1

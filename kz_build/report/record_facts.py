@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kz_build.core import plain_json
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.hash_cache import cached_sha256
@@ -83,15 +83,15 @@ def _file(project: Project, dist: Path, name: str, output: Output, parts: Mappin
 
 
 def _licences(path: Path) -> Mapping[str, tuple[str, ...]]:
-    """Return component -> the SPDX ids, or names, of its licences, from a bill of materials."""
-    if not path.is_file() or path.stat().st_size > MOST_BYTES:
-        return {}
-    components = json.loads(path.read_bytes()).get("components", [])
+    """Return component -> the SPDX ids, or names, of its licences, from a bill of materials; none where it is missing or damaged."""
     known: dict[str, tuple[str, ...]] = {}
-    for one in components:
-        if "/" not in str(one.get("bom-ref", "")):
-            rows = [row.get("license", {}) for row in one.get("licenses", ())]
-            known[str(one["name"])] = tuple(str(row.get("id") or row.get("name") or "unknown") for row in rows)
+    try:
+        for one in plain_json.read(path, MOST_BYTES).get("components", []):
+            if "/" not in str(one.get("bom-ref", "")):
+                rows = [row.get("license", {}) for row in one.get("licenses", ())]
+                known[str(one["name"])] = tuple(str(row.get("id") or row.get("name") or "unknown") for row in rows)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
     return known
 
 

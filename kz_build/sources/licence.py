@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from kz_build.core import plain_json
 from kz_build.core.env import config_root
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import write_atomic
@@ -19,6 +20,9 @@ from kz_build.sources.archive import wheel_file
 from kz_build.sources.licence_types import Acceptance
 
 VERSION = 1
+
+MOST_BYTES = 1 << 20
+"""Bytes of a record that are read: a user accepts a few licences."""
 
 
 def member(wheel: Path, name: str) -> bytes:
@@ -56,7 +60,7 @@ def accepted() -> tuple[Acceptance, ...]:
     """Return what the user accepted. Raises ConfigError for a damaged record."""
     path = record_file()
     try:
-        data = json.loads(path.read_bytes())
+        data = plain_json.read(path, MOST_BYTES)
         if data["version"] != VERSION:
             raise ValueError(f"version {data['version']}")
         return tuple(Acceptance(**one) for one in data["accepted"])
