@@ -220,7 +220,7 @@ def _blocked(path: str, state: _State, freed: Read, after: Read, mode_unknown: s
     """
     before = state.read(path)
     if before and before.mode != FOLDER and not any(parent in state.written for parent in folders_above(path)):
-        return False  # as most are; to list its folders would take longer than all else
+        return False  # its own file is there; to look into the folders of every path takes longer than all else
     for parent in folders_above(path):
         above = after(parent)
         if above and above.mode != FOLDER:
