@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +44,16 @@ def merge_base(repository: Repository, a: str, b: str) -> str:
     """Return where two commits parted, '' if they have nothing in common."""
     done = run(repository.argv("merge-base", "--end-of-options", a, b), env=local_environment())
     return done.stdout.decode().split("\n", 1)[0]
+
+
+def cut_history(repository: Repository) -> str:
+    """Return the hint for commits that have nothing in common because upstream is a shallow clone, '' if it is none."""
+    if not (repository.path / "shallow").exists():
+        return ""
+    return (
+        f"upstream gave a part of its history: if {repository.url} is a shallow clone, git fetch --unshallow there,"
+        f" then rm -rf {shlex.quote(str(repository.path))}"
+    )
 
 
 def fork_point(repository: Repository, head: str, tip: str) -> str:

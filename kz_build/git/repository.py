@@ -18,6 +18,7 @@ from kz_build.core.process import Output, checked, conversation, require_success
 from kz_build.core.rules import bad_id
 from kz_build.git import cat_file
 from kz_build.git.cat_file import Objects
+from kz_build.git.damage import damage_told, damaged_parts
 from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.machine_errors import git_disk_errors, require_answer
 from kz_build.git.stale_locks import retry_past_stale_locks
@@ -98,22 +99,17 @@ class Repository(NamedTuple):
         """Run local plumbing; return its output. Raises CommandError."""
         argv = self.argv(*words)
         done = retry_past_stale_locks(self.path, lambda: run(argv, env=local_environment(), stdin=stdin))
-        require_success(argv, done)
+        try:
+            require_success(argv, done)
+        except CommandError as error:
+            if not self.lender and damage_told(str(error)):
+                error.hint = "kz store verify tells whether the store is damaged, and what to remove"
+            raise
         return done.stdout
 
     def exists(self) -> bool:
-        """Return whether git can work in it, from a look at four names: hot verbs ask."""
-        return not self._damaged()
-
-    def _damaged(self) -> list[str]:
-        """Return what git requires of a repository that is missing, or not as `create` leaves it."""
-        damaged = [name for name in ("objects", "refs") if not (self.path / name).is_dir()]
-        if not _content(self.path / "HEAD").startswith(b"ref: refs/"):
-            damaged.append("HEAD")
-        wanted = set(self.configuration().split("\n"))
-        if not wanted <= set(_content(self.path / "config").decode("utf-8", "replace").split("\n")):
-            damaged.append("config")
-        return damaged
+        """Return whether git can work in it."""
+        return not damaged_parts(self.path, self.configuration())
 
     def configuration(self) -> str:
         """Return the text of a new one's file `config`."""
@@ -125,7 +121,7 @@ class Repository(NamedTuple):
         A kill leaves nothing or the whole. A damaged one gets back what it lacks: its objects need not be fetched again.
         Only without `objects` it is created again. The caller holds its lock.
         """
-        damaged = self._damaged()
+        damaged = damaged_parts(self.path, self.configuration())
         if not damaged:
             return
         existed = self.path.exists()
@@ -200,7 +196,7 @@ class Repository(NamedTuple):
     ) -> tuple[list[str], Output]:
         """Fetch commits and trees from upstream, and only the blobs that are named; return the command and its output."""
         argv = self.argv(*config, "fetch", "--quiet", "--no-auto-maintenance")
-        argv += ["--no-tags", "--no-prune", "--no-write-fetch-head", "--filter=blob:none"]
+        argv += ["--no-tags", "--no-prune", "--no-write-fetch-head", "--update-shallow", "--filter=blob:none"]
         argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
 
         def once() -> Output:
@@ -304,13 +300,6 @@ class Repository(NamedTuple):
             raise
         finally:
             index.unlink(missing_ok=True)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return b""  # damaged; that it cannot be read does not say so
 
 
 def quoted(text: str) -> str:

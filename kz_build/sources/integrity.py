@@ -67,7 +67,10 @@ def unpacked(store: Path, sha256: str, root: str, only: Sequence[str], watch: Wa
 
 
 def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
-    """Raise LockError unless every object of a repository is what its id says. Objects that a partial clone lacks are skipped."""
+    """Raise LockError unless every object of a repository is what its id says. Objects that a partial clone lacks are skipped.
+
+    `again`: all objects, not only those changed since the last proof, and that each reference names one that is there.
+    """
     objects = path / "objects"
     if (objects / "info" / "alternates").exists():
         raise _tampered(store, path, "borrows objects from elsewhere (objects/info/alternates)")
@@ -86,6 +89,8 @@ def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
         _prove_git(store, path, ["verify-pack", "--end-of-options", *indexes])
     if any(name.endswith("multi-pack-index") for name in changed):
         _prove_git(store, path, ["multi-pack-index", "verify", "--no-progress"])
+    if again:
+        _prove_git(store, path, ["for-each-ref", "--format=%(objecttype)"])
     if changed or before.keys() != now.keys():
         _seal(store, path, now)
 

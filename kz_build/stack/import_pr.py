@@ -68,7 +68,7 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
     landed = history.landed(repo, trunk, [number]).get(number)
     base = history.fork_point(repo, head, trunk)
     if not base:
-        raise ConfigError(f"#{number} has no common history with upstream")
+        raise ConfigError(f"#{number} has no common history with upstream", hint=history.cut_history(repo))
     patches = [_with_origin(p, slug, number, head, landed) for p in _patches(pinned, base, head, paths, landed)]
     if not patches:
         raise ConfigError(f"#{number} changes nothing" + (f" in {', '.join(paths)}" if paths else ""))

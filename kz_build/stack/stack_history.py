@@ -47,7 +47,9 @@ def judge_history(project: Project, pinned: PinnedStack, to: str) -> StackHistor
     tip = refs.resolve_revision(pinned.repository, to)
     parted = upstream.merge_base(pinned.repository, pinned.base, tip)
     if not parted:
-        raise ConfigError(f"{pinned.version} and {to} have no common history")
+        raise ConfigError(
+            f"{pinned.version} and {to} have no common history", hint=upstream.cut_history(pinned.repository)
+        )
     history = _history(pinned, to, tip, parted, lambda *facts: judge_states(pinned, project.store, *facts))
     return replace(history, patches=tuple(_with_renames(pinned, tip, one) for one in history.patches))
 

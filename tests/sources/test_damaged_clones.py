@@ -131,6 +131,8 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "no-promisor": lambda p: cut(p / "config"),
     "not-a-config": lambda p: (p / "config").write_bytes(b"\0\0\0"),
     "no-refs": lambda p: shutil.rmtree(p / "refs"),
+    "cut-packed-refs": lambda p: (p / "packed-refs").write_bytes(b"# pack-refs with: peeled \n78bc86a62f"),
+    "zeroed-packed-refs": lambda p: (p / "packed-refs").write_bytes(b"\0" * 200),
     "no-objects": lambda p: shutil.rmtree(p / "objects"),
     "an-empty-folder": all_gone,
 }
@@ -165,6 +167,20 @@ def test_store_verify_names_a_clone_without_objects(ours: Project, tmp_path: Pat
     shutil.rmtree(path / "objects")
     done = ours.kz("store", "verify")
     assert done.returncode == 3 and f"git/{path.name}" in done.stdout and "has no folder objects" in done.stdout
+
+
+def test_a_tag_that_names_no_object_is_a_damaged_store(ours: Project, tmp_path: Path) -> None:
+    """As a disk that decays leaves it: git reads the file, and the commit that it names is nowhere."""
+    ours.kz("verify", "--onto", "v1")
+    path = clone(tmp_path / "store")
+    commit = ours.upstream.git("rev-parse", "v1").strip()
+    packed = (path / "packed-refs").read_text()
+    assert commit in packed
+    (path / "packed-refs").write_text(packed.replace(commit, "0123456789" * 4))
+    done = ours.kz("store", "verify")
+    assert done.returncode == 3 and f"git/{path.name}" in done.stdout and "missing object" in done.stdout
+    done = ours.kz("verify", "--onto", "v9")
+    assert done.returncode == 5 and "-> kz store verify" in done.stderr, done.stdout + done.stderr
 
 
 def test_an_object_with_other_content_is_not_read_as_the_one_it_is_named_after(ours: Project, tmp_path: Path) -> None:

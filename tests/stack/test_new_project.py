@@ -212,3 +212,32 @@ def test_executorch_is_a_project_of_ones_own_at_once(kz: Kz, tmp_path: Path) -> 
     assert (tmp_path / "containers" / "snapshot.sh").stat().st_mode & 0o100
     ours, theirs = (kz("-C", str(root), "matrix", "--json") for root in (ROOT, tmp_path))
     assert theirs.returncode == 0 and theirs.stdout == ours.stdout
+
+
+@pytest.mark.parametrize("version", ["", "v1"])
+def test_an_upstream_with_sha256_ids_is_refused_at_once(empty: Project, tmp_path: Path, version: str) -> None:
+    other = tmp_path / "other"
+    for words in (
+        ["init", "-q", "--object-format=sha256", str(other)],
+        ["commit", "-q", "--allow-empty", "-m", "one"],
+        ["tag", "v1"],
+    ):
+        git(other if words[0] != "init" else tmp_path, *words)
+    done = empty.kz("init", f"file://{other}", *([version] if version else []))
+    if version and done.returncode == 0:
+        done = empty.kz("lock", "--write")
+    assert done.returncode == 2 and "is a repository with SHA-256 ids" in done.stderr, done.stderr
+    assert not (empty.root / "pins.lock").exists()
+
+
+def test_an_upstream_that_is_a_shallow_clone_and_gets_new_tags(empty: Project, tmp_path: Path) -> None:
+    up, shallow = empty.upstream, tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth=1", "--branch=v1", f"file://{up.folder}", str(shallow))
+    assert empty.kz("init", f"file://{shallow}", "v1").returncode == 0
+    assert empty.kz("lock", "--write").returncode == 0
+    up.commit("Second", {"a.txt": put(text(), 5, "changed")}, tag="v2")
+    git(shallow, "fetch", "-q", "--depth=1", "origin", "tag", "v2")
+    done = empty.kz("verify", "--onto", "v2")
+    assert done.returncode == 0, done.stderr
+    done = empty.kz("history", "--onto", "v2")
+    assert done.returncode == 2 and "no common history" in done.stderr and "git fetch --unshallow" in done.stderr
