@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
-from kz_build.core.errors import CommandError, KzError, MissingError
+from kz_build.core.errors import CommandError, ConfigError, KzError, MissingError
 from kz_build.core.escape import escaped, escaped_streams, fit
 from kz_build.core.files import path_of, storage_error
 
@@ -57,10 +57,19 @@ def run(argv: list[str]) -> int:
         return _run(argv)
 
 
+def _require_folder() -> None:
+    """Raise ConfigError if the working directory was deleted, such as the worktree of a rebase that ended."""
+    try:
+        os.getcwd()
+    except FileNotFoundError as error:
+        raise ConfigError("the folder that your shell is in was deleted", hint="cd to the project's folder") from error
+
+
 def _run(argv: list[str]) -> int:
     code, name = 1, "bug"
     try:
-        arguments = parser().parse_args(argv)
+        arguments = parser().parse_args([*argv[1:2], "--help"] if argv[:1] == ["help"] else argv)
+        _require_folder()
         arguments.words = words_without(argv, "-C", "--engine")
         with stoppable():
             code = arguments.run(arguments) or 0

@@ -59,12 +59,22 @@ class VerbParser(argparse.ArgumentParser):
         self.load()
         # Words may stand behind options: `kz edit abort --line L SOURCE`. That knows no subverbs, and loses a `--`.
         plain = self._subparsers or "--" in words
+        if not plain:  # a mistyped option is the mistake, not the word after it that argparse takes for a step
+            self._require_known(
+                [w for w in words if w[:2] == "--" and w.partition("=")[0] not in self._option_string_actions]
+            )
         parse = super().parse_known_args if plain else self.parse_known_intermixed_args
         result, unknown = parse(words, namespace)
-        if unknown:  # what this verb does not know, no other parser does
-            steps = {f"--{step}": step for action in self._positionals._group_actions for step in action.choices or ()}
-            self.error(f"unrecognized arguments: {' '.join(unknown)}", steps.get(unknown[0], "--help"))
+        self._require_known(unknown)  # what this verb does not know, no other parser does
         return result, unknown
+
+    def _require_known(self, unknown: Sequence[str]) -> None:
+        """Raise ConfigError if there is a word that the verb does not know."""
+        if unknown:
+            steps = {f"--{step}": step for action in self._positionals._group_actions for step in action.choices or ()}
+            word = unknown[0].partition("=")[0]
+            near = similar(word, self._option_string_actions) if word[:1] == "-" and word not in steps else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}", steps.get(word, "--help"))
 
     def load(self) -> None:
         """Add the options, once."""

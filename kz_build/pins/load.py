@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -38,11 +40,13 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     """
     # The name that compilers and getcwd use: a prefix map of another name, with a link or `..`, keeps no path out of a library.
     root = root.resolve()
+    if not root.is_dir():
+        raise ConfigError(f"there is no folder {root}")
     if not (root / PINS).is_file():
-        raise ConfigError(
-            f"{root} is not a kz project: it has no {PINS}",
-            hint="`kz -C FOLDER …` names a project; `kz init ADDRESS` starts one here",
-        )
+        hint = "`kz -C FOLDER …` names a project; `kz init ADDRESS` starts one here"
+        if above := next((folder for folder in root.parents if (folder / PINS).is_file()), None):
+            hint = f"the project above it is `kz -C {shlex.quote(os.path.relpath(above))} …`"
+        raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint=hint)
     roll_forward(root)
     store = cache_root()
     text = (root / PINS).read_bytes()

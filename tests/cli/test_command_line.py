@@ -164,6 +164,38 @@ def test_a_mistyped_verb_is_told_which_it_is_nearly(kz: Kz) -> None:
     assert "choose from" in kz("xyz").stderr
 
 
+def test_a_mistyped_option_is_named_and_not_the_word_behind_it(kz: Kz) -> None:
+    said = kz("rebase", "--on", "v1").stderr
+    assert said.startswith("kz: kz rebase: unrecognized arguments: --on; did you mean --onto?\n"), said
+    said = kz("verify", "--tagz=v1").stderr
+    assert "unrecognized arguments: --tagz=v1; did you mean --tags?\n" in said, said
+
+
+def test_help_may_be_asked_for_as_of_git(kz: Kz) -> None:
+    assert kz("help").stdout == kz("--help").stdout
+    assert kz("help", "verify").stdout == kz("verify", "--help").stdout
+
+
+def test_a_wrong_folder_is_told_where_the_project_is(kz: Kz, tmp_path: Path) -> None:
+    (tmp_path / "pins.yaml").touch()
+    inside = tmp_path / "out" / "tree"
+    inside.mkdir(parents=True)
+    done = kz("status", cwd=inside)
+    assert done.returncode == 2 and "-> the project above it is `kz -C ../.. …`" in done.stderr, done.stderr
+    done = kz("-C", tmp_path / "gone", "status")
+    assert done.returncode == 2 and f"kz: there is no folder {tmp_path / 'gone'}\n" in done.stderr, done.stderr
+
+
+def test_a_folder_that_is_gone_under_the_shell_is_no_bug(kz: Kz, tmp_path: Path) -> None:
+    """The worktree of a rebase is deleted when it ends, and people type the next command where they are."""
+    (tmp_path / "tree").mkdir()
+    command = f"cd {tmp_path}/tree && rmdir ../tree && exec {sys.executable} -m kz_build status"
+    done = subprocess.run(
+        ["sh", "-c", command], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "kz: the folder that your shell is in was deleted\n" in done.stderr, done.stderr
+
+
 def test_two_dashes_end_the_options() -> None:
     assert parser().parse_args(["diagnose", "--json", "--", "-x.log"]).log == "-x.log"
 

@@ -108,10 +108,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(escaped(row), file=unescaped(sys.stderr if arguments.json else sys.stdout))
         add_to_job_summary("\n".join(text_verdicts.markdown(f) for f in result))
     if not all(f.holds for f in result):
-        raise ConflictError(
-            text_verdicts.conclusion(result),
-            hint="kz history names the commits that broke them; kz rebase --onto REV moves them",
-        )
+        hint = "kz history names the commits that broke them; kz rebase --onto REV moves them"
+        if not (arguments.onto or arguments.tags):
+            hint = "no upstream commit broke them, for this is their own version: correct or restore the patches"
+        raise ConflictError(text_verdicts.conclusion(result), hint=hint)
     failed = [(t, b) for f in result for t, b in zip(f.targets, f.builds, strict=False) if b and b.outcome != "builds"]
     if failed:
         names = ", ".join(f"{t.name} ({b.outcome})" for t, b in failed)
