@@ -126,6 +126,7 @@ def _refresh(project: Project, pinned: PinnedStack, opened: session_folder.Sessi
     own = session_folder.in_worktree(project, pinned, opened)
     tree = opened.worktree(own)
     _require_committed(tree)
+    _require_folded(tree, opened.session.base)
     session = replace(opened.session, tip=tree.head())
     return write_back(project, own, session_folder.SessionFolder(session, opened.folder), keep=True)
 
@@ -138,5 +139,13 @@ def _require_committed(tree: Worktree) -> None:
     if files := tree.dirty():
         raise ConflictError(
             "\n".join(["the worktree has changes that are not committed:", *(f"  {name}" for name in files)]),
-            hint=f"commit them in {tree.path} (git commit --amend, --fixup), then kz refresh",
+            hint=f"commit them in {tree.path} (git commit --amend, or a new one), then kz refresh",
         )
+
+
+def _require_folded(tree: Worktree, base: str) -> None:
+    """Raise ConfigError for a commit of `git commit --fixup` or `--squash`: it corrects a patch, and is none itself."""
+    for row in tree.output("log", "--format=%h %s", "--end-of-options", f"{base}..HEAD").splitlines():
+        if row.partition(" ")[2].startswith(("fixup! ", "squash! ", "amend! ")):
+            hint = f"git rebase -i --autosquash {base[:10]} in the worktree makes them one"
+            raise ConfigError(f"commit {row} belongs in another commit", hint=hint)

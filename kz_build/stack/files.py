@@ -40,7 +40,8 @@ class StackFiles(NamedTuple):
 
 def stack_sources(project: Project, line: str) -> tuple[str, ...]:
     """Return the names of the sources that have a stack on this line."""
-    own = {p.parent.name for p in (project.root / "patches" / line).glob("*/series")}
+    files = (project.root / "patches" / line).glob("*/*")
+    own = {path.parent.name for path in files if path.name == "series" or path.suffix == ".patch"}
     named = {name for name in project.pins.line(line) if project.pins.source(name).options.get("patches")}
     return tuple(sorted(own | named))
 
@@ -71,9 +72,12 @@ def read_stack(project: Project, line: str, source: str) -> StackFiles | None:
 
 
 def read_files(root: Path, line: str, source: str, folder: str, *, foreign: bool = False) -> StackFiles | None:
-    """Read the files of a stack in a folder of the project; None if there is no series."""
+    """Read the files of a stack in a folder of the project; None if there is no series. Raises ConfigError for patches without one."""
     path = root / folder
     if not (path / "series").is_file():
+        if not foreign and any(path.glob("*.patch")):
+            hint = f"in {folder}: ls | grep patch$ > series"
+            raise ConfigError(f"{folder} has patches, and no file `series` that names them in order", hint=hint)
         return None
     names = _foreign(path, folder) if foreign else _series(path, folder)
     checks = ["checks.yaml"] if (path / "checks.yaml").is_file() else []
@@ -162,6 +166,8 @@ def _series(folder: Path, shown: str) -> list[str]:
         names.append(name)
     left = sorted(p.name for p in folder.glob("*.patch") if p.name not in names)
     wrong += [(0, f"{name} is in the folder but not in the series") for name in left]
+    if left:
+        hint = hint or f"add to {shown}/series what should be applied, in order, and remove the rest from the folder"
     problems = [Problem(f"{shown}/series", number, text) for number, text in wrong]
     idle = sorted({p.name for p in folder.glob(f"*{RULES}")} - {rules_name(name) for name in names})
     problems += [

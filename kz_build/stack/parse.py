@@ -13,7 +13,6 @@ from kz_build.core.errors import ConfigError, Problem, similar
 from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Patch
-from kz_build.patch.diff import DiffReader
 from kz_build.patch.intent_checks import KINDS, IntentCheck
 from kz_build.patch.mail import parse_patch
 from kz_build.stack.files import StackFiles, foreign_hint, rules_name
@@ -36,12 +35,21 @@ def parse_stack(files: StackFiles) -> Stack:
         raise ConfigError(
             f"the stack {files.folder} cannot be read:",
             tuple(problems),
-            hint="" if files.foreign else f"{DiffReader.hint}; {foreign_hint(files.source)}",
+            hint="" if files.foreign else f"{_remake_hint(files)}; {foreign_hint(files.source)}",
         )
     checks: tuple[IntentCheck, ...] = ()
     if "checks.yaml" in files.files:
         checks = parse_checks(files.files["checks.yaml"], f"{files.folder}/checks.yaml", {p.slug for p in patches})
     return Stack(files.line, files.source, files.folder, tuple(patches), checks, files.digest)
+
+
+def _remake_hint(files: StackFiles) -> str:
+    """Say how a diff without a mail's header, or one that was edited by hand, becomes a patch."""
+    words = f"{files.source} --line {files.line}"
+    return (
+        f"move such a file out of the folder and of series, then kz edit {words}, there `git apply --recount FILE` and "
+        f"git commit, then kz refresh {words}"
+    )
 
 
 def _with_rules(patch: Patch, files: StackFiles) -> Patch:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kz_build.core.errors import ConfigError, LockError
+from kz_build.core.errors import ConfigError, LockError, similar
 from kz_build.git import repository as git
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.pins.pins import Source
@@ -53,12 +53,15 @@ def pinned_stack(
 
     Raises ConfigError if there is none, LockError if the pin is not locked.
     """
+    names = sorted(project.pins.line(line))
+    if name not in names:
+        folder = f"patches/{line}/{name}"
+        where = f", and there is a folder {folder}" if (project.root / folder).is_dir() else ""
+        raise ConfigError(
+            f"line {line} pins no source {name}{where}{similar(name, names)}", hint=f"it has: {', '.join(names)}"
+        )
     files = read_stack(project, line, name)
     if files is None and new:
-        if name not in project.pins.line(line):
-            raise ConfigError(
-                f"line {line} pins no source {name}", hint=f"it has: {', '.join(sorted(project.pins.line(line)))}"
-            )
         files = StackFiles(line, name, f"patches/{line}/{name}", (), {}, "")
     if files is None:
         raise ConfigError(

@@ -239,7 +239,7 @@ def _series(repository: git.Repository, session: Session) -> tuple[Commit, ...]:
         if parents != [below]:
             raise ConfigError(
                 f"commit {commit[:10]} is a merge, or is not on {session.base[:10]}",
-                hint="a stack is one commit on another: git rebase in the worktree makes it so",
+                hint=f"a stack is one commit on another: git rebase {session.base[:10]} in the worktree makes it so",
             )
         below = commit
     if below != session.tip:

@@ -154,6 +154,8 @@ def test_what_is_no_stack_is_refused_and_nothing_is_lost(ours: Project) -> None:
     git(tree, "merge", "-q", "-s", "ours", "-m", "merged", side)
     done = ours.kz("refresh", "up")
     assert done.returncode == 2 and "is a merge" in done.stderr
+    base = ours.json("edit", "up")["base"]
+    assert f"git rebase {base[:10]} in the worktree" in done.stderr, done.stderr
     git(tree, "reset", "-q", "--hard", "HEAD~1")
     git(tree, "commit", "-q", "--allow-empty", "-m", "nothing")
     done = ours.kz("refresh", "up")
@@ -163,6 +165,19 @@ def test_what_is_no_stack_is_refused_and_nothing_is_lost(ours: Project) -> None:
     done = ours.kz("refresh", "up")
     assert done.returncode == 2 and "or is not on" in done.stderr
     assert kept(ours) == was
+
+
+def test_a_fixup_is_no_patch_and_the_command_that_is_named_folds_it(ours: Project) -> None:
+    was = kept(ours)
+    tree = edited(ours)
+    (tree / "a.txt").write_text((tree / "a.txt").read_text() + "corrected\n")
+    git(tree, "commit", "-q", "-a", "--fixup", "HEAD")
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and "belongs in another commit" in done.stderr and kept(ours) == was, done.stderr
+    command = done.stderr.split("-> git ")[1].split(" in the worktree")[0].split()
+    sh("git", *ME, "-c", "sequence.editor=true", *command, cwd=tree)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0 and kept(ours).keys() == was.keys() and kept(ours) != was, done.stderr
 
 
 def test_a_rebase_in_the_middle_is_not_taken_for_its_end(ours: Project) -> None:

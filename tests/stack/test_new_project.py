@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -186,6 +187,54 @@ def test_a_debian_stack_among_git_mails_is_told_where_it_belongs(empty: Project,
         (stack / "series").write_text(series)
         done = empty.kz("lock", "--write")
         assert done.returncode == code and done.stderr.count("-> ") == 1 and hint in done.stderr, done.stderr
+
+
+def test_patches_without_a_series_are_not_left_out_unsaid(empty: Project) -> None:
+    assert empty.kz("init", URL, "v1").returncode == 0
+    stack = empty.root / "patches/v1/stream"
+    (stack / "series").unlink()
+    assert empty.kz("lock", "--write").returncode == 0, "a project may have no patches"
+    (stack / "0001-a.patch").write_text("x")
+    for verb in (("lock", "--write"), ("apply",), ("verify",), ("edit",)):
+        done = empty.kz(*verb)
+        assert done.returncode == 2 and "patches/v1/stream has patches, and no file `series`" in done.stderr, verb
+    (command,) = [row.split(": ")[1] for row in done.stderr.splitlines() if row.startswith("  -> ")]
+    subprocess.run(command, shell=True, cwd=stack, check=True)
+    assert (stack / "series").read_text() == "0001-a.patch\n"
+
+
+def test_a_stack_on_a_source_that_the_line_does_not_pin_is_told_the_one_it_means(empty: Project) -> None:
+    assert empty.kz("init", URL, "v1").returncode == 0 and empty.kz("lock", "--write").returncode == 0
+    shutil.copytree(empty.root / "patches/v1/stream", empty.root / "patches/v1/strean")
+    for verb in ("apply", "verify"):
+        said = empty.kz(verb).stderr
+        assert "pins no source strean, and there is a folder patches/v1/strean; did you mean stream?" in said, said
+
+
+def test_a_diff_that_is_no_mail_becomes_a_patch_by_the_commands_that_are_named(empty: Project, tmp_path: Path) -> None:
+    assert empty.kz("init", URL, "v1").returncode == 0 and empty.kz("lock", "--write").returncode == 0
+    stack = empty.root / "patches/v1/stream"
+    by_hand = diff(tmp_path, text().encode(), put(text(), 3, "ours").encode(), "a/a.txt", "b/a.txt")
+    (stack / "my.patch").write_bytes(by_hand.replace(b"+ours\n", b"+ours\n+one more line than the hunk counts\n"))
+    (stack / "series").write_text("my.patch\n")
+    done = empty.kz("verify")
+    assert done.returncode == 2 and "move such a file out of the folder and of series" in done.stderr, done.stderr
+    (stack / "my.patch").rename(tmp_path / "my.patch")
+    (stack / "series").write_text("")
+    words = "stream --line v1"
+    flat = " ".join(done.stderr.split())
+    assert f"kz edit {words}, there `git apply --recount FILE` and git commit, then kz refresh {words}" in flat, flat
+    assert empty.kz("edit", *words.split()).returncode == 0
+    tree = empty.root / "out/edit/v1/stream/tree"
+    git(tree, "apply", "--recount", str(tmp_path / "my.patch"))
+    git(tree, "commit", "-q", "-a", "-m", "Ours")
+    done = empty.kz("refresh", *words.split())
+    assert done.returncode == 0 and (stack / "series").read_text() == "0001-Ours.patch\n", done.stderr
+    mail = stack / "0001-Ours.patch"
+    mail.write_text(mail.read_text().replace("\n ", "\n edited "))
+    done = empty.kz("verify")
+    assert done.returncode == 4 and "for this is their own version" in done.stderr, done.stderr
+    assert "kz history" in empty.kz("verify", "--onto", "v1.9").stderr
 
 
 def test_a_password_does_not_get_into_pins_yaml(empty: Project) -> None:
