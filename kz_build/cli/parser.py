@@ -74,7 +74,10 @@ class VerbParser(argparse.ArgumentParser):
             steps = {f"--{step}": step for action in self._positionals._group_actions for step in action.choices or ()}
             word = unknown[0].partition("=")[0]
             near = similar(word, self._option_string_actions) if word[:1] == "-" and word not in steps else ""
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}", steps.get(word, "--help"))
+            revision = (
+                f"--onto {unknown[0]}" if word[:1] != "-" and "--onto" in self._option_string_actions else "--help"
+            )
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}", steps.get(word, revision))
 
     def load(self) -> None:
         """Add the options, once."""

@@ -171,6 +171,10 @@ def test_a_mistyped_option_is_named_and_not_the_word_behind_it(kz: Kz) -> None:
     assert "unrecognized arguments: --tagz=v1; did you mean --tags?\n" in said, said
 
 
+def test_a_revision_without_its_option_is_told_which_it_is(kz: Kz) -> None:
+    assert "unrecognized arguments: v2\n  -> kz verify --onto v2\n" in kz("verify", "v2").stderr
+
+
 def test_help_may_be_asked_for_as_of_git(kz: Kz) -> None:
     assert kz("help").stdout == kz("--help").stdout
     assert kz("help", "verify").stdout == kz("verify", "--help").stdout
