@@ -85,6 +85,8 @@ def _run(argv: list[str]) -> int:
             _say(f"  -> {error.hint}")
     except KeyboardInterrupt:
         code, name = 130, "interrupt"
+        if sys.stderr and sys.stderr.isatty():
+            print(file=sys.stderr)  # the terminal has written ^C where the next line would begin
         _say("kz: interrupted; nothing incomplete is left, and the same command continues from here")
     except BrokenPipeError:
         _hush()

@@ -175,7 +175,17 @@ def target_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> N
 
 
 def soc_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--soc", metavar="S", default="", help="SoC whose QNN runtime is included, e.g. SM8750")
+    help = "SoC whose QNN runtime is included, e.g. SM8750"
+    parser.add_argument("--soc", metavar="S", default="", type=_known_soc, help=help)
+
+
+def _known_soc(name: str) -> str:
+    """Return the name of a SoC. Raises ConfigError for an unknown one: before anything is downloaded for it."""
+    from kz_build.formats.soc import arch_of
+
+    if name:
+        arch_of(name)
+    return name
 
 
 def sources_options(parser: argparse.ArgumentParser, default: str = _PINNED) -> None:

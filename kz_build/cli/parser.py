@@ -73,11 +73,13 @@ class VerbParser(argparse.ArgumentParser):
         if unknown:
             steps = {f"--{step}": step for action in self._positionals._group_actions for step in action.choices or ()}
             word = unknown[0].partition("=")[0]
-            near = similar(word, self._option_string_actions) if word[:1] == "-" and word not in steps else ""
-            revision = (
-                f"--onto {unknown[0]}" if word[:1] != "-" and "--onto" in self._option_string_actions else "--help"
-            )
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}", steps.get(word, revision))
+            near, remedy = "", steps.get(word, "--help")
+            if word[:2] == "--" and word not in steps:  # without the dashes, which make any two options alike
+                names = [name[2:] for name in self._option_string_actions if name[:2] == "--"]
+                near = similar(word[2:], names).replace("mean ", "mean --")
+            elif word[:1] != "-" and "--onto" in self._option_string_actions:
+                remedy = f"--onto {word}"
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}", remedy)
 
     def load(self) -> None:
         """Add the options, once."""

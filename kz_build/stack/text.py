@@ -105,7 +105,7 @@ def session_list(sessions: Sequence[tuple[Session, Path]]) -> str:
         steps = f"kz {session.verb} continue, " + ("" if session.verb == "upstream" else "skip, ") + "or abort"
         rows.append(f"  -> {session.stop[-1] if session.picking and session.stop else steps}")
         rows += undo_rows(session)
-    return "\n".join(rows) or "no session is open"
+    return "\n".join(rows) or "nothing is in progress"
 
 
 def undo_rows(session: Session) -> list[str]:

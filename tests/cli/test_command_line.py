@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kz_build import cli
 from kz_build.cli.parser import GROUPS, parser
 from tests.conftest import ROOT, SAMPLE, Kz
 
@@ -167,12 +169,19 @@ def test_a_mistyped_verb_is_told_which_it_is_nearly(kz: Kz) -> None:
 def test_a_mistyped_option_is_named_and_not_the_word_behind_it(kz: Kz) -> None:
     said = kz("rebase", "--on", "v1").stderr
     assert said.startswith("kz: kz rebase: unrecognized arguments: --on; did you mean --onto?\n"), said
+    assert "unrecognized arguments: --soc\n" in kz("fetch", "--soc", "x").stderr
     said = kz("verify", "--tagz=v1").stderr
     assert "unrecognized arguments: --tagz=v1; did you mean --tags?\n" in said, said
 
 
 def test_a_revision_without_its_option_is_told_which_it_is(kz: Kz) -> None:
     assert "unrecognized arguments: v2\n  -> kz verify --onto v2\n" in kz("verify", "v2").stderr
+
+
+@pytest.mark.parametrize("verb", ["build", "all", "reproduce"])
+def test_a_mistyped_soc_is_named_before_anything_is_asked_of_the_network(kz: Kz, tmp_path: Path, verb: str) -> None:
+    done = kz(verb, "--soc", "SM875O", KZ_CACHE=str(tmp_path), https_proxy="http://127.0.0.1:1")
+    assert done.returncode == 2 and "SM875O" in done.stderr, done.stderr
 
 
 def test_help_may_be_asked_for_as_of_git(kz: Kz) -> None:
@@ -198,6 +207,22 @@ def test_a_folder_that_is_gone_under_the_shell_is_no_bug(kz: Kz, tmp_path: Path)
         ["sh", "-c", command], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert done.returncode == 2 and "kz: the folder that your shell is in was deleted\n" in done.stderr, done.stderr
+
+
+def test_an_interrupt_is_told_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal has written ^C by then, and would break a full line two characters too early."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def interrupted(_: argparse.Namespace) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kz_build.cli.commands.schema.run", interrupted)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    assert cli._run(["schema", "pins"]) == 130
+    assert terminal.getvalue().startswith("\nkz: interrupted; nothing"), terminal.getvalue()
 
 
 def test_two_dashes_end_the_options() -> None:

@@ -256,7 +256,7 @@ def test_continue_takes_what_was_resolved_and_rerere_knows_it_the_next_time(ours
     resolve(ours)
     done = ours.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr
-    assert not worktree(ours).exists() and "no session is open" in ours.kz("rebase", "status").stdout
+    assert not worktree(ours).exists() and "nothing is in progress" in ours.kz("rebase", "status").stdout
     assert b"+ours" in (ours.root / "patches/m/up/0002-second.patch").read_bytes()
     assert ours.kz("apply", "--line", "m").returncode == 0
     again = ours.kz("rebase", "--onto", "v3", "--as", "n")
@@ -418,7 +418,7 @@ def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Proj
     assert ours.kz("apply").returncode == 0
     path = str(tmp_path / "at_start.py")
     assert ours.kz("rebase", "--onto", "v2", PYTHONSTARTUP=path, KILL="1").returncode == 137
-    assert "no session is open" in ours.kz("rebase", "status").stdout
+    assert "nothing is in progress" in ours.kz("rebase", "status").stdout
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
     assert ours.kz("apply").returncode == 0
 
