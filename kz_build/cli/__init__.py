@@ -165,6 +165,10 @@ def stoppable() -> Iterator[None]:
         signal.signal(number, stop)
     try:
         yield
+    except RuntimeError as error:  # up to Python 3.11 a class in the making wraps what is raised in it
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise
     finally:
         for number in handled:
             signal.signal(number, before[number])

@@ -6,14 +6,17 @@ import argparse
 import errno
 import io
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kz_build import cli
+from kz_build.cli import stoppable
 from kz_build.cli.parser import GROUPS, parser
 from tests.conftest import ROOT, SAMPLE, Kz
 
@@ -244,3 +247,15 @@ def test_the_reason_stands_last_in_a_log_of_both_streams(tmp_path: Path) -> None
     assert next(n for n, row in enumerate(rows) if "upstreamed" in row) < rows.index(
         "kz: 3 patches do not hold on v0.3.0"
     )
+
+
+def test_an_interrupt_while_a_class_is_made_is_an_interrupt() -> None:
+    """Python 3.11 raises RuntimeError from it, which was reported as a bug of kz."""
+
+    class Interrupted:
+        def __set_name__(self, *_: object) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt), stoppable():
+        type("Made", (), {"member": Interrupted()})
