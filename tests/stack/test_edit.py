@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Kz
+from tests.conftest import ROOT, Kz
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import CHECKS, OURS, kept, worktree
 from tests.stack.upstreams import Project, copied, project, put, started, text
@@ -178,6 +179,39 @@ def test_a_fixup_is_no_patch_and_the_command_that_is_named_folds_it(ours: Projec
     sh("git", *ME, "-c", "sequence.editor=true", *command, cwd=tree)
     done = ours.kz("refresh", "up")
     assert done.returncode == 0 and kept(ours).keys() == was.keys() and kept(ours) != was, done.stderr
+
+
+def test_a_forks_branch_with_merges_becomes_a_stack_by_the_rebase_that_the_guide_names(
+    ours: Project, tmp_path: Path
+) -> None:
+    sh("git", "clone", "-q", "-b", "v1", ours.upstream.folder, tmp_path / "fork", cwd=tmp_path)
+    fork = tmp_path / "fork"
+
+    def commit(name: str, *words: str) -> None:
+        (fork / name).write_text(f"{words[-1]}\n")
+        git(fork, "add", "-A")
+        git(fork, "commit", "-q", *words)
+
+    git(fork, "checkout", "-q", "-b", "branch")
+    commit("one.txt", "-m", "Add one")
+    git(fork, "checkout", "-q", "-b", "side")
+    commit("side.txt", "-m", "Add side")
+    git(fork, "checkout", "-q", "branch")
+    commit("two.txt", "-m", "Add two")
+    git(fork, "merge", "-q", "--no-ff", "-m", "Merge side", "side")
+    commit("one.txt", "--fixup", ":/Add one")
+    tree = edited(ours)
+    guide = (ROOT / "docs/guides/own-stack.md").read_text().split("## A branch of a fork")[1].split("##")[0]
+    (fetch,) = re.findall(r"^\$ git (fetch) \S+ our-branch$", guide, re.MULTILINE)
+    (rebase,) = re.findall(r"^\$ git (rebase .*)$", guide, re.MULTILINE)
+    git(tree, fetch, "-q", str(fork), "branch")
+    git(tree, "-c", "sequence.editor=true", "-c", "core.editor=true", *rebase.split())
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 0, done.stderr
+    series = (ours.root / "patches/l/up/series").read_text().split()
+    assert series[2] == "0003-Add-one.patch"
+    assert {name[5:] for name in series[3:]} == {"Add-side.patch", "Add-two.patch"}, series
+    assert "+:/Add one\n" in (ours.root / "patches/l/up/0003-Add-one.patch").read_text()
 
 
 def test_a_rebase_in_the_middle_is_not_taken_for_its_end(ours: Project) -> None:
