@@ -124,7 +124,12 @@ def _date(fields: dict[str, str]) -> str:
 def _message(entry: SeriesEntry, fields: dict[str, str], free: list[str]) -> str:
     """Join title, text and the other fields as trailers."""
     text = "\n".join(free).strip("\n")
-    heading = _decoded(fields.get("description") or fields.get("subject") or "").strip()
+    subject = fields.get("subject", "")
+    if (
+        "date" in fields
+    ):  # a mail, whose long title continues on the next line; DEP-3 has a text there, and no such field
+        subject = " ".join(subject.split("\n"))
+    heading = _decoded(fields.get("description") or subject).strip()
     if not heading:
         heading, text = text, ""
     title, _, rest = heading.partition("\n")

@@ -383,6 +383,9 @@ This header follows DEP-3
     [
         (DEP3, "Fix the fifth\n\nIt was wrong.\n\nVery.\n\nBug-Debian: https://bugs.debian.org/1\nForwarded: no\n"),
         (b"Subject: [PATCH 1/2] Fix it\n\nWhy.\n\nSigned-off-by: A <a@b>\n", "Fix it\n\nWhy.\n\nSigned-Off-By: A <a@b>\n"),
+        (b"Date: x\nSubject: [PATCH] only if\n trusted\n\nWhy.\n", "only if trusted\n\nWhy.\n"),
+        (b"Date: x\nSubject: =?utf-8?q?=C3=BC?=\n =?utf-8?q?=C3=A4?=\n", "\u00fc\u00e4\n"),
+        (b"Subject: Fix it\n It was wrong.\n", "Fix it\n\nIt was wrong.\n"),
         (b"Subject: Fix it\nDescription: Better\n", "Better\n"),
         (b"Subject: Fix it\nDescription:\n", "Fix it\n"),
         (b"Subject: [PATCH]\n", "fix-it\n"),
