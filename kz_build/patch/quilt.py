@@ -134,6 +134,7 @@ def _message(entry: SeriesEntry, fields: dict[str, str], free: list[str]) -> str
         heading, text = text, ""
     title, _, rest = heading.partition("\n")
     title = re.sub(r"^(\[[^\]]*\]\s*)+", "", title).strip() or re.sub(r"\.\w+$", "", entry.name)
-    trailers = [f"{key.title()}: {value}" for key, value in fields.items() if key not in _HEADER]
+    kept = [key for key in fields if key not in _HEADER or (key == "last-update" and "date" in fields)]
+    trailers = [f"{key.title()}: {fields[key]}" for key in kept]
     parts = [title, rest.strip("\n"), text.strip("\n"), "\n".join(trailers)]
     return "\n\n".join(part for part in parts if part) + "\n"

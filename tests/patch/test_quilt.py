@@ -386,6 +386,7 @@ This header follows DEP-3
         (b"Date: x\nSubject: [PATCH] only if\n trusted\n\nWhy.\n", "only if trusted\n\nWhy.\n"),
         (b"Date: x\nSubject: =?utf-8?q?=C3=BC?=\n =?utf-8?q?=C3=A4?=\n", "\u00fc\u00e4\n"),
         (b"Subject: Fix it\n It was wrong.\n", "Fix it\n\nIt was wrong.\n"),
+        (b"Date: x\nSubject: Fix it\n\nLast-Update: 2024-05-06\n", "Fix it\n\nLast-Update: 2024-05-06\n"),
         (b"Subject: Fix it\nDescription: Better\n", "Better\n"),
         (b"Subject: Fix it\nDescription:\n", "Fix it\n"),
         (b"Subject: [PATCH]\n", "fix-it\n"),

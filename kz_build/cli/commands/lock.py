@@ -37,6 +37,6 @@ def run(arguments: argparse.Namespace) -> None:
     rows = [
         *changed,
         *(f"note: {note}" for note in resolved.notes),
-        f"{len(changed)} changes in {LOCK}" + (f", {state}" if changed else ""),
+        f"{len(changed)} change{'s' if len(changed) != 1 else ''} in {LOCK}" + (f", {state}" if changed else ""),
     ]
     show(arguments, {"changes": changed, "notes": resolved.notes, "written": arguments.write}, "\n".join(rows))
