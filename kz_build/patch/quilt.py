@@ -64,14 +64,15 @@ def parse_foreign(entry: SeriesEntry, shown: str, data: bytes) -> Patch:
         raise reader.fail("there is no diff in it", 1)
     head = lines[: files[0].line - 1] if files else []
     fields, free = _header([line.decode("utf-8", "replace").rstrip() for line in head])
-    author, message, left_out = _author(fields), _message(entry, fields, free), tuple(reader.left_out)
-    patch = Patch(entry.name, author, _date(fields), message, files, gnu=True, left_out=left_out)
+    named = {name.lower(): value for name, value in fields}
+    author, message, left_out = _author(named), _message(entry, fields, free), tuple(reader.left_out)
+    patch = Patch(entry.name, author, _date(named), message, files, gnu=True, left_out=left_out)
     return patch.reverse() if entry.reverse else patch
 
 
-def _header(lines: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the fields by name in lower case, and the free text."""
-    fields: dict[str, str] = {}
+def _header(lines: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the fields, names as they are written, and the free text."""
+    fields: list[tuple[str, str]] = []
     free: list[str] = []
     last = ""
     for line in lines:
@@ -79,10 +80,10 @@ def _header(lines: list[str]) -> tuple[dict[str, str], list[str]]:
             break
         match = _FIELD.fullmatch(line)
         if match:
-            last = match[1].lower()
-            fields[last] = match[2].strip()
+            last = match[1]
+            fields.append((last, match[2].strip()))
         elif line[:1] in (" ", "\t") and last:
-            fields[last] += "\n" + ("" if line.strip() == "." else line.strip())
+            fields[-1] = (last, fields[-1][1] + "\n" + ("" if line.strip() == "." else line.strip()))
         elif not line.startswith("From "):
             last = ""
             free.append(line)
@@ -121,8 +122,9 @@ def _date(fields: dict[str, str]) -> str:
     return NO_DATE
 
 
-def _message(entry: SeriesEntry, fields: dict[str, str], free: list[str]) -> str:
+def _message(entry: SeriesEntry, all_fields: list[tuple[str, str]], free: list[str]) -> str:
     """Join title, text and the other fields as trailers."""
+    fields = {name.lower(): value for name, value in all_fields}
     text = "\n".join(free).strip("\n")
     subject = fields.get("subject", "")
     if (
@@ -134,7 +136,7 @@ def _message(entry: SeriesEntry, fields: dict[str, str], free: list[str]) -> str
         heading, text = text, ""
     title, _, rest = heading.partition("\n")
     title = re.sub(r"^(\[[^\]]*\]\s*)+", "", title).strip() or re.sub(r"\.\w+$", "", entry.name)
-    kept = [key for key in fields if key not in _HEADER or (key == "last-update" and "date" in fields)]
-    trailers = [f"{key.title()}: {fields[key]}" for key in kept]
+    used = _HEADER if "date" not in fields else _HEADER[:-1]
+    trailers = [f"{name}: {value}" for name, value in all_fields if name.lower() not in used]
     parts = [title, rest.strip("\n"), text.strip("\n"), "\n".join(trailers)]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -382,10 +382,11 @@ This header follows DEP-3
     ("header", "message"),
     [
         (DEP3, "Fix the fifth\n\nIt was wrong.\n\nVery.\n\nBug-Debian: https://bugs.debian.org/1\nForwarded: no\n"),
-        (b"Subject: [PATCH 1/2] Fix it\n\nWhy.\n\nSigned-off-by: A <a@b>\n", "Fix it\n\nWhy.\n\nSigned-Off-By: A <a@b>\n"),
+        (b"Subject: [PATCH 1/2] Fix it\n\nWhy.\n\nSigned-off-by: A <a@b>\n", "Fix it\n\nWhy.\n\nSigned-off-by: A <a@b>\n"),
         (b"Date: x\nSubject: [PATCH] only if\n trusted\n\nWhy.\n", "only if trusted\n\nWhy.\n"),
         (b"Date: x\nSubject: =?utf-8?q?=C3=BC?=\n =?utf-8?q?=C3=A4?=\n", "\u00fc\u00e4\n"),
         (b"Subject: Fix it\n It was wrong.\n", "Fix it\n\nIt was wrong.\n"),
+        (b"Subject: T\n\nSigned-off-by: A\nBug: x\nSigned-off-by: B\n", "T\n\nSigned-off-by: A\nBug: x\nSigned-off-by: B\n"),
         (b"Date: x\nSubject: Fix it\n\nLast-Update: 2024-05-06\n", "Fix it\n\nLast-Update: 2024-05-06\n"),
         (b"Subject: Fix it\nDescription: Better\n", "Better\n"),
         (b"Subject: Fix it\nDescription:\n", "Fix it\n"),
@@ -404,7 +405,7 @@ This header follows DEP-3
         (b"free text\n\tindented\n", "free text\n\n\tindented\n"),
         (b"Origin: x\n\n indented\n", "indented\n\nOrigin: x\n"),
         (b"Origin: x\n\ttab\n.\n", ".\n\nOrigin: x\ntab\n"),
-        (b"Upstream-PR: none \xff\n", "fix-it\n\nUpstream-Pr: none \ufffd\n"),
+        (b"Upstream-PR: none \xff\n", "fix-it\n\nUpstream-PR: none \ufffd\n"),
     ],
 )  # fmt: skip
 def test_the_message(header: bytes, message: str) -> None:
