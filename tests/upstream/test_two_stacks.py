@@ -125,7 +125,7 @@ def test_a_stack_whose_upstream_is_out_of_reach_does_not_hide_the_others(two: Pr
 
 
 def test_a_stack_that_is_gone_does_not_stop_the_others(two: Project) -> None:
-    (two.root / "patches/l/up/series").unlink()
+    remove(two.root / "patches/l/up")
     assert two.kz("verify").returncode == 3
     done = two.kz("verify", "--source", "other")
     assert done.returncode == 0, done.stderr

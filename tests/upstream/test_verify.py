@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kz_build.core.files import remove
 from kz_build.upstream.text_verdicts import ranges
 from tests.conftest import Kz, snapshot
 from tests.stack.upstreams import Files, Project, before, copied, project, put, started, text
@@ -325,7 +326,7 @@ def test_a_pin_that_is_not_in_the_lock(checked: Project) -> None:
 
 
 def test_a_stack_that_only_the_lock_has_is_no_success(checked: Project) -> None:
-    (checked.root / "patches/l/up/series").unlink()
+    remove(checked.root / "patches/l/up")
     for argv in (["verify"], ["status"], ["history"]):
         done = checked.kz(*argv)
         assert done.returncode == 3 and "up of l has no stack, pins.lock says" in done.stderr, (argv, done.stderr)
