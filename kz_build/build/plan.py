@@ -97,7 +97,7 @@ def plan(
     if not target["outputs"]:
         raise ConfigError(
             f"target {name} has no outputs: there is nothing to build",
-            hint="name some in pins.yaml, by docs/reference/pins.md",
+            hint="name some in pins.yaml, by kz's docs/reference/pins.md",
         )
     soc = soc or target["soc"]
     place = project._replace(root=at or project.root)

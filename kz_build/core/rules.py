@@ -77,8 +77,10 @@ def bad_folder(text: str) -> str:
 def unsafe_path(path: str) -> str:
     """Return why a path must not be written, or '': it leaves its folder, is too long, or reaches into `.git`."""
     parts = path.split("/")
-    if not path or path.startswith("/") or "\0" in path or "\\" in path:
+    if not path or path.startswith("/"):
         return "is not a relative path"
+    if "\0" in path or "\\" in path:
+        return "has a backslash or a NUL"
     if any(part in ("", ".", "..") for part in parts):
         return "climbs out of its folder"
     if len(path) > _LONGEST_PATH or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in parts):

@@ -31,7 +31,7 @@ def load_all(folder: Path, read: Callable[[Path], Item], what: str) -> list[Item
 
 def wrong(what: str, problems: Iterable[Problem]) -> ConfigError:
     """Return the error for files of a kind, with the page that is about them: docs/reference/<what>.md."""
-    return ConfigError(f"{what} are wrong:", tuple(problems), hint=f"docs/reference/{what}.md describes the form")
+    return ConfigError(f"{what} are wrong:", tuple(problems), hint=f"kz's docs/reference/{what}.md describes the form")
 
 
 def load(path: Path, model: type[Model], what: str, shown: str = "") -> tuple[Model, Callable[[Place], int]]:

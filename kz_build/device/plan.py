@@ -105,7 +105,11 @@ def _target(project: Project, line: str, name: str) -> dict[str, Any]:
         )
     if not target["device"]:
         able = [other for other in project.pins.targets if project.pins.target(other, line)["device"]]
-        hint = f"--target {' or '.join(able)}" if able else "docs/reference/pins.md: `device` says what runs on devices"
+        hint = (
+            f"--target {' or '.join(able)}"
+            if able
+            else "kz's docs/reference/pins.md: `device` says what runs on devices"
+        )
         raise ConfigError(f"pins.yaml does not say what of {name} runs on a device", hint=hint)
     return target
 
@@ -123,7 +127,8 @@ def _dist(project: Project, line: str, target: str, inputs: Sequence[InputFile])
     files = {Path(name).name: folder / name for name, f in record.outputs.items() if f.profile != "symbols"}
     if PROGRAM not in files:
         raise ConfigError(
-            f"{target} builds no {PROGRAM}", hint="docs/reference/verbs/device.md: a cmake project with `source: kz`"
+            f"{target} builds no {PROGRAM}",
+            hint="kz's docs/reference/verbs/device.md: a cmake project with `source: kz`",
         )
     return files
 

@@ -101,7 +101,7 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     settings = project.pins.target(target, line)
     if not settings["package"]:
         raise ConfigError(
-            f"{target} has no `package` in pins.yaml", hint="docs/reference/verbs/device.md, or --apk FILE"
+            f"{target} has no `package` in pins.yaml", hint="kz's docs/reference/verbs/device.md, or --apk FILE"
         )
     folder, path, found = project.out("app", line, target), project.record("app", line, target), tools()
     if found.missing and not path.is_file():

@@ -210,7 +210,7 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
     if not steps:
         raise ConfigError(
             f"the decode check of {recipe.name} does not end with a JSON object that has `steps`: {output[-1][:200] if output else ''}",
-            hint="docs/reference/recipes.md says what such a command prints",
+            hint="kz's docs/reference/recipes.md says what such a command prints",
         )
     return cast(Decode, result)
 

@@ -124,7 +124,7 @@ def _validate(root: Path, local: bool) -> dict[str, Any]:
         raise ConfigError(
             "the pins are wrong:",
             tuple(sorted(set(problems))),
-            hint="docs/reference/pins.md describes every key; `kz schema` prints the schema for your editor",
+            hint="kz's docs/reference/pins.md describes every key; `kz schema` prints the schema for your editor",
         )
     return {"pins": plain, "overrides": [o._asdict() for o in overrides]}
 

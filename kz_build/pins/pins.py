@@ -91,7 +91,7 @@ class Pins(NamedTuple):
         if not self.targets:
             raise ConfigError(
                 "pins.yaml has no targets, so there is nothing to build",
-                hint="docs/reference/pins.md describes `targets`",
+                hint="kz's docs/reference/pins.md describes `targets`",
             )
         return self.targets[0]
 

@@ -89,7 +89,8 @@ def _wanted(project: Project, line: str, targets: Sequence[str]) -> dict[str, Ma
     for name, one in wanted.items():
         if not one["package"] or not one["audit"]["java"]:
             raise ConfigError(
-                f"{name} says no `package`, or no `audit.java`, in pins.yaml", hint="docs/reference/verbs/package.md"
+                f"{name} says no `package`, or no `audit.java`, in pins.yaml",
+                hint="kz's docs/reference/verbs/package.md",
             )
     (first, form), *rest = wanted.items()
     for name, one in rest:

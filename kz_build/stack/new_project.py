@@ -55,7 +55,7 @@ def begin(root: Path, address: str, version: str) -> NewProject:
     if (root / PINS).exists():
         raise ConfigError(
             f"{root / PINS} is there already: kz init changes no file",
-            hint="docs/reference/pins.md says how to add a source",
+            hint="kz's docs/reference/pins.md says how to add a source",
         )
     address = address or _debian_upstream(root)
     if wrong := bad_address(address):

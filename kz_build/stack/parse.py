@@ -123,7 +123,9 @@ def _read_checks(text: bytes, shown: str) -> list[list[Any]]:
             more = {name: value for name, value in fields.items() if name != "file"}
             rows.append([slug, kind, fields["file"], more, f"{shown}:{line}"])
     if problems:
-        raise ConfigError(f"{shown} is wrong:", tuple(problems), hint="docs/reference/patches.md lists the six kinds")
+        raise ConfigError(
+            f"{shown} is wrong:", tuple(problems), hint="kz's docs/reference/patches.md lists the six kinds"
+        )
     return rows
 
 

@@ -80,5 +80,5 @@ def _builders(arguments: argparse.Namespace) -> tuple[Builder, ...]:
         return tuple(Builder(*one) for one in builders)
     raise ConfigError(
         "nobody is named who may sign",
-        hint="--identity ID --issuer URL, or `builders` in pins.yaml (docs/reference/pins.md)",
+        hint="--identity ID --issuer URL, or `builders` in pins.yaml (kz's docs/reference/pins.md)",
     )
