@@ -80,7 +80,7 @@ def unsafe_path(path: str) -> str:
     if not path or path.startswith("/"):
         return "is not a relative path"
     if "\0" in path or "\\" in path:
-        return "has a backslash or a NUL"
+        return "is not a relative path: it has a backslash or a NUL"
     if any(part in ("", ".", "..") for part in parts):
         return "climbs out of its folder"
     if len(path) > _LONGEST_PATH or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in parts):
