@@ -74,15 +74,22 @@ def bad_folder(text: str) -> str:
     return unsafe_path(text) or _bad_word(text)
 
 
-def unsafe_path(path: str) -> str:
-    """Return why a path must not be written, or '': it leaves its folder, is too long, or reaches into `.git`."""
-    parts = path.split("/")
+def outside_path(path: str) -> str:
+    """Return why a path may lead out of its folder on some system, or ''."""
     if not path or path.startswith("/"):
         return "is not a relative path"
     if "\0" in path or "\\" in path:
-        return "is not a relative path: it has a backslash or a NUL"
-    if any(part in ("", ".", "..") for part in parts):
+        return "has a backslash or a NUL"
+    if any(part in ("", ".", "..") for part in path.split("/")):
         return "climbs out of its folder"
+    return ""
+
+
+def unsafe_path(path: str) -> str:
+    """Return why a path must not be written, or '': it leaves its folder, is too long, or reaches into `.git`."""
+    if wrong := outside_path(path):
+        return wrong
+    parts = path.split("/")
     if len(path) > _LONGEST_PATH or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in parts):
         return "is longer than a disk allows"
     # Windows reads `.git::$INDEX_ALLOCATION`, and macOS a `.git` with characters in it that nobody sees, as `.git`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass
 
@@ -46,9 +47,9 @@ def read_series(text: str, shown: str) -> tuple[SeriesEntry, ...]:
         rest = re.sub(r"-p ?\d{1,3}(?!\S)|-R(?!\S)", "", options).strip()
         if rest:
             problems.append(Problem(shown, number, f"{name}: the option {rest} is not supported, only -pN and -R"))
-        if name in entries or ".." in name.split("/") or unsafe_path(name).startswith("is "):
-            what = "appears twice" if name in entries else "leads out of the folder"
-            problems.append(Problem(shown, number, f"{name}: {what}"))
+        wrong = "climbs out of its folder" if ".." in name.split("/") else unsafe_path(posixpath.normpath(name))
+        if name in entries or wrong:
+            problems.append(Problem(shown, number, f"{name}: {wrong or 'appears twice'}"))
         entries[name] = SeriesEntry(name, int(levels[-1]) if levels else 1, "-R" in words[1:])
     if problems:
         raise ConfigError(f"{shown} is wrong:", tuple(problems))

@@ -45,8 +45,8 @@ def test_all_that_is_wrong_in_a_series_is_named_at_once() -> None:
             "debian/series is wrong:",
             "  debian/series:1: a.patch: the option -F3 is not supported, only -pN and -R",
             "  debian/series:3: a.patch: appears twice",
-            "  debian/series:4: /etc/b: leads out of the folder",
-            "  debian/series:5: c/../../d: leads out of the folder",
+            "  debian/series:4: /etc/b: is not a relative path",
+            "  debian/series:5: c/../../d: climbs out of its folder",
             "  debian/series:6: e.patch: the option -p1x -Rx --verbose is not supported, only -pN and -R",
         ]
     )
