@@ -198,14 +198,17 @@ class Repository(NamedTuple):
         argv = self.argv(*config, "fetch", "--quiet", "--no-auto-maintenance")
         argv += ["--no-tags", "--no-prune", "--no-write-fetch-head", "--update-shallow", "--filter=blob:none"]
         argv += [*options, *(() if self.watch is None else ("--progress",)), "--end-of-options", "origin", *refspecs]
+        # From a shallow clone that serves no filters, git 2.39 starts one more fetch for commits that the clone lacks, and
+        # that another, without end.
+        env = {**upstream_environment(), "GIT_NO_LAZY_FETCH": "1"}
 
         def once() -> Output:
             if self.watch is None:
-                return run(argv, env=upstream_environment(), stdin=stdin, timeout=None)
+                return run(argv, env=env, stdin=stdin, timeout=None)
             from kz_build.git.fetch_progress import FetchProgress
 
             progress = FetchProgress(self.path.stem.rpartition("-")[0], self.watch)
-            code = run_following_errors(argv, progress.line, env=upstream_environment(), stdin=stdin)
+            code = run_following_errors(argv, progress.line, env=env, stdin=stdin)
             return Output(code, b"", progress.messages.encode())
 
         with git_disk_errors(self.path):
