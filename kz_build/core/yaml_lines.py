@@ -86,8 +86,12 @@ class _Reader:
             line = text.count("\n", 0, error.position) + 1
             raise self._no_yaml(line, f"{error.reason}: {ascii(chr(error.character))}") from error
         except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 0
-            raise self._no_yaml(line, str(error.problem)) from error
+            line, why = error.problem_mark.line + 1 if error.problem_mark else 0, str(error.problem)
+            if "'\\t'" in why:
+                why += "; YAML is indented with spaces"
+            elif error.context and error.context_mark and error.context_mark.line + 1 != line:
+                why += f" {error.context}, which begins in line {error.context_mark.line + 1}"
+            raise self._no_yaml(line, why) from error
         except (
             yaml.YAMLError,
             ValueError,

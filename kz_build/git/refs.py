@@ -46,7 +46,9 @@ def trunk(repository: Repository) -> str:
     fetch_names(repository)
     if name := known_trunk(repository):
         return name
-    raise ConfigError("upstream's HEAD names no branch", hint="it is empty, or a clone on no branch: git switch BRANCH there")
+    raise ConfigError(
+        "upstream's HEAD names no branch", hint="it is empty, or a clone on no branch: git switch BRANCH there"
+    )
 
 
 def known_trunk(repository: Repository) -> str:

@@ -82,3 +82,16 @@ def test_sources_of_a_wrong_type(sample: Path, kz: Kz, text: str) -> None:
     assert done.returncode == 2 and "pins.local.yaml:1" in done.stderr
     (sample / "pins.local.yaml").unlink()
     assert load_project(sample).pins.lines
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a:\n\tb: 1\n", "f:2: found character '\\t' that cannot start any token; YAML is indented with spaces"),
+        ('a: "b\nc: d\n', "f:3: found unexpected end of stream while scanning a quoted scalar, which begins in line 1"),
+    ],
+)
+def test_a_tab_and_an_open_quote_are_found_by_what_is_said(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text.encode(), "f")
+    assert said in str(caught.value)
