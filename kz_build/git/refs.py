@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
+from kz_build.core.files import disk_errors
 from kz_build.core.process import Output, require_success, run
 from kz_build.git.environment import local_environment
 from kz_build.git.object_types import cut_subject, output_lines
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository
+
+_INCOMPLETE = "kz-names-incomplete"
+"""A clone's file that is there while its names are fetched, and after a fetch of them that was killed."""
 
 
 class UnknownRevisionError(ConfigError):
@@ -26,9 +31,34 @@ def fetch_names(repository: Repository) -> None:
     heads = [words[1] for words in rows if words[0] == "ref:"]
     trunks = [ref for ref in heads if ref.startswith("refs/heads/")] or _guess_trunk(repository)
     existing = {*trunks, *(words[1] for words in rows if words[1] in own)}
-    _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(existing)), "+refs/tags/*:refs/tags/*"])
-    if trunks:
-        repository.git("symbolic-ref", "--end-of-options", "HEAD", trunks[0])
+    with _names_incomplete(repository):
+        _fetch(repository, [*(f"+{ref}:{ref}" for ref in sorted(existing)), "+refs/tags/*:refs/tags/*"], atomic=True)
+        if trunks:
+            repository.git("symbolic-ref", "--end-of-options", "HEAD", trunks[0])
+
+
+@contextlib.contextmanager
+def _names_incomplete(repository: Repository) -> Iterator[None]:
+    """Mark the clone's names as incomplete in this block: git writes one after the other, and may be killed between two.
+
+    The mark stays after a kill. A git that fails by itself has changed no name (`--atomic`), and leaves the mark as it was.
+    """
+    mark = repository.path / _INCOMPLETE
+    before = mark.exists()
+    with disk_errors(mark):
+        mark.touch()
+    try:
+        yield
+    except (CommandError, MissingError) as error:
+        if not before and not (isinstance(error, CommandError) and error.code < 0):
+            mark.unlink(missing_ok=True)
+        raise
+    mark.unlink(missing_ok=True)
+
+
+def has_all_names(repository: Repository) -> bool:
+    """Return whether the last fetch of upstream's names was not killed on its way."""
+    return not (repository.path / _INCOMPLETE).exists()
 
 
 def _guess_trunk(repository: Repository) -> list[str]:
@@ -52,7 +82,9 @@ def trunk(repository: Repository) -> str:
 
 
 def known_trunk(repository: Repository) -> str:
-    """Return the name of upstream's own branch as the clone has it, '' if it does not know it."""
+    """Return the name of upstream's own branch as the clone has it, '' if it does not know it, or not all of upstream's names."""
+    if not has_all_names(repository):
+        return ""
     name = repository.git("symbolic-ref", "--short", "HEAD").decode().strip()
     return name if commit_of(repository, name) else ""
 
@@ -106,12 +138,12 @@ def subjects(repository: Repository, commits: Collection[str]) -> dict[str, str]
     return {commit: cut_subject(subject) for commit, _, subject in rows}
 
 
-def _fetch(repository: Repository, refspecs: Sequence[str]) -> None:
+def _fetch(repository: Repository, refspecs: Sequence[str], *, atomic: bool = False) -> None:
     from kz_build.core import locks  # file locks are needed only where something is written
 
     with locks.lock(repository.path.parent.parent, repository.path.name, repository.watch):
         specs = "".join(f"{spec}\n" for spec in refspecs).encode()
-        _require_reached(repository, *repository.fetch(["--stdin"], stdin=specs))
+        _require_reached(repository, *repository.fetch(["--atomic", "--stdin"] if atomic else ["--stdin"], stdin=specs))
         # These only make reading faster: twenty thousand files are slow to list, and the paths that a commit changes are
         # then known without its trees. A lock file of a killed git makes it slower.
         repository.index_packs()

@@ -161,9 +161,9 @@ def verify_stack(
 
 
 def _tags(repository: git.Repository, pattern: str) -> list[str]:
-    """Return the tags that match, in git's order of versions; upstream is asked if the clone has none."""
-    for known in (True, False):
-        if not known:
+    """Return the tags that match, in git's order of versions; upstream is asked if the clone has none, or not all."""
+    for ask in (False, True) if refs.has_all_names(repository) else (True,):
+        if ask:
             refs.fetch_names(repository)
         names = [ref.removeprefix("refs/tags/") for ref in refs.refs(repository, "refs/tags")]
         if matches := [name for name in names if fnmatch.fnmatchcase(name, pattern)]:

@@ -24,9 +24,10 @@ time of day as their committer's (what was committed is compared in the patches)
 COMPARED = ("pins.yaml", "pins.lock", "pins.local.yaml", "patches/", "dist/", "recipes/", "out/")
 _CONTENT = re.compile(
     r"(store/git/[^/]+|project/out/.*/\.git)/(objects/([0-9a-f]{2}(/[0-9a-f]{38})?|pack/(pack-|multi-pack-)[^/]*)|refs/.*(?<!\.lock))"
-    r"|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*|store/locks/[^/]*\.lock"
+    r"|store/git/[^/]+/kz-names-incomplete|store/unpacked(/[0-9a-f]{64}.*)?|store/seals/unpacked-[^/]*|store/locks/[^/]*\.lock"
 )
-"""Git's objects, the tags that it may fetch with them, unpacked archives, locks: which there are depends on the way something came."""
+"""Git's objects, the tags that it may fetch with them, unpacked archives, locks: which there are depends on the way something came.
+So does the mark of upstream's names: it stays until a verb needs all of them."""
 _SECONDS = re.compile(rb'"[^"\n]+": [0-9]+\.[0-9]+')
 """A duration in a record: that of a verb, and those of its phases."""
 Files = dict[str, "bytes | str"]
