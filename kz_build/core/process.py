@@ -119,15 +119,30 @@ def checked(
     return output.stdout
 
 
+def answered(argv: Argv, output: Output) -> Output:
+    """Return a command's output. Raises CommandError if a signal killed it: its exit code answers nothing then.
+
+    SIGPIPE is an answer: so ends a git that lacks an object, once the git that it starts to fetch it has been refused.
+    """
+    if output.code < 0 and output.code != -signal.SIGPIPE:
+        raise _killed(argv, output)
+    return output
+
+
+def _killed(argv: Argv, output: Output) -> CommandError:
+    errors = output.stderr.decode("utf-8", "replace").strip()
+    return CommandError(f"`{joined(argv)}` was killed by signal {-output.code}\n{errors}".rstrip(), code=output.code)
+
+
 def require_success(argv: Argv, output: Output, failure: type[CommandError] = CommandError) -> None:
     """Raise `failure` with a command's errors if it failed; CommandError if it was killed, which says nothing of its work.
 
     Raises MissingError where git failed because it is too old.
     """
-    errors = output.stderr.decode("utf-8", "replace").strip()
     if output.code < 0:
-        raise CommandError(f"`{joined(argv)}` was killed by signal {-output.code}\n{errors}".rstrip(), code=output.code)
+        raise _killed(argv, output)
     if output.code:
+        errors = output.stderr.decode("utf-8", "replace").strip()
         if argv[0] == "git":
             from kz_build.core.host import refuse_old_git  # it starts git
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kz_build.core.locks import scratch_folder
-from kz_build.core.process import run_parallel
+from kz_build.core.process import answered, run_parallel
 from kz_build.git.environment import local_environment
 from kz_build.git.repository import Repository
 
@@ -48,5 +48,6 @@ def merge_files(triples: Sequence[tuple[bytes, bytes, bytes]]) -> list[bytes | N
                     file.write_bytes(data)
                 argvs.append(["git", "merge-file", "-p", "-q", "--end-of-options", *map(str, files)])
             done = run_parallel(argvs, env=local_environment())
-        results += [one.stdout if one.code == 0 else None for one in done]
+        ended = (answered(argv, one) for argv, one in zip(argvs, done, strict=True))
+        results += [one.stdout if one.code == 0 else None for one in ended]
     return results

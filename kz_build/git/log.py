@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kz_build.core.process import checked_parallel, run
+from kz_build.core.process import answered, checked_parallel, run
 from kz_build.git.environment import local_environment
 from kz_build.git.object_types import Commit, cut_subject, output_lines
 from kz_build.git.refs import LIST, parse_refs
@@ -42,7 +42,8 @@ def merge_bases(repository: Repository, tip: str, heads: Sequence[str]) -> dict[
 
 def merge_base(repository: Repository, a: str, b: str) -> str:
     """Return where two commits parted, '' if they have nothing in common."""
-    done = run(repository.argv("merge-base", "--end-of-options", a, b), env=local_environment())
+    argv = repository.argv("merge-base", "--end-of-options", a, b)
+    done = answered(argv, run(argv, env=local_environment()))
     return done.stdout.decode().split("\n", 1)[0]
 
 

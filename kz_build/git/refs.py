@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.core.files import disk_errors
-from kz_build.core.process import Output, require_success, run
+from kz_build.core.process import Output, answered, require_success, run
 from kz_build.git.environment import local_environment
 from kz_build.git.object_types import cut_subject, output_lines
 from kz_build.git.remote import reachable
@@ -173,6 +173,8 @@ def _require_reached(repository: Repository, argv: Sequence[str], done: Output) 
     try:
         require_success(argv, done)
     except CommandError as error:
+        if error.code < 0:  # it was killed, which says nothing of upstream
+            raise
         url = repository.git("config", "remote.origin.url").decode().strip()
         if problem := reachable(url, 8.0):
             remedy = 'a network that reaches it, or a mirror: git config --global url."<mirror>".insteadOf ' + url
@@ -193,8 +195,8 @@ def parse_refs(output: bytes) -> dict[str, str]:
 
 def is_tag(repository: Repository, name: str) -> bool:
     """Return whether the clone has a tag of that name."""
-    words = ("show-ref", "--verify", "--quiet", "--end-of-options", f"refs/tags/{name}")
-    return run(repository.argv(*words), env=local_environment()).code == 0
+    argv = repository.argv("show-ref", "--verify", "--quiet", "--end-of-options", f"refs/tags/{name}")
+    return answered(argv, run(argv, env=local_environment())).code == 0
 
 
 def commit_of(repository: Repository, name: str) -> str:

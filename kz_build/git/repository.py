@@ -14,7 +14,16 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from kz_build.core.errors import CommandError, ConfigError, StorageError, UnreachableError
 from kz_build.core.files import OWN, new_folder, remove, write_atomic
 from kz_build.core.paths import excluded
-from kz_build.core.process import Output, checked, conversation, require_success, run, run_following_errors, watched
+from kz_build.core.process import (
+    Output,
+    answered,
+    checked,
+    conversation,
+    require_success,
+    run,
+    run_following_errors,
+    watched,
+)
 from kz_build.core.rules import bad_id
 from kz_build.git import cat_file
 from kz_build.git.cat_file import Objects
@@ -150,7 +159,7 @@ class Repository(NamedTuple):
     def has(self, commit: str) -> bool:
         """Return whether a commit is here, with its trees."""
         argv = self.argv("cat-file", "-e", "--end-of-options", f"{commit}^{{commit}}^{{tree}}")
-        return self.exists() and run(argv, env=local_environment()).code == 0
+        return self.exists() and answered(argv, run(argv, env=local_environment())).code == 0
 
     def tree_id(self, revision: str) -> str:
         """Return the tree id of a commit."""

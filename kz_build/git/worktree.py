@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kz_build.core.errors import CommandError
 from kz_build.core.files import new_folder, remove, write_atomic
-from kz_build.core.process import Output, checked, require_success, run
+from kz_build.core.process import Output, answered, checked, require_success, run
 from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.repository import BORROWERS, Repository, commit_id, quoted
 from kz_build.git.stale_locks import retry_past_stale_locks
@@ -92,9 +92,9 @@ class Worktree:
         repo.git("update-ref", "--stdin", stdin=refs.encode())
 
     def git(self, *words: str) -> Output:
-        """Run git in it as its user would, but without an editor; return any exit code."""
+        """Run git in it as its user would, but without an editor; return any exit code. Raises CommandError if it is killed."""
         argv = ["git", *words]
-        return retry_past_stale_locks(self.path, lambda: run(argv, env=_environment(), cwd=self.path))
+        return answered(argv, retry_past_stale_locks(self.path, lambda: run(argv, env=_environment(), cwd=self.path)))
 
     def output(self, *words: str) -> str:
         """Return git's output. Raises CommandError."""

@@ -14,7 +14,7 @@ from kz_build.core import locks
 from kz_build.core.env import public_address
 from kz_build.core.errors import ConfigError, UnreachableError
 from kz_build.core.paths import excluded
-from kz_build.core.process import run
+from kz_build.core.process import answered, run
 from kz_build.core.progress import Watch
 from kz_build.core.rules import bad_address, bad_folder
 from kz_build.git import fast_import, refs
@@ -164,7 +164,7 @@ def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
     """Return path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
     argv = repo.argv("config", "--file=-", "-z", "--get-regexp", r"^submodule\..*\.(path|url)$")
     sections: dict[str, dict[str, str]] = {}
-    for row in run(argv, env=local_environment(), stdin=gitmodules).stdout.split(b"\0"):
+    for row in answered(argv, run(argv, env=local_environment(), stdin=gitmodules)).stdout.split(b"\0"):
         key, _, value = os.fsdecode(row).partition("\n")
         name, _, field = key.rpartition(".")
         sections.setdefault(name, {})[field] = value

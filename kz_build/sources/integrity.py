@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kz_build.core.errors import LockError, StorageError
 from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
-from kz_build.core.process import run
+from kz_build.core.process import answered, run
 from kz_build.core.progress import Watch
 from kz_build.git.environment import local_environment
 from kz_build.sources.store import stored_file, unpack_once, unpacked_folder
@@ -105,7 +105,8 @@ def _prove_loose(store: Path, path: Path, name: str) -> None:
 
 
 def _prove_git(store: Path, path: Path, words: Sequence[str]) -> None:
-    done = run(["git", f"--git-dir={path}", *words], env=local_environment())
+    argv = ["git", f"--git-dir={path}", *words]
+    done = answered(argv, run(argv, env=local_environment()))
     if done.code != 0:
         output = done.stderr.decode("utf-8", "replace").strip().replace(f"{path}/", "")
         raise _tampered(store, path, f"git {words[0]} says: {output or done.code}")

@@ -19,7 +19,7 @@ from kz_build.core import locks
 from kz_build.core.errors import CommandError
 from kz_build.core.process import Output
 from kz_build.core.progress import Watch
-from kz_build.git import refs, stale_locks
+from kz_build.git import blobs, refs, stale_locks
 from kz_build.git.object_types import Blob
 from kz_build.sources import clones
 from kz_build.sources.fetched import TreeAt
@@ -167,6 +167,21 @@ def test_store_verify_names_a_clone_without_objects(ours: Project, tmp_path: Pat
     shutil.rmtree(path / "objects")
     done = ours.kz("store", "verify")
     assert done.returncode == 3 and f"git/{path.name}" in done.stdout and "has no folder objects" in done.stdout
+
+
+def test_a_git_that_is_killed_proves_no_damage(ours: Project, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "store" / "seals", ignore_errors=True)
+    done = ours.kz("store", "verify", PATH=wrapped(tmp_path / "bin", "kill -9 $$", "verify-pack"))
+    assert done.returncode == 5 and "verify-pack" in done.stderr and "killed by signal 9" in done.stderr, done.stderr
+    assert "rm -rf" not in done.stderr
+    assert ours.kz("store", "verify").returncode == 0
+
+
+def test_a_merge_that_is_killed_is_no_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert blobs.merge_file(b"a\n", b"b\n", b"c\n") is None
+    monkeypatch.setenv("PATH", wrapped(tmp_path / "bin", "kill -9 $$", "merge-file"))
+    with pytest.raises(CommandError, match="killed by signal 9"):
+        blobs.merge_file(b"a\n", b"b\n", b"b\n")
 
 
 def test_a_tag_that_names_no_object_is_a_damaged_store(ours: Project, tmp_path: Path) -> None:
