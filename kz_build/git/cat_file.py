@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from kz_build.core.errors import CommandError, KzError, LockError
-from kz_build.core.process import Process
+from kz_build.core.process import Process, TimeoutExpired
 from kz_build.git.object_types import FOLDER, object_id
 
 _DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
 """Git's words for an object that is there but damaged."""
 SILENT_SECONDS = 600.0
 """A git that has not answered a request for so long hangs."""
+_ENDING_SECONDS = 1.0
+"""How long a git may take to end once it has closed its pipes."""
 GitObject = tuple[str, str, bytes]
 """(id, type, content) of an object."""
 
@@ -62,8 +66,11 @@ class Objects:
             self.process.stdin.write(b"".join(os.fsencode(name) + b"\n" for name in names))
             self.process.stdin.flush()
         except BrokenPipeError:
+            with contextlib.suppress(TimeoutExpired):
+                self.process.wait(_ENDING_SECONDS)
+            ended = self.process.returncode is not None
             self.process.kill()  # it reads no more, so it may wait for ever; what it said can still be read
-            raise self._gone(names[0]) from None
+            raise self._gone(names[0], by_itself=ended) from None
 
     def _answer(self, name: str) -> GitObject | None:
         header, data = self._read()
@@ -118,9 +125,13 @@ class Objects:
                     commits[name] = item[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
         return [commits.get(name) for name in names]
 
-    def _gone(self, name: str) -> KzError:
+    def _gone(self, name: str, *, by_itself: bool = True) -> KzError:
+        """Return why git ended, and start the next one. `by_itself` is false if this process killed it."""
         assert self.process.stderr
         problem = self.process.stderr.read().decode("utf-8", "replace").strip()
+        with contextlib.suppress(TimeoutExpired):
+            self.process.wait(_ENDING_SECONDS)
+        code = self.process.returncode or 0
         # Git exits at an object that a partial clone lacks; the next request is another one.
         self.process = self.start()
         if self.silent:
@@ -131,6 +142,9 @@ class Objects:
             )
         if _DAMAGE.search(problem):
             return self._damaged(name, problem)
+        # By SIGPIPE git ends itself, where it lacks an object and may not fetch it.
+        if by_itself and code < 0 and code != -signal.SIGPIPE:
+            return CommandError(f"`git cat-file` in {self.path} was killed by signal {-code}", code=code)
         return ObjectsMissing(f"git could not read {name}: {problem}")
 
     def _damaged(self, name: str, problem: str) -> LockError:

@@ -1,8 +1,9 @@
-"""A git that lives and does not answer."""
+"""A git that lives and does not answer, and one that is killed before it does."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from kz_build.core.errors import CommandError
 from kz_build.git import cat_file
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.git.repository import Repository
+from tests.conftest import Kz
 from tests.deadline import patient
 from tests.stack.test_git_tools import sh
+from tests.stack.test_rebase import OURS
+from tests.stack.upstreams import project, started
 
 
 def test_a_git_that_does_not_answer_is_ended_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,3 +53,14 @@ def test_a_git_that_reads_no_more_is_ended(tmp_path: Path, monkeypatch: pytest.M
             objects.get("HEAD")
         objects.process.kill()
     assert time.monotonic() - started < patient(15)
+
+
+def test_a_git_that_is_killed_lacks_no_object(tmp_path: Path, kz: Kz) -> None:
+    ours = project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
+    (tmp_path / "git").write_text(
+        f'#!/bin/sh\ncase "$*" in *cat-file*--batch) kill -9 $$;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    (tmp_path / "git").chmod(0o755)
+    done = ours.kz("verify", "--onto", "v1", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == 5 and "cat-file" in done.stderr and "killed by signal 9" in done.stderr, done.stderr
+    assert ours.kz("verify", "--onto", "v1").returncode == 0
