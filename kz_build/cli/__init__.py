@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
@@ -65,12 +66,25 @@ def _require_folder() -> None:
         raise ConfigError("the folder that your shell is in was deleted", hint="cd to the project's folder") from error
 
 
+def _project_folder() -> Path:
+    """Return the folder of the project that the working directory is in: this one, or the nearest above with a pins.yaml.
+
+    One that another user owns is not taken without `-C`: its pins name commands that would run as this user.
+    """
+    here = Path.cwd()
+    root = next((folder for folder in (here, *here.parents) if (folder / "pins.yaml").is_file()), here)
+    mine = all(path.stat().st_uid == os.geteuid() for path in (root, root / "pins.yaml") if path.exists())
+    return Path(os.path.relpath(root, here)) if mine else Path()
+
+
 def _run(argv: list[str]) -> int:
     code, name = 1, "bug"
     try:
         arguments = parser().parse_args([*argv[1:2], "--help"] if argv[:1] == ["help"] else argv)
         _require_folder()
         arguments.words = words_without(argv, "-C", "--engine")
+        if arguments.root == Path() and arguments.words[:1] != ["init"]:
+            arguments.root = _project_folder()
         with stoppable():
             code = arguments.run(arguments) or 0
         if sys.stdout:

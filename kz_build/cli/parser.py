@@ -14,7 +14,7 @@ from kz_build.core.errors import EXIT_CODES, ConfigError, similar
 
 OPTIONS = """\
   kz VERB --help  the options of a verb, and an example
-  kz -C DIR VERB  in the project of that folder (default: this one)
+  kz -C DIR VERB  in the project of that folder (default: here or above)
   kz --version
 """
 EPILOG = "exit codes: 0 done, 1 bug, " + ", ".join(f"{code} {name}" for code, name in EXIT_CODES.items())

@@ -45,7 +45,7 @@ def load_project(root: Path, *, local: bool = True) -> Project:
     if not (root / PINS).is_file():
         hint = "`kz -C FOLDER …` names a project; `kz init ADDRESS` starts one here"
         if above := next((folder for folder in root.parents if (folder / PINS).is_file()), None):
-            hint = f"the project above it is `kz -C {shlex.quote(os.path.relpath(above))} …`"
+            hint = f"a project above it is another user's: `kz -C {shlex.quote(os.path.relpath(above))} …`"
         raise ConfigError(f"{root} is not a kz project: it has no {PINS}", hint=hint)
     roll_forward(root)
     store = cache_root()

@@ -192,14 +192,24 @@ def test_help_may_be_asked_for_as_of_git(kz: Kz) -> None:
     assert kz("help", "verify").stdout == kz("verify", "--help").stdout
 
 
-def test_a_wrong_folder_is_told_where_the_project_is(kz: Kz, tmp_path: Path) -> None:
-    (tmp_path / "pins.yaml").touch()
-    inside = tmp_path / "out" / "tree"
-    inside.mkdir(parents=True)
-    done = kz("status", cwd=inside)
-    assert done.returncode == 2 and "-> the project above it is `kz -C ../.. …`" in done.stderr, done.stderr
-    done = kz("-C", tmp_path / "gone", "status")
-    assert done.returncode == 2 and f"kz: there is no folder {tmp_path / 'gone'}\n" in done.stderr, done.stderr
+def test_a_folder_of_a_project_is_in_that_project(sample: Path, kz: Kz, tmp_path: Path) -> None:
+    inside = sample / "patches"
+    assert kz("lock", cwd=inside).stdout == kz("-C", sample, "lock").stdout
+    gone = tmp_path / "gone"
+    done = kz("-C", gone, "status", cwd=inside)
+    assert done.returncode == 2 and f"kz: there is no folder {gone}\n" in done.stderr, done.stderr
+    (tmp_path / "new").mkdir()
+    assert kz("init", str(sample / "none"), cwd=inside).stderr == kz("-C", inside, "init", str(sample / "none")).stderr
+
+
+def test_a_project_of_another_user_is_only_named(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sample / "deep").mkdir()
+    monkeypatch.chdir(sample / "deep")
+    monkeypatch.setattr("os.geteuid", lambda: sample.stat().st_uid + 1)
+    assert cli.run(["status"]) == 2
+    assert "-> a project above it is another user's: `kz -C .. …`" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_gone_under_the_shell_is_no_bug(kz: Kz, tmp_path: Path) -> None:
