@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
-from kz_build.core.process import checked, run
+from kz_build.core.process import answered, checked, run
 from kz_build.git.machine_errors import require_answer
 from kz_build.git.object_types import output_lines
 
@@ -61,9 +61,9 @@ def _require_sha1(url: str, ids: Iterable[str]) -> None:
 
 
 def reachable(url: str, seconds: float) -> str:
-    """Return '' if a git server answers, else its error."""
+    """Return '' if a git server answers, else its error. Raises CommandError if git was killed, which says nothing of the server."""
     argv = ("git", "ls-remote", "--quiet", "--exit-code", "--end-of-options", url, "HEAD")
-    done = run(argv, env=networked(), timeout=seconds)
+    done = answered(argv, run(argv, env=networked(), timeout=seconds))
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
     rows = done.stderr.decode("utf-8", "replace").strip().splitlines()

@@ -13,7 +13,7 @@ from kz_build.core.errors import ConfigError, KzError, MissingError, Unreachable
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
-from kz_build.core.process import require_success, run
+from kz_build.core.process import answered, require_success, run
 from kz_build.core.progress import Event
 from kz_build.core.rules import bad_id
 from kz_build.git.environment import local_environment
@@ -94,8 +94,8 @@ def _require_history(head: Head, waiting: Sequence[Queued]) -> None:
     if head.repository.git("rev-parse", "--is-shallow-repository").strip() != b"true":
         return
     for one in waiting:
-        words = ("merge-base", commit_id(head.commit), commit_id(one.head))
-        if run(head.repository.argv(*words), env=local_environment()).code:
+        argv = head.repository.argv("merge-base", commit_id(head.commit), commit_id(one.head))
+        if answered(argv, run(argv, env=local_environment())).code:
             raise ConfigError(
                 f"this clone is shallow: it lacks the history since {one.name} and {head.branch} parted",
                 hint="git fetch --unshallow; in GitHub Actions: fetch-depth: 0 of actions/checkout",

@@ -12,6 +12,7 @@ import pytest
 from kz_build.core.errors import CommandError
 from kz_build.git import cat_file
 from kz_build.git.cat_file import ObjectsMissing
+from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository
 from tests.conftest import Kz
 from tests.deadline import patient
@@ -64,3 +65,11 @@ def test_a_git_that_is_killed_lacks_no_object(tmp_path: Path, kz: Kz) -> None:
     done = ours.kz("verify", "--onto", "v1", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 5 and "cat-file" in done.stderr and "killed by signal 9" in done.stderr, done.stderr
     assert ours.kz("verify", "--onto", "v1").returncode == 0
+
+
+def test_a_git_that_is_killed_says_nothing_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(CommandError, match="killed by signal 9"):
+        reachable("https://github.com/x/y", 8.0)
