@@ -58,23 +58,17 @@ def run(
         stdin.seek(0)
     if stop:
         return _run_until(stop, argv, env=env, stdin=stdin, cwd=cwd)
-    try:
-        done = subprocess.run(
-            argv,
-            input=stdin if isinstance(stdin, bytes) else None,
-            stdin=None if isinstance(stdin, bytes) else stdin,
-            env=dict(env if env is not None else plain()),
-            cwd=cwd,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise _not_started(argv, error) from error
-    except subprocess.TimeoutExpired:
-        return Output(124, b"", f"no answer within {timeout:g} s".encode())
-    return Output(done.returncode, done.stdout, done.stderr)
+    pipe = subprocess.PIPE
+    given, file = (stdin, pipe) if isinstance(stdin, bytes) else (None, stdin)
+    with _start(argv, cwd=cwd, env=plain() if env is None else env, stdin=file, stdout=pipe, stderr=pipe) as process:
+        try:
+            texts = process.communicate(given, timeout=timeout)
+            return Output(process.returncode, *texts)
+        except TimeoutExpired:
+            return Output(124, b"", f"no answer within {timeout:g} s".encode())
+        finally:
+            if process.returncode is None:  # its time is up, or Ctrl-C: a git's own programs would live on
+                _end_session(process)
 
 
 def _run_until(

@@ -67,6 +67,8 @@ def reachable(url: str, seconds: float) -> str:
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
     rows = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if done.code == 124:
+        return rows[0]
     # Below its `fatal:` git has lines that suit any failure.
     why = next((row for row in rows if row.startswith("fatal: ")), f"git ls-remote ended with {done.code}")
     return re.sub(r"^fatal: (unable to access '[^']*': )?", "", why)

@@ -259,12 +259,12 @@ class Repository(NamedTuple):
             kind = run(self.argv("cat-file", "-t", "--end-of-options", commit), env=local_environment()).stdout.decode()
             if kind.strip() in ("tree", "blob"):
                 raise ConfigError(f"{commit} is the id of a {kind.strip()}, not of a commit")
-            answered = "Could not read from remote repository" not in problem
+            reached = "Could not read from remote repository" not in problem
             gone = "does upstream still have this commit? did the tag move?"
             if owned := re.search(r"detected dubious ownership in repository at '(.+)'", problem):
                 hint = f"another user owns it; if you trust them: git config --global --add safe.directory {shlex.quote(owned[1])}"
             else:
-                hint = gone if answered else f"is {self.url} still its address, and may you read it?"
+                hint = gone if reached else f"is {self.url} still its address, and may you read it?"
             raise UnreachableError(f"cannot fetch {commit} ({version})\n{problem}", hint=hint)
 
     @contextlib.contextmanager

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +21,7 @@ from kz_build.git import cat_file
 from kz_build.git.cat_file import ObjectsMissing
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository
-from tests.conftest import Kz
+from tests.conftest import ROOT, Kz
 from tests.deadline import patient
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import OURS
@@ -65,6 +72,38 @@ def test_a_git_that_is_killed_lacks_no_object(tmp_path: Path, kz: Kz) -> None:
     done = ours.kz("verify", "--onto", "v1", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 5 and "cat-file" in done.stderr and "killed by signal 9" in done.stderr, done.stderr
     assert ours.kz("verify", "--onto", "v1").returncode == 0
+
+
+@pytest.fixture
+def silent_server() -> Iterator[str]:
+    """The address of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/x"
+
+
+def _programs_with(word: str) -> list[str]:
+    texts = []
+    for entry in glob.glob("/proc/[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            texts.append(Path(entry).read_bytes().replace(b"\0", b" ").decode())
+    return [text for text in texts if "remote-http" in text and word in text]
+
+
+def test_a_git_that_waits_for_a_server_ends_with_its_helpers(silent_server: str) -> None:
+    assert reachable(silent_server, 0.5) == "no answer within 0.5 s"
+    assert not _programs_with(silent_server)
+
+
+def test_ctrl_c_ends_the_helpers_of_a_git_that_waits(silent_server: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "kz_build", "init", silent_server]
+    process = subprocess.Popen(argv, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + patient(30)
+    while not _programs_with(silent_server) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _programs_with(silent_server)
+    process.send_signal(signal.SIGINT)
+    assert b"kz: exit 130 (interrupt)" in process.communicate(timeout=patient(30))[1]
+    assert not _programs_with(silent_server)
 
 
 def test_a_git_that_is_killed_says_nothing_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
