@@ -25,7 +25,12 @@ _NETWORK = (
     "REQUESTS_CA_BUNDLE",
     "CURL_CA_BUNDLE",
     "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_CERT",
+    "GIT_SSL_KEY",
+    "GIT_SSH",
     "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
     "SSH_AUTH_SOCK",
     "XDG_CONFIG_HOME",
     "GIT_CONFIG_GLOBAL",
@@ -164,6 +169,17 @@ def networked(settings: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
         (f"url.{server}/.insteadOf", f"{public}/") for public, server in _servers.items() if server.startswith("http")
     ]
     return {**plain(), **variables, **_git_settings(variables, [*passwords, *settings]), "GIT_TERMINAL_PROMPT": "0"}
+
+
+def of_helpers() -> dict[str, str]:
+    """Return the variables that git's helpers may need to answer for this user: all but git's own, the language, and those
+    of Python and the loader.
+
+    A credential helper asks the desktop's keyring, an agent or a token (DBUS_SESSION_BUS_ADDRESS, GH_TOKEN, GNUPGHOME); no
+    list has them all.
+    """
+    others = ("GIT_", "LC_", "LANG", "TZ", "PYTHON", "LD_", "KZ_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(others)}
 
 
 def pip(indexes: Sequence[str] = ()) -> dict[str, str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 
-from kz_build.core.env import networked, plain
+from kz_build.core.env import networked, of_helpers, plain
 
 
 def upstream_environment() -> dict[str, str]:
-    """Environment in which git reaches upstream by the user's configuration, but runs no hook of it, signs nothing and
-    answers in UTF-8."""
+    """Environment in which git reaches upstream as it does for the user, but runs no hook of theirs, signs nothing and answers
+    in UTF-8."""
     settings = ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("i18n.logOutputEncoding", "UTF-8")
-    return networked(settings)
+    return {**of_helpers(), **networked(settings)}
 
 
 def local_environment() -> dict[str, str]:

@@ -6,11 +6,10 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kz_build.core.env import networked
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.core.files import disk_errors
 from kz_build.core.process import Output, answered, require_success, run
-from kz_build.git.environment import local_environment
+from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.object_types import cut_subject, output_lines
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository
@@ -164,7 +163,7 @@ LIST = (
 def _ls_remote(repository: Repository, *refs: str, options: Sequence[str] = ()) -> bytes:
     """Run git ls-remote. Raises MissingError if git does not reach upstream, CommandError if upstream refuses."""
     argv = repository.argv("ls-remote", *options, "--end-of-options", "origin", *refs)
-    result = run(argv, env=networked())
+    result = run(argv, env=upstream_environment())
     _require_reached(repository, argv, result)
     return result.stdout
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kz_build.core.env import networked
 from kz_build.core.errors import ConfigError
 from kz_build.core.process import answered, checked, run
+from kz_build.git.environment import upstream_environment
 from kz_build.git.machine_errors import require_answer
 from kz_build.git.object_types import output_lines
 
@@ -21,7 +21,7 @@ def resolve(url: str, version: str) -> str:
         return version
     # One request for all tags and branches: the answer to a wrong name lists similar ones.
     argv = ("git", "ls-remote", "--tags", "--heads", "--end-of-options", url)
-    output = run(argv, env=networked())
+    output = run(argv, env=upstream_environment())
     require_answer(argv, output)
     refs = {ref: oid for oid, ref in (line.split("\t") for line in output_lines(output.stdout))}
     _require_sha1(url, refs.values())
@@ -39,12 +39,12 @@ def resolve(url: str, version: str) -> str:
 def newest(url: str) -> str:
     """Return upstream's newest release tag: no folder in it, no suffix like -rc1; if there is none, its newest tag, else HEAD's commit."""
     words = ("-c", "versionsort.suffix=-", "ls-remote", "--tags", "--refs", "--sort=version:refname")
-    rows = output_lines(checked(("git", *words, "--end-of-options", url), env=networked()))
+    rows = output_lines(checked(("git", *words, "--end-of-options", url), env=upstream_environment()))
     _require_sha1(url, (row.split("\t")[0] for row in rows))
     tags = [row.split("\t")[1].removeprefix("refs/tags/") for row in rows]
     if tags:
         return next((tag for tag in reversed(tags) if "/" not in tag and "-" not in tag), tags[-1])
-    head = checked(("git", "ls-remote", "--end-of-options", url, "HEAD"), env=networked()).decode()
+    head = checked(("git", "ls-remote", "--end-of-options", url, "HEAD"), env=upstream_environment()).decode()
     if not head:
         raise ConfigError(f"{url} has neither a tag nor a commit", hint="is it empty?")
     _require_sha1(url, head.split()[:1])
@@ -63,7 +63,7 @@ def _require_sha1(url: str, ids: Iterable[str]) -> None:
 def reachable(url: str, seconds: float) -> str:
     """Return '' if a git server answers, else its error. Raises CommandError if git was killed, which says nothing of the server."""
     argv = ("git", "ls-remote", "--quiet", "--exit-code", "--end-of-options", url, "HEAD")
-    done = answered(argv, run(argv, env=networked(), timeout=seconds))
+    done = answered(argv, run(argv, env=upstream_environment(), timeout=seconds))
     if done.code in (0, 2):  # 2: it answered, and has no HEAD (a bundle of tags)
         return ""
     rows = done.stderr.decode("utf-8", "replace").strip().splitlines()

@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kz_build.core.env import networked, variable
+from kz_build.core.env import variable
 from kz_build.core.errors import ConfigError, KzError, MissingError, UnreachableError
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
@@ -16,7 +16,7 @@ from kz_build.core.github_types import slug_of
 from kz_build.core.process import answered, require_success, run
 from kz_build.core.progress import Event
 from kz_build.core.rules import bad_id
-from kz_build.git.environment import local_environment
+from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.machine_errors import require_answer
 from kz_build.git.repository import commit_id
 from kz_build.nightly.head import Head, commit_on, copy_of, head_of
@@ -246,7 +246,7 @@ def _pulls(project: Project, head: Head) -> list[Queued]:
         argv = head.repository.argv(
             "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--end-of-options", "origin", *wanted
         )
-        done = run(argv, env=networked(), timeout=None)
+        done = run(argv, env=upstream_environment(), timeout=None)
         require_answer(argv, done)
         require_success(argv, done)
     return [Queued(f"#{pull.number}", pull.title, pull.head) for pull in pulls]

@@ -267,3 +267,18 @@ def test_a_signed_address_with_a_version_in_it() -> None:
     assert env.with_password("https://h/sdk-2.zip") == "https://u:p@h/sdk-2.zip?Expires=1&sig=a%2Bb"
     assert env.with_password("https://h/other.zip") == "https://u:p@h/other.zip"
     assert env.public_address("ssh://git:p@h/r") == "ssh://git@h/r"
+
+
+def test_a_credential_helper_of_git_finds_its_own_variables(
+    tmp_path: Path, kz: Kz, server: Server, upstream: Upstream
+) -> None:
+    """As that of gh, which answers by GH_TOKEN. What git itself reads to find a repository stays away from it."""
+    helper = '!f() { test -z "$GIT_WORK_TREE" && echo username=reader && echo "password=$GH_TOKEN"; }; f'
+    (tmp_path / "gitconfig").write_text(f"[credential]\n\thelper = {json.dumps(helper)}\n")
+    lines = {"version": 1, "sources": {"up": {"git": f"http://127.0.0.1:{server.server_port}/git/up"}}}
+    (tmp_path / "pins.yaml").write_text(json.dumps({**lines, "default": "l", "lines": {"l": {"up": "v1"}}}))
+    given = {"GIT_CONFIG_GLOBAL": str(tmp_path / "gitconfig"), "GIT_WORK_TREE": "/", "NO_PROXY": "*"}
+    given |= {"KZ_CACHE": str(tmp_path / "store"), "GH_TOKEN": "pass/word"}
+    for words in (("lock", "--write"), ("status", "--fetch")):
+        done = kz("-C", tmp_path, *words, **given)
+        assert done.returncode == 0 and "Authentication" not in done.stdout, done.stdout + done.stderr
