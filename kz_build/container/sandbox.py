@@ -14,7 +14,7 @@ from kz_build.container.daemon import OWN, Daemon, Image
 from kz_build.container.mount import Mount
 from kz_build.core.command_log import Program
 from kz_build.core.errors import CommandError, ConfigError
-from kz_build.core.process import STOP_SECONDS, Argv, limited
+from kz_build.core.process import LONGEST_LINE, STOP_SECONDS, Argv, limited
 
 if TYPE_CHECKING:
     from docker.types import HostConfig, Ulimit
@@ -299,5 +299,8 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
         yield from (raw + b"\n" for raw in whole)
+        if len(rest) > LONGEST_LINE:
+            yield rest
+            rest = b""
     if rest:
         yield rest

@@ -19,6 +19,10 @@ Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], i
 """Runs a command line in a folder with an environment, passes on each line it prints, and returns its exit code."""
 
 
+LONGEST_SHOWN = 2000
+"""Characters of a line of output that an error shows: a compiler's command line may have a hundred thousand."""
+
+
 def new_log_folder(logs: Path) -> Path:
     """A folder of this process for the logs of its commands; not made yet."""
     return logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
@@ -67,7 +71,7 @@ class Commands:
                     raw = _without_secrets(raw)
                     file.write(raw)
                     text = raw.decode("utf-8", "replace").rstrip()
-                    last.append(text)
+                    last.append(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…")
                     if watch:
                         watch(text)
 

@@ -24,6 +24,8 @@ HOUR = 3600.0
 """A short command that takes longer hangs."""
 END_SECONDS = 60.0
 """How long a process may take to end once nobody talks to it any more."""
+LONGEST_LINE = 1 << 20
+"""Bytes of a line of output that are kept together: a program may print without ever ending one."""
 STOP_SECONDS = 1.0
 """How long a stopped command may take to end before it is killed: after Ctrl-C kz ends within two seconds."""
 
@@ -217,7 +219,7 @@ def streamed(
     limit: float,
     started: Callable[[int], None] | None = None,
 ) -> int:
-    """Run a command, pass each line of its output to `line`, return its exit code. See Commands.
+    """Run a command, pass each line of its output to `line`, longer ones in parts, return its exit code. See Commands.
 
     Raises StoppedError after `limit` seconds, and CommandError if it cannot start.
     """
@@ -227,7 +229,7 @@ def streamed(
         started(process.pid)
     with limited(limit, lambda: _end_session(process)):
         try:
-            for raw in process.stdout:
+            while raw := process.stdout.readline(LONGEST_LINE):
                 line(raw)
             return process.wait()
         finally:
