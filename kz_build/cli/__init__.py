@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from kz_build.cli.parser import parser, words_without
 from kz_build.core.env import variable
@@ -103,7 +104,7 @@ def _run(argv: list[str]) -> int:
             print(file=sys.stderr)  # the terminal has written ^C where the next line would begin
         _say("kz: interrupted; nothing incomplete is left, and the same command continues from here")
     except BrokenPipeError:
-        _hush()
+        _hush(sys.stdout)
         return 0
     except Exception as error:
         problem = storage_error(error) if isinstance(error, OSError) else None
@@ -112,7 +113,7 @@ def _run(argv: list[str]) -> int:
         ):  # of a stream
             code, name = CommandError.exit_code, CommandError.name
             _say(f"kz: cannot write its output: {error.strerror}")
-            _hush()
+            _hush(sys.stdout)
         elif problem:
             code, name = problem.exit_code, problem.name
             _say(f"kz: {problem}\n  -> {problem.hint}")
@@ -143,9 +144,9 @@ def _say_what_the_log_shows(log: str) -> None:
             _say(shown)
 
 
-def _hush() -> None:
-    """Discard what is still buffered for stdout: Python would try to write it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _hush(stream: TextIO) -> None:
+    """Discard what is still buffered for a stream, and all that follows: Python would try to write it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _say(text: str) -> None:
@@ -154,8 +155,11 @@ def _say(text: str) -> None:
         if sys.stdout:
             sys.stdout.flush()
     except OSError:  # its reader is gone, or its disk is full; what failed is still said
-        _hush()
-    print(fit(text, sys.stderr), file=sys.stderr, flush=True)
+        _hush(sys.stdout)
+    try:
+        print(fit(text, sys.stderr), file=sys.stderr, flush=True)
+    except OSError:  # nobody can read it: the exit code says what it can
+        _hush(sys.stderr)
 
 
 @contextlib.contextmanager

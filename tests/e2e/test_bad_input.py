@@ -491,3 +491,9 @@ def test_an_output_on_a_full_disk_is_no_bug(sample: Path, clean_env: dict[str, s
         done = subprocess.run(argv, env=clean_env, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 5, done.stderr
     assert done.stderr == "kz: cannot write its output: No space left on device\nkz: exit 5 (command)\n"
+
+
+def test_errors_that_nobody_can_read_keep_the_exit_code(sample: Path, clean_env: dict[str, str]) -> None:
+    with open("/dev/full", "w") as full:
+        argv = [sys.executable, "-m", "kz_build", "-C", str(sample), "build", "--nope"]
+        assert subprocess.run(argv, env=clean_env, stdout=subprocess.PIPE, stderr=full).returncode == 2
