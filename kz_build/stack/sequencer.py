@@ -189,22 +189,6 @@ def _stop(
     words = ("cherry-pick", "--allow-empty", commit_id(session.todo[0]))
     if (picked := tree.git(*words)).code != 1:  # 1 is a conflict, or nothing left to change
         require_success(["git", *words], picked)
-    opened = save(
-        opened,
-        pinned,
-        replace(
-            session,
-            picking=session.todo[0],
-            stopped=patch.subject,
-            before=session.tip,
-            merged="" if picked.code else tree.head(),
-            todo=session.todo[1:],
-            shown=(),
-            stop=(),
-            # What an undo takes back is forgotten here: one that was killed before must not go back twice.
-            answers=tuple(answer for answer in session.answers if answer.commit not in session.todo),
-        ),
-    )
     rows = [f"  {_reason(pinned, session, patch)}"]
     rules = opened.rules(patch.slug)
     rows += _remarks(pinned, session, stop, rules)
@@ -233,7 +217,21 @@ def _stop(
         then = f"kz rebase skip if upstream's is enough, or {then}"
     if stop.by_rules:
         then = f"edit {rules}, then kz rebase continue; or {then}"
-    opened = save(opened, pinned, replace(opened.session, stop=(*rows, then)))
+    stopped = replace(
+        session,
+        picking=session.todo[0],
+        stopped=patch.subject,
+        before=session.tip,
+        merged="" if picked.code else tree.head(),
+        todo=session.todo[1:],
+        shown=(),
+        stop=(*rows, then),
+        # What an undo takes back is forgotten here: it must not go back twice.
+        answers=tuple(answer for answer in session.answers if answer.commit not in session.todo),
+    )
+    opened = save(
+        opened, pinned, stopped
+    )  # at once: of a run that was killed before, the next one does all of this again
     certain = made is not None and made.certain
     if session.verb == "rebase" and not certain and (found := suggested(project, pinned, opened)).shown:
         rows += offer_rows(found, diffs=1)

@@ -408,12 +408,12 @@ def test_a_stack_that_changed_meanwhile_is_not_written_over(ours: Project) -> No
 def test_one_that_was_killed_before_it_stopped_anywhere_is_begun_anew(ours: Project, tmp_path: Path) -> None:
     (tmp_path / "at_start.py").write_text(
         "import os, subprocess\n"
-        "real = subprocess.run\n"
-        "def run(argv, **k):\n"
-        "    if 'fast-import' in argv and os.environ.get('KILL'):\n"
-        "        os._exit(137)\n"
-        "    return real(argv, **k)\n"
-        "subprocess.run = run\n"
+        "class Popen(subprocess.Popen):\n"
+        "    def __init__(self, argv, *rest, **more):\n"
+        "        if 'fast-import' in argv and os.environ.get('KILL'):\n"
+        "            os._exit(137)\n"
+        "        super().__init__(argv, *rest, **more)\n"
+        "subprocess.Popen = Popen\n"
     )
     assert ours.kz("apply").returncode == 0
     path = str(tmp_path / "at_start.py")
