@@ -15,6 +15,7 @@ from kz_build.build.steps import CCACHE_LOG, Command, Plan
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, Missing, MissingError
+from kz_build.core.paths import files_below
 from kz_build.core.process import find
 from kz_build.core.progress import Event, Watch
 from kz_build.core.stage_record import Output, StageRecord, changed, load
@@ -198,7 +199,7 @@ def _outputs(plan: Plan) -> dict[str, Output]:
         path = plan.stage / artifact.folder / artifact.name
         build_id = read_elf(path, exports=False).build_id if artifact.profile != "hexagon" else ""
         outputs[f"{artifact.folder}/{artifact.name}"] = _output(path, artifact.profile, build_id)
-    for path in (plan.stage / "symbols").rglob("*.debug"):
+    for path in files_below(plan.stage / "symbols", "*.debug"):
         outputs[path.relative_to(plan.stage).as_posix()] = _output(path, "symbols", None)
     return dict(sorted(outputs.items()))  # in the order of a record that was read back
 

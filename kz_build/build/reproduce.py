@@ -21,6 +21,7 @@ from kz_build.build.vary import VariedEngine, unmount, variations
 from kz_build.core import files, locks
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
+from kz_build.core.paths import files_below
 from kz_build.core.progress import Event, Watch
 from kz_build.core.stage_record import Output, StageRecord
 from kz_build.pins.project import RECORD, Project
@@ -164,8 +165,8 @@ def _keep(plan: Plan, kept: Path) -> None:
     for artifact in plan.artifacts:
         if artifact.built and artifact.symbols:
             os.link(on_disk(plan, artifact.built), kept / "unstripped" / artifact.name)
-    for path in plan.build.rglob("*"):
-        if path.suffix in _OBJECTS and path.is_file() and plan.stage not in path.parents:
+    for path in files_below(plan.build):
+        if path.suffix in _OBJECTS and plan.stage not in path.parents:
             to = kept / "objects" / path.relative_to(plan.build)
             to.parent.mkdir(parents=True, exist_ok=True)
             os.link(path, to)
@@ -175,8 +176,7 @@ def _files(kept: Path, *folders: str) -> dict[str, Path]:
     return {
         path.relative_to(kept).as_posix().removeprefix("dist/"): path
         for folder in folders or ("dist", "unstripped")
-        for path in sorted((kept / folder).rglob("*"))
-        if path.is_file()
+        for path in files_below(kept / folder)
     }
 
 

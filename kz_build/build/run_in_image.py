@@ -16,6 +16,7 @@ from kz_build.core import transaction
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import ConfigError, Missing, MissingError
 from kz_build.core.locks import scratch_folder
+from kz_build.core.paths import files_below
 from kz_build.core.rules import unsafe_path
 from kz_build.git import repository as git
 from kz_build.pins.load import LOCAL, LOCK, PINS
@@ -106,5 +107,5 @@ def _fetch_changes(project: Project, engine: DockerEngine) -> tuple[str, ...]:
         if f"{_PROJECT.name}/{PINS}" not in names:
             raise ConfigError("the container returned no project")
         new = {name.removeprefix(f"{_PROJECT.name}/"): (root / name).read_bytes() for name in names}
-    old = {p.relative_to(project.root).as_posix() for p in (project.root / "patches").rglob("*") if p.is_file()}
+    old = {p.relative_to(project.root).as_posix() for p in files_below(project.root / "patches")}
     return transaction.change_all(project.root, {**dict.fromkeys(old - set(new)), **new})

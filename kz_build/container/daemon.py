@@ -14,6 +14,7 @@ from typing import Any
 from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError, UnreachableError
+from kz_build.core.paths import files_below
 
 SOCKET = "/var/run/docker.sock"
 OWN = "kz_build"
@@ -47,7 +48,7 @@ class Image:
     def files(self) -> list[Path]:
         """Return the files that the daemon builds it from: its folder, and the files beside it that images share."""
         beside = [path for path in self.folder.parent.iterdir() if path.is_file()]
-        return sorted([*beside, *(path for path in self.folder.rglob("*") if path.is_file())])
+        return sorted([*beside, *files_below(self.folder)])
 
     def context(self) -> io.BytesIO:
         """Return these files as a tar."""

@@ -10,7 +10,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from kz_build.core.paths import excluded
+from kz_build.core.paths import excluded, refuse
 
 USER = 10001
 """Uid and gid of builds in a container, and of all files sent there."""
@@ -73,7 +73,7 @@ def _head(name: str, kind: bytes, *, size: int = 0, link: str = "", executable: 
 
 def listing(folder: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, bytes]]:
     """Yield (path, kind of tar member) of all in a folder, by name."""
-    for base, folders, files in os.walk(folder):
+    for base, folders, files in os.walk(folder, onerror=refuse):
         below = "" if base == str(folder) else f"{Path(base).relative_to(folder).as_posix()}/"
         links = [name for name in folders if os.path.islink(os.path.join(base, name))]
         folders[:] = sorted(name for name in folders if name not in links and _may_contain(f"{below}{name}/", only))

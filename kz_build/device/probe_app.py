@@ -15,6 +15,7 @@ from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import ConfigError, LockError, Missing, MissingError
 from kz_build.core.files import disk_errors, remove, sha256_file
+from kz_build.core.paths import files_below
 from kz_build.core.process import find
 from kz_build.core.progress import Watch
 from kz_build.core.stage_record import Output, StageRecord, changed, load, load_any
@@ -114,7 +115,7 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     names = tuple(dict.fromkeys(name for at in settings["package"]["dependencies"] for name in PLACEHOLDER.findall(at)))
     fetched = fetch(project, Request(line, names, watch=watch)) if names else ()
     archives = (aar, *(one.file for one in fetched if one.file and one.kind == "archive"))
-    ours = {one.relative_to(OURS).as_posix(): sha256_file(one) for one in sorted(OURS.rglob("*")) if one.is_file()}
+    ours = {one.relative_to(OURS).as_posix(): sha256_file(one) for one in files_below(OURS)}
     key = digest_of([[sha256_file(one) for one in archives], {n: f.sha256 for n, f in kept.items()}, ours])
     record, apk = load(path, key), folder / "probe.apk"
     if record and not changed(apk, record.outputs):
@@ -164,12 +165,12 @@ def build(
         commands.run(title or name, words, cwd=work, env=environment.plain())
 
     java = ["-nowarn", "-Xlint:-options", "--release", "8", "-encoding", "UTF-8", "-d"]
-    tool("javac", *java, stubs, *sorted((OURS / "stubs").rglob("*.java")), title="javac-stubs")
+    tool("javac", *java, stubs, *files_below(OURS / "stubs", "*.java"), title="javac-stubs")
     class_path = ":".join(map(str, [stubs, *jars]))
-    own = [OURS / "ProbeActivity.java", *sorted((OURS / "loader").rglob("*.java"))]
+    own = [OURS / "ProbeActivity.java", *files_below(OURS / "loader", "*.java")]
     tool("javac", *java, classes, "-cp", class_path, *own)
     d8 = ("-cp", tools.d8, "com.android.tools.r8.D8", "--min-api", str(_API), "--classpath", stubs, "--output", dexes)
-    tool("java", *d8, *sorted(classes.rglob("*.class")), *jars, title="d8")
+    tool("java", *d8, *files_below(classes, "*.class"), *jars, title="d8")
     # Debian's aapt2 is of Android 10, older than <uses-native-library>.
     link = ("link", "--warn-manifest-validation", "-I", tools.framework)
     bare, apk = work / "bare.apk", work / "probe.apk"

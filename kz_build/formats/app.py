@@ -15,6 +15,7 @@ from typing import IO
 
 from kz_build.core.errors import AuditError
 from kz_build.core.locks import scratch_folder
+from kz_build.core.paths import refuse
 from kz_build.formats import zip as zips
 from kz_build.formats.android_manifest import DamagedError, Manifest, manifest_of, read_text
 from kz_build.formats.app_types import App, Library, Model
@@ -121,7 +122,7 @@ def with_models(app: App, paths: Iterable[Path]) -> App:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for base, folders, names in os.walk(folder):
+    for base, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(f for f in folders if f != ".git")
         yield from (p for name in sorted(names) if (p := Path(base, name)).is_file())
 

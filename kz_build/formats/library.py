@@ -6,6 +6,7 @@ import mmap
 from pathlib import Path
 
 from kz_build.core.errors import ConfigError
+from kz_build.core.paths import files_below
 from kz_build.formats.elf import registered_strings
 from kz_build.formats.library_types import Library, htp_arch
 from kz_build.formats.pte_types import Pte
@@ -55,8 +56,8 @@ def read_library(path: Path, pte: Pte, executorch: str = "") -> Library:
 
 def _files(folder: Path) -> list[Path]:
     """Return the libraries of a folder, and upstream's program that runs a QNN model."""
-    candidates = (*folder.rglob("*.so"), *folder.rglob("qnn_llama_runner"))
-    return sorted(p for p in candidates if p.is_file() and "symbols" not in p.relative_to(folder).parts)
+    candidates = (*files_below(folder, "*.so"), *files_below(folder, "qnn_llama_runner"))
+    return sorted(p for p in candidates if "symbols" not in p.relative_to(folder).parts)
 
 
 def _kv_width(matches: set[str]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.files import write_atomic
+from kz_build.core.paths import files_below
 
 NAMES = (
     "baselines",
@@ -34,8 +35,8 @@ def copy_to(root: Path) -> tuple[str, ...]:
     files = [
         path
         for name in NAMES
-        for path in (sorted((source / name).rglob("*")) if (source / name).is_dir() else [source / name])
-        if path.is_file() and not path.name.startswith(".")
+        for path in (files_below(source / name) if (source / name).is_dir() else [source / name])
+        if not path.name.startswith(".")
     ]
     contents = {str(path.relative_to(source)): (path.read_bytes(), path.stat().st_mode & 0o777) for path in files}
     others = [name for name, (data, _) in contents.items() if _has_other(root / name, data)]

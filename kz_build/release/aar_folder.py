@@ -14,6 +14,7 @@ from kz_build.checks.elf_rules import android_abi
 from kz_build.core import files, locks
 from kz_build.core.check import Check
 from kz_build.core.errors import LockError
+from kz_build.core.paths import files_below
 from kz_build.pins.lock_file import as_text
 from kz_build.pins.project import Project
 from kz_build.release import maven, statement
@@ -107,7 +108,7 @@ def publish(
         files.write_new(folder / path.name, data)
         files.write_new(folder / path.with_suffix(".gradle.kts").name, snippet(package).encode())
         _add_repository(folder, package, data)
-        subjects = {p.relative_to(folder).as_posix(): files.sha256_file(p) for p in folder.rglob("*") if p.is_file()}
+        subjects = {p.relative_to(folder).as_posix(): files.sha256_file(p) for p in files_below(folder)}
         provenance = _provenance(project, package, source, aar, parts, subjects)
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
         for part in parts:

@@ -12,14 +12,14 @@ from typing import Any
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.files import sha256_file
+from kz_build.core.paths import all_below
 from kz_build.core.plain_json import parsed
 from kz_build.formats.zip import digests_of
 from kz_build.release import minisign, statement
 
 _Rows = Iterator[tuple[str, str]]
 """(file, what is wrong with it)"""
-_MOST_OF_PAPER = 64 << 20
-"""Bytes of a release file; ExecuTorch's largest has less than 1 MB."""
+_MOST_OF_PAPER = 64 << 20  # bytes of a release file; ExecuTorch's largest has less than 1 MB
 MOST_BYTES = 8 << 30
 MOST_FILES = 10_000
 """Of a release folder, which somebody else may have filled: all of it is read."""
@@ -103,7 +103,7 @@ def _run_checks(folder: Folder, checks: Mapping[str, Callable[[Folder], _Rows]])
 
 def read(path: Path) -> Folder:
     """Read a release folder; what is wrong with it, the checks say. Raises AuditError for one that is too large."""
-    found = sorted(islice(path.rglob("*"), MOST_FILES + 1))
+    found = sorted(islice(all_below(path), MOST_FILES + 1))
     size = sum(facts.st_size for p in found if stat.S_ISREG((facts := p.lstat()).st_mode))
     if len(found) > MOST_FILES or size > MOST_BYTES:
         raise AuditError(f"{path} has more than {MOST_FILES:,} files or {MOST_BYTES >> 30} GB: it is no release of kz")
@@ -115,8 +115,8 @@ def read(path: Path) -> Folder:
         problem = "is not there"
     except (OSError, ValueError) as error:
         problem = str(error)
-    provenance, bill = _json(path / statement.PROVENANCE), _json(path / statement.SBOM)
-    return Folder(path, there, listed, provenance, bill, _is_package(provenance), problem)
+    provenance = _json(path / statement.PROVENANCE)
+    return Folder(path, there, listed, provenance, _json(path / statement.SBOM), _is_package(provenance), problem)
 
 
 def _pinned(folder: Folder) -> Check:

@@ -15,6 +15,7 @@ from kz_build.build.steps import MAPPED, Copy, Plan
 from kz_build.core import files, locks
 from kz_build.core.env import variable
 from kz_build.core.errors import ConfigError
+from kz_build.core.paths import all_below, files_below
 from kz_build.core.stage_record import Output, StageRecord, changed, load
 from kz_build.pins.pins import NATIVE, digest_of
 from kz_build.pins.project import Project
@@ -183,7 +184,7 @@ def _write(
         subjects = _subjects(built, config)
         files.write_new(folder / statement.SBOM, sbom.sbom(plan.target, plan.line, subjects, parts, __version__, key))
         write_sums(folder, subjects)
-        for inner in (p for p in folder.rglob("*") if p.is_dir()):
+        for inner in (p for p in all_below(folder) if p.is_dir()):
             inner.chmod(0o755)
     return tuple(part.component.ref for part in parts if not part.notices)
 
@@ -244,7 +245,7 @@ def _signed(plan: Plan, result: ReleaseFiles, key: Path | None) -> ReleaseFiles:
 
 def write_sums(folder: Path, known: Mapping[str, str]) -> bytes:
     """Write SHA256SUMS of all files in a folder, and return it. `known`: name -> sha256 of some of them."""
-    there = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
+    there = [p.relative_to(folder).as_posix() for p in files_below(folder)]
     sums = {name: known.get(name) or files.sha256_file(folder / name) for name in there}
     data = statement.sums_text(sums).encode()
     files.write_new(folder / statement.SUMS, data)

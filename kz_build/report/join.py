@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import hardlink_or_copy, new_folder
+from kz_build.core.paths import all_below
 from kz_build.core.stage_record import StageRecord, changed, load_any
 from kz_build.pins.project import RECORD, Project
 from kz_build.report.report import STAGES
@@ -83,7 +84,7 @@ def _files(project: Project, cell: Cell) -> list[Path]:
     dist = cell.folder / "dist" / cell.line / cell.target
     if gone := changed(dist, build.outputs):
         raise LockError(f"{gone} is not the file that was built", hint="keep dist/LINE/TARGET of each job, whole")
-    found = list(islice(dist.rglob("*"), MOST_FILES + 1))
+    found = list(islice(all_below(dist), MOST_FILES + 1))
     if len(found) > MOST_FILES:
         raise LockError(f"{dist} has more than {MOST_FILES:,} files")
     files = [path for path in found if not stat.S_ISDIR(path.lstat().st_mode)]

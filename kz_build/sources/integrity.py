@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kz_build.core.errors import LockError, StorageError
 from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
+from kz_build.core.paths import all_below
 from kz_build.core.process import answered, run
 from kz_build.core.progress import Watch
 from kz_build.git.environment import local_environment
@@ -128,7 +129,7 @@ def _differences(expected: Path, actual: Path) -> Iterator[str]:
 
 
 def _kinds(folder: Path) -> Iterator[tuple[str, tuple[str, object]]]:
-    for path in folder.rglob("*"):
+    for path in all_below(folder):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink():
             yield name, ("link", os.readlink(path))

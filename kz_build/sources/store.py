@@ -13,7 +13,7 @@ from pathlib import Path
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import disk_errors, new_folder, sha256_file, write_atomic
 from kz_build.core.locks import lock
-from kz_build.core.paths import excluded
+from kz_build.core.paths import excluded, refuse
 from kz_build.core.progress import Watch
 from kz_build.git.object_types import Blob, FileOnDisk
 
@@ -104,7 +104,7 @@ def folder_files(folder: Path, exclude: Sequence[str] = (), only: Sequence[str] 
     """Return the files of a folder, without version control's own folders, as far as it is among `only` (all if empty)
     and not excluded."""
     files: dict[str, Blob | FileOnDisk] = {}
-    for base, names, leaves in os.walk(folder):
+    for base, names, leaves in os.walk(folder, onerror=refuse):
         at = Path(base).relative_to(folder)
         links = [n for n in names if os.path.islink(os.path.join(base, n))]
         names[:] = [

@@ -6,6 +6,8 @@ import errno
 import hashlib
 import io
 import os
+import subprocess
+import sys
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -14,7 +16,8 @@ import pytest
 
 from kz_build.core import files
 from kz_build.core.errors import StorageError
-from tests.conftest import snapshot
+from kz_build.core.paths import files_below
+from tests.conftest import ROOT, snapshot
 
 
 @pytest.mark.parametrize(
@@ -202,3 +205,13 @@ def test_the_digest_of_a_file_larger_than_the_memory_it_takes(tmp_path: Path) ->
         assert tracemalloc.get_traced_memory()[1] < 1 << 23
     finally:
         tracemalloc.stop()
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_one(tmp_path: Path) -> None:
+    """os.walk and rglob say nothing then: a release listed fewer files than it had."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/c.so").touch()
+    assert files_below(tmp_path, "*.so") == [tmp_path / "a/b/c.so"] and files_below(tmp_path / "gone") == []
+    code = "import resource, sys; from pathlib import Path; from kz_build.core.paths import files_below; resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3)); files_below(Path(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    assert "Too many open files" in done.stderr, done.stderr
