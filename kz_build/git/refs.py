@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from kz_build.core.errors import CommandError, ConfigError, Missing, MissingError
 from kz_build.core.files import disk_errors
 from kz_build.core.process import Output, answered, require_success, run
+from kz_build.core.rules import bad_version
 from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.object_types import cut_subject, output_lines
 from kz_build.git.remote import reachable
@@ -215,20 +216,23 @@ def resolve_revision(repository: Repository, name: str) -> str:
     try:
         if re.fullmatch("[0-9a-f]{40}", name):
             repository.fetch_commit(name, name, history=True)
-        else:
+        elif not bad_version(name):  # git would take `*` for every branch
             fetch_name(repository, name)
-    except CommandError:
-        import difflib
+    except CommandError as error:
+        if error.code < 0:  # it was killed, which says nothing of upstream
+            raise
+    if commit := commit_of(repository, name):
+        return commit
+    import difflib
 
-        names = [ref.split("/", 2)[2] for ref in refs(repository, "refs/tags", "refs/heads")]
-        near = difflib.get_close_matches(name, names, 3)
-        newest, hint = releases(repository)[-3:], "a commit that no branch has must be given in full"
-        if near:
-            hint = f"near ones: {', '.join(near)}"
-        elif newest and not re.fullmatch("[0-9a-f]{4,39}", name):
-            hint = f"its newest tags: {', '.join(newest)}"
-        raise UnknownRevisionError(f"upstream has no tag, branch or commit {name!r}", hint=hint) from None
-    return commit_of(repository, name)
+    names = [ref.split("/", 2)[2] for ref in refs(repository, "refs/tags", "refs/heads")]
+    near = difflib.get_close_matches(name, names, 3)
+    newest, hint = releases(repository)[-3:], "a commit that no branch has must be given in full"
+    if near:
+        hint = f"near ones: {', '.join(near)}"
+    elif newest and not re.fullmatch("[0-9a-f]{4,39}", name):
+        hint = f"its newest tags: {', '.join(newest)}"
+    raise UnknownRevisionError(f"upstream has no tag, branch or commit {name!r}", hint=hint)
 
 
 def releases(repository: Repository) -> tuple[str, ...]:

@@ -59,3 +59,16 @@ def test_a_fetch_of_names_that_fails_by_itself_leaves_those_that_were_there(ours
     assert ours.kz(*TAGS).returncode == 4
     assert ours.kz(*TAGS, "--fetch", GIT_CONFIG_COUNT="0", GIT_ALLOW_PROTOCOL="none").returncode in (5, 6)
     assert ours.kz(*TAGS, GIT_CONFIG_COUNT="0", GIT_ALLOW_PROTOCOL="none").returncode == 4, "nobody is asked"
+
+
+def test_a_pattern_names_no_revision(ours: Project) -> None:
+    """Git fetches every branch for it, and then none has that name: nothing would be judged."""
+    done = ours.kz("verify", "--onto", "*")
+    assert done.returncode == 2 and "no tag, branch or commit '*'" in done.stderr, done.stderr
+
+
+def test_a_branch_whose_fetch_was_killed_is_not_said_to_be_missing(ours: Project) -> None:
+    script = 'case "$*" in *" fetch "*--stdin*) case "$(cat)" in *heads/theirs*) kill -9 $$;; *) exit 0;; esac;; esac'
+    assert ours.kz(*TAGS).returncode == 4
+    done = ours.kz("verify", "--onto", "theirs", PATH=with_git(ours, script))
+    assert done.returncode == 5 and "killed by signal 9" in done.stderr, done.stderr
