@@ -97,10 +97,10 @@ class Worktree:
         return answered(argv, retry_past_stale_locks(self.path, lambda: run(argv, env=_environment(), cwd=self.path)))
 
     def output(self, *words: str) -> str:
-        """Return git's output. Raises CommandError."""
+        """Return git's output, names of files as Python has them. Raises CommandError."""
         done = self.git(*words)
         require_success(["git", *words], done)
-        return done.stdout.decode("utf-8", "replace")
+        return os.fsdecode(done.stdout)
 
     def add(self, commit: str, paths: Collection[str], exclude: Sequence[str]) -> None:
         """Check a commit out for the first time, with the folders of these paths and nothing else, or everything where there
@@ -162,12 +162,15 @@ class Worktree:
             f":(literal){name}" for name in self.output("diff", "--cached", "--name-only", "-z").split("\0")[:-1]
         ]
         # Never the whole index: most of its files are not on this machine, and git would fetch them one by one.
-        output = self.git("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", *changed).stdout if changed else b""
-        return tuple(output.decode("utf-8", "replace").split("\0")[:-1])
+        words = ("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", *changed)
+        if not changed or (done := self.git(*words)).code == 1:  # 1: no file has one
+            return ()
+        require_success(["git", *words], done)
+        return tuple(os.fsdecode(done.stdout).split("\0")[:-1])
 
     def dirty(self) -> tuple[str, ...]:
         """Return tracked files with uncommitted changes, and new files that git does not ignore."""
-        rows = self.output("status", "--porcelain", "-z").split("\0")
+        rows = self.output("status", "--porcelain", "--no-renames", "-z").split("\0")
         return tuple(row[3:] for row in rows if row)
 
     def work(self) -> tuple[str, ...]:
