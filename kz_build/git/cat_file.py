@@ -16,6 +16,8 @@ from kz_build.git.object_types import FOLDER, object_id
 
 _DAMAGE = re.compile(r"corrupt|inflate|hash mismatch|garbage at end")
 """Git's words for an object that is there but damaged."""
+_COMMITTED = re.compile(rb"(?m)^committer .*> (\d{1,11}) ")
+"""The seconds of a commit's date; git reads one that has none as of 1970."""
 SILENT_SECONDS = 600.0
 """A git that has not answered a request for so long hangs."""
 _ENDING_SECONDS = 1.0
@@ -84,14 +86,15 @@ class Objects:
         return oid, kind, data
 
     def _read(self) -> tuple[list[bytes], bytes]:
-        """Return the words of git's next answer, and the content that follows them."""
+        """Return the words of git's next answer, none if git ended before its end, and the content that follows them."""
         assert self.process.stdout
         self.requests += 1
         self.waiting = self.requests
         header, data = self.process.stdout.readline().split(), b""
         if header and header[-1] not in (b"missing", b"ambiguous"):
-            data = self.process.stdout.read(int(header[2]))
-            self.process.stdout.read(1)
+            size = int(header[2])
+            data = self.process.stdout.read(size + 1)  # a newline ends it
+            header, data = header if len(data) > size else [], data[:size]
         self.waiting = None
         return header, data
 
@@ -121,8 +124,8 @@ class Objects:
             left = [name for name in names if name not in commits and "\n" not in name]
             for name, item in zip(left, self.get_many([form.format(n) + "^{commit}" for n in left]), strict=True):
                 if item:
-                    stamp = next(line for line in item[2].split(b"\n") if line.startswith(b"committer "))
-                    commits[name] = item[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp.split()[-2])))
+                    stamp = _COMMITTED.search(item[2])
+                    commits[name] = item[0], time.strftime("%Y-%m-%d", time.gmtime(int(stamp[1]) if stamp else 0))
         return [commits.get(name) for name in names]
 
     def _gone(self, name: str, *, by_itself: bool = True) -> KzError:

@@ -19,6 +19,7 @@ import pytest
 from kz_build.core.errors import CommandError
 from kz_build.git import cat_file
 from kz_build.git.cat_file import ObjectsMissing
+from kz_build.git.object_types import blob_id
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository
 from tests.conftest import ROOT, Kz
@@ -72,6 +73,21 @@ def test_a_git_that_is_killed_lacks_no_object(tmp_path: Path, kz: Kz) -> None:
     done = ours.kz("verify", "--onto", "v1", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert done.returncode == 5 and "cat-file" in done.stderr and "killed by signal 9" in done.stderr, done.stderr
     assert ours.kz("verify", "--onto", "v1").returncode == 0
+
+
+def test_a_git_that_is_killed_within_an_object_has_not_damaged_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sh("git", "init", "-q", "--bare", str(tmp_path / "up.git"), cwd=tmp_path)
+    blob = blob_id(b"one\n")
+    (tmp_path / "git").write_text(f"#!/bin/sh\nread request; printf '{blob} blob 4\\non'; kill -9 $$\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with (
+        Repository(tmp_path / "up.git").objects() as objects,
+        pytest.raises(CommandError, match="killed by signal 9"),
+    ):
+        objects.get(blob)
 
 
 @pytest.fixture
