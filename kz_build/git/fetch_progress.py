@@ -18,7 +18,8 @@ class FetchProgress(RemoteProgress):
     def __init__(self, name: str, watch: Watch) -> None:
         super().__init__()
         self.name, self.watch = name, watch
-        self.line = self.new_message_handler()
+        self.messages: list[str] = []
+        """Git's lines other than progress, in its order."""
 
     def update(
         self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
@@ -26,7 +27,9 @@ class FetchProgress(RemoteProgress):
         """See RemoteProgress."""
         self.watch(Event(self.name, int(cur_count), int(max_count or 0)))
 
-    @property
-    def messages(self) -> str:
-        """Git's messages other than progress."""
-        return "\n".join([*self.other_lines, *self.error_lines])
+    def line(self, text: str) -> None:
+        """Read one line of git's."""
+        before = len(self.other_lines) + len(self.error_lines)
+        self._parse_progress_line(text.rstrip())
+        if len(self.other_lines) + len(self.error_lines) > before:
+            self.messages.append(text.rstrip())

@@ -218,7 +218,7 @@ class Repository(NamedTuple):
 
             progress = FetchProgress(self.path.stem.rpartition("-")[0], self.watch)
             code = run_following_errors(argv, progress.line, env=env, stdin=stdin)
-            return Output(code, b"", progress.messages.encode())
+            return Output(code, b"", "\n".join(progress.messages).encode())
 
         with git_disk_errors(self.path):
             done = retry_past_stale_locks(self.path, once)

@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import CommandError
+from kz_build.core.progress import Event
 from kz_build.git import cat_file
 from kz_build.git.cat_file import ObjectsMissing
+from kz_build.git.fetch_progress import FetchProgress
 from kz_build.git.object_types import blob_id
 from kz_build.git.remote import reachable
 from kz_build.git.repository import Repository
@@ -128,3 +130,13 @@ def test_a_git_that_is_killed_says_nothing_of_a_server(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(CommandError, match="killed by signal 9"):
         reachable("https://github.com/x/y", 8.0)
+
+
+def test_what_git_says_of_a_fetch_is_told_in_its_order() -> None:
+    """Some of git's lines go on where an `error:` or `fatal:` ends."""
+    lines = ["remote: hello", "fatal: Could not read from remote repository.", "", "Please make sure you may."]
+    steps: list[Event] = []
+    progress = FetchProgress("up", steps.append)
+    for line in (*lines[:2], "Receiving objects:  50% (1/2)\r", *lines[2:]):
+        progress.line(f"{line}\n")
+    assert progress.messages == lines and [(step.done, step.total) for step in steps] == [(1, 2)]
