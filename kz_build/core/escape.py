@@ -211,14 +211,16 @@ def escaped_streams(*, in_workflow: bool = False, heartbeat: Heartbeat | None = 
     """Escape what the block writes to standard output and standard error; kz's own control sequences go to `unescaped`."""
     streams = sys.stdout, sys.stderr
     change = _no_command if in_workflow else escaped
-    sys.stdout, sys.stderr = (
-        cast(TextIO, stream and _Stream(stream, change, heartbeat))  # a closed one is None
-        for stream in streams
-    )
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = streams
+    with contextlib.ExitStack() as stack:
+        # Closed ones are None: to such a standard error `print` would write into standard output, which a program reads.
+        errors = sys.stderr or stack.enter_context(open(os.devnull, "w"))
+        sys.stdout, sys.stderr = (
+            cast(TextIO, stream and _Stream(stream, change, heartbeat)) for stream in (sys.stdout, errors)
+        )
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
 
 
 def unescaped(stream: TextIO) -> TextIO:

@@ -72,6 +72,17 @@ def test_a_closed_stream_stays_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         print("nobody reads it")
 
 
+def test_what_goes_to_a_closed_standard_error_is_not_in_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`kz verify --json 2>&- | jq`: Python's print takes None for standard output."""
+    out = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", None)
+    with escaped_streams():
+        print("progress", file=sys.stderr)
+        print("{}")
+    assert out.getvalue() == "{}\n"
+
+
 ROWS = """\
 127.0.0.1:20495 run 1 of 5: model load 0.204 s, first token 0.277 ms, prefill 3611.99 tok/s, decode 524288 tok/s, total 0.258 s
 PASS  needed    7 in all; from the system: libc.so.6, libdl.so.2, libpthread.so.0, libm.so.6, ld-linux-aarch64.so.1
