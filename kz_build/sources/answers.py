@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import TypeVar
 
@@ -37,10 +37,10 @@ class Answers:
 
     def error(self, url: str) -> str:
         """Return why a server that was asked cannot be reached, '' if it answers."""
-        try:
-            return self._errors[url].result(self.seconds + _IMPORTS_SECONDS)
-        except TimeoutError:
+        answer = self._errors[url]
+        if wait((answer,), self.seconds + _IMPORTS_SECONDS).not_done:
             return f"no answer in {self.seconds:g} s"
+        return answer.result()
 
     def _once(self, known: dict[Key, Future[Answer]], key: Key, ask: Callable[[], Answer]) -> Future[Answer]:
         with self._lock:
