@@ -115,4 +115,10 @@ def _bad_word(text: str) -> str:
         return "must not be empty"
     if text.startswith("-"):
         return "must not begin with `-`"
-    return "" if text.isprintable() else "must not have control characters"
+    if not text.isprintable():
+        return "must not have control characters"
+    try:
+        urlsplit(text)
+    except ValueError as error:  # such as `https://[host/`
+        return f"is no address: {error}"
+    return ""

@@ -15,6 +15,7 @@ import requests
 from kz_build.core import http
 from kz_build.core.env import public_address
 from kz_build.core.errors import ConfigError, UnreachableError
+from kz_build.core.rules import bad_digest
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -110,14 +111,21 @@ def _from_json(base: str, row: Any) -> WheelFile:
     name, url, digest, size = row["filename"], row["url"], row["hashes"].get("sha256", ""), row.get("size") or 0
     if not (isinstance(name, str) and isinstance(digest, str) and isinstance(size, int)):
         raise TypeError(f"a file has a {type(name).__name__} as its name, or no size")
-    return WheelFile(name, public_address(urllib.parse.urljoin(base, url)), digest, size)
+    return WheelFile(name, public_address(urllib.parse.urljoin(base, url)), _digest(digest), size)
 
 
 def _from_link(base: str, link: str) -> WheelFile:
     url, _, fragment = urllib.parse.urljoin(base, link).partition("#")
     url = public_address(url)
     digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else ""
-    return WheelFile(urllib.parse.unquote(url.rsplit("/", 1)[1]), url, digest)
+    return WheelFile(urllib.parse.unquote(url.rsplit("/", 1)[1]), url, _digest(digest))
+
+
+def _digest(text: str) -> str:
+    """Return a digest of the index, '' if it gives none. Raises ValueError for another text: it names a file of the store."""
+    if text and (wrong := bad_digest(text)):
+        raise ValueError(f"a sha256 {wrong}, and one is {text!r}")
+    return text
 
 
 def is_wheel_of(name: str, project: str, tag: str) -> bool:

@@ -60,6 +60,7 @@ FAULTS: list[tuple[str, tuple[str, ...], Any, str]] = [
     ("git", ("url",), "ext::sh -c touch% pwned", "`NAME::` names a program for git to run"),
     ("git", ("url",), "-oProxyCommand=x", "must not begin with `-`"),
     ("git", ("url",), "https://h/\x1b[2J", r"must not have control characters (it is 'https://h/\x1b[2J')"),
+    ("git", ("url",), "https://[h/x", "is no address: Invalid IPv6 URL"),
     ("git", ("version",), "--output=x", "must not begin with `-`"),
     ("git", ("version",), "a..b", "must not have"),
     ("git", ("version",), 1.2, "must be text (it is 1.2)"),

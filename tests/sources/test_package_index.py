@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.core.errors import ConfigError
+from kz_build.core.errors import ConfigError, UnreachableError
 from kz_build.sources.package_index import find_wheel, is_wheel_of
 
 FILES = (
@@ -64,6 +64,13 @@ def test_what_is_no_single_wheel_is_refused(index: str, version: str, tag: str, 
         find_wheel(index, "some.tool", version, tag)
     if "no wheel" in said:
         assert error.value.hint == "the index has 1.9.0, 1.10.0, 2.0.0+cpu, 2.0.0+cu130"
+
+
+def test_a_digest_that_leads_out_of_the_store_is_refused(index: str, tmp_path: Path) -> None:
+    page = tmp_path / "some-tool" / "index.html"
+    page.write_text(page.read_text().replace("0" * 64, "../../../../etc/passwd"))
+    with pytest.raises(UnreachableError, match="did not answer like a package index: .*64 hexadecimal digits"):
+        find_wheel(index, "Some_Tool", "1.9", "*")
 
 
 def test_a_wheel_is_of_a_project_and_a_tag() -> None:
