@@ -164,7 +164,13 @@ def _addresses(repo: git.Repository, gitmodules: bytes) -> dict[str, str]:
     """Return path -> absolute address of the submodules in a .gitmodules file, as git reads it."""
     argv = repo.argv("config", "--file=-", "-z", "--get-regexp", r"^submodule\..*\.(path|url)$")
     sections: dict[str, dict[str, str]] = {}
-    for row in answered(argv, run(argv, env=local_environment(), stdin=gitmodules)).stdout.split(b"\0"):
+    done = answered(argv, run(argv, env=local_environment(), stdin=gitmodules))
+    if done.code not in (0, 1):  # 1: it names none
+        why = done.stderr.decode("utf-8", "replace").strip()
+        raise ConfigError(
+            f"{repo.path.name}: git cannot read .gitmodules: {why}", hint="pin another version of this source"
+        )
+    for row in done.stdout.split(b"\0"):
         key, _, value = os.fsdecode(row).partition("\n")
         name, _, field = key.rpartition(".")
         sections.setdefault(name, {})[field] = value

@@ -136,9 +136,9 @@ def test_commands_that_know_no_end_of_options_take_ids_alone() -> None:
 MODULES = {
     "a command": ('[submodule "x"]\n\tpath = libs/x\n\turl = ext::sh -c touch% pwned\n', "names a program for git to run"),
     "an option": ('[submodule "x"]\n\tpath = libs/x\n\turl = --upload-pack=touch pwned\n', "must not begin with `-`"),
-    "an odd file": ("[submodule\n\tpath\n", "is not in .gitmodules"),
+    "an odd file": ("[submodule\n\tpath\n", "cannot read .gitmodules: fatal: bad config line 1"),
     "no address": ('[submodule "x"]\n\tpath = libs/x\n', "is not in .gitmodules"),
-    "not text": ("\x00[submodule", "is not in .gitmodules"),
+    "not text": ("\x00[submodule", "cannot read .gitmodules: fatal: bad config line 1"),
 }  # fmt: skip
 
 
