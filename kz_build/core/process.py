@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 from kz_build.core.env import plain, temporary_root
-from kz_build.core.errors import CommandError, StoppedError
+from kz_build.core.errors import CommandError, KzError, Missing, MissingError, StoppedError
 
 Argv = Sequence[str]
 Item = TypeVar("Item")
@@ -54,7 +54,7 @@ def run(
 ) -> Output:
     """Run a short command and return its output, whatever its exit code: 124 after `timeout` seconds without an end.
 
-    A file given as `stdin` is read from its beginning. Raises CommandError if it cannot start, and StoppedError once another thread sets `stop`.
+    A file given as `stdin` is read from its beginning. Raises CommandError if it cannot start, MissingError without git, and StoppedError once another thread sets `stop`.
     """
     if not isinstance(stdin, bytes):
         stdin.seek(0)
@@ -288,7 +288,7 @@ def _start(
     stderr: int,
     cwd: Path | None = None,
 ) -> Process:
-    """Start a program in a session of its own. Raises CommandError if that fails."""
+    """Start a program in a session of its own. Raises CommandError if that fails, MissingError without git."""
     try:
         return subprocess.Popen(
             argv, cwd=cwd, env=dict(env), stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
@@ -297,7 +297,9 @@ def _start(
         raise _not_started(argv, error) from error
 
 
-def _not_started(argv: Argv, error: OSError) -> CommandError:
+def _not_started(argv: Argv, error: OSError) -> KzError:
+    if argv[0] == "git" and not find("git"):
+        return MissingError((Missing("git", "it is not on PATH", "install git, and put it on PATH"),))
     hint = f"install {argv[0]} and try again" if error.errno == errno.ENOENT else ""
     return CommandError(f"cannot start {argv[0]}: {error.strerror}", hint=hint)
 
