@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from kz_build.core.errors import StorageError
 from kz_build.core.files import sha256_file, write_atomic
 
 MOST_BYTES = 1 << 28
@@ -18,6 +19,8 @@ SMALL = 1 << 18
 SETTLED_SECONDS = 2.0
 """A file that changed this recently may change again within the same clock tick: not cached, as in git."""
 _HEAD = 65
+_told = False
+"""Whether this process has said that the store takes nothing."""
 
 
 def read_cached(path: Path) -> Any:
@@ -36,9 +39,18 @@ def read_cached(path: Path) -> Any:
 
 
 def write_cached(path: Path, value: Any, mode: int = 0o644) -> None:
-    """Write plain values as JSON, atomically."""
+    """Write plain values as JSON, atomically. A store that takes no file is told once: the answer is known without it."""
+    global _told
     data = json.dumps(value, separators=(",", ":")).encode()
-    write_atomic(path, _digest(data) + data, mode)
+    try:
+        write_atomic(path, _digest(data) + data, mode)
+    except StorageError as error:
+        from kz_build.core.terminal import Live  # only a failure needs it
+
+        if not _told:
+            why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else error
+            Live().note(f"kz: {path.parent} takes no file ({why}): the next command computes this again")
+        _told = True
 
 
 def _digest(data: bytes) -> bytes:

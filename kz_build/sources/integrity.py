@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import tempfile
 import zlib
@@ -16,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from filecmp import cmp
 from pathlib import Path
 
-from kz_build.core.errors import LockError, StorageError
-from kz_build.core.files import disk_errors, remove, sha256_file, write_atomic
+from kz_build.core.errors import LockError
+from kz_build.core.files import disk_errors, remove, sha256_file
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.core.paths import all_below
 from kz_build.core.process import answered, run
 from kz_build.core.progress import Watch
@@ -36,7 +36,7 @@ def prove_file(store: Path, sha256: str, *, again: bool = False) -> None:
         return
     if (digest := sha256_file(path)) != sha256:
         raise _tampered(store, path, f"has sha256 {digest}")
-    _seal(store, path, now)
+    write_cached(seal_file(store, path), now)
 
 
 def prove_unpacked(store: Path, folder: Path, root: str, only: Sequence[str], *, again: bool = False) -> None:
@@ -54,7 +54,7 @@ def prove_unpacked(store: Path, folder: Path, root: str, only: Sequence[str], *,
     if differing:
         more = f" and {len(differing) - 1} more" if len(differing) > 1 else ""
         raise _tampered(store, folder, f"{differing[0]} is not as in its archive{more}")
-    _seal(store, folder, now)
+    write_cached(seal_file(store, folder), now)
 
 
 def unpacked(store: Path, sha256: str, root: str, only: Sequence[str], watch: Watch) -> Path:
@@ -63,7 +63,7 @@ def unpacked(store: Path, sha256: str, root: str, only: Sequence[str], watch: Wa
     folder = unpacked_folder(store, sha256, root, only)
     if not folder.is_dir():
         unpack_once(store, sha256, root, only, watch)
-        _seal(store, folder, _stamps(folder))
+        write_cached(seal_file(store, folder), _stamps(folder))
     return folder
 
 
@@ -93,7 +93,7 @@ def prove_repository(store: Path, path: Path, *, again: bool = False) -> None:
     if again:
         _prove_git(store, path, ["for-each-ref", "--format=%(objecttype)"])
     if changed or before.keys() != now.keys():
-        _seal(store, path, now)
+        write_cached(seal_file(store, path), now)
 
 
 def _prove_loose(store: Path, path: Path, name: str) -> None:
@@ -169,20 +169,11 @@ def seal_file(store: Path, path: Path) -> Path:
 
 def _sealed(store: Path, path: Path) -> dict[str, Stamp] | None:
     """Return the stamps of a seal; None without one, which proves nothing, not even an empty folder."""
-    try:
-        stamps = json.loads(seal_file(store, path).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(stamps, dict):
-        return None
-    with contextlib.suppress(OSError):  # a read-only store
-        os.utime(seal_file(store, path))
+    stamps: dict[str, Stamp] | None = read_cached(seal_file(store, path))
+    if stamps is not None:
+        with contextlib.suppress(OSError):  # a read-only store
+            os.utime(seal_file(store, path))
     return stamps
-
-
-def _seal(store: Path, path: Path, stamps: dict[str, Stamp]) -> None:
-    with contextlib.suppress(StorageError):  # without a seal it is proved again the next time
-        write_atomic(seal_file(store, path), json.dumps(stamps, separators=(",", ":")).encode())
 
 
 def unseal(store: Path, path: Path) -> None:

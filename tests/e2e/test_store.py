@@ -18,6 +18,7 @@ import pytest
 
 from kz_build.core import files, locks
 from kz_build.core.errors import LockError
+from kz_build.core.hash_cache import read_cached, write_cached
 from kz_build.sources import integrity
 from kz_build.sources import store_admin as stage
 from tests.conftest import ROOT, Kz, snapshot
@@ -46,7 +47,7 @@ def cache(built: Path, tmp_path: Path, clean_env: dict[str, str]) -> Path:
                     link = made / kind / path.name
                     link.symlink_to(path)
                     if kind == "sha256":  # else each test reads compilers for their digest
-                        (made / f"seals/{kind}-{name}.json").write_text(json.dumps({"": stamp(link)}))
+                        write_cached(made / f"seals/{kind}-{name}.json", {"": stamp(link)})
                 elif path.is_dir():
                     shutil.copytree(path, made / kind / path.name)
                 else:
@@ -159,11 +160,11 @@ def test_damage_that_changes_no_time_is_found_by_verify(fetched: Path, cache: Pa
     small(cache)
     integrity.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
     seal = cache / f"seals/unpacked-{NINJA}.json"
-    stamps = json.loads(seal.read_text())
+    stamps = read_cached(seal)
     path = next((cache / "unpacked" / NINJA).rglob("METADATA"))
     touched_back(path, one_byte)
     stamps[path.relative_to(cache / "unpacked" / NINJA).as_posix()] = stamp(path)
-    seal.write_text(json.dumps(stamps))
+    write_cached(seal, stamps)
     integrity.prove_unpacked(cache, cache / "unpacked" / NINJA, "", ())
     done = kz("-C", fetched, "store", "verify", KZ_CACHE=str(cache))
     assert done.returncode == 3 and f"unpacked/{NINJA}" in done.stderr and "METADATA" in done.stdout

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kz_build.core import hash_cache
 from kz_build.core.files import remove
 from kz_build.upstream.text_verdicts import ranges
 from tests.conftest import Kz, snapshot
@@ -330,3 +331,15 @@ def test_a_stack_that_only_the_lock_has_is_no_success(checked: Project) -> None:
     for argv in (["verify"], ["status"], ["history"]):
         done = checked.kz(*argv)
         assert done.returncode == 3 and "up of l has no stack, pins.lock says" in done.stderr, (argv, done.stderr)
+
+
+def test_a_store_that_takes_no_verdict_does_not_keep_one_from_being_judged(
+    one_patch: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hash_cache, "_told", False)
+    ours, place = one_patch, one_patch.root.parent / "store" / "verdicts"
+    remove(place)
+    place.write_text("in the way")
+    done = ours.kz("verify")
+    assert done.returncode == 0 and "clean" in done.stdout, done.stderr
+    assert done.stderr.count("takes no file") == 1 and str(place) in done.stderr
