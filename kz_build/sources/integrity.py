@@ -145,12 +145,14 @@ def _stamps(folder: Path) -> dict[str, Stamp]:
     start = len(str(folder)) + 1
     stack = [str(folder)]
     while stack:
-        with os.scandir(stack.pop()) as entries:
+        # What goes meanwhile is another process's: a lock of its git, a folder that git has emptied.
+        with contextlib.suppress(FileNotFoundError), os.scandir(stack.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     stack.append(entry.path)
-                elif not entry.name.startswith("tmp_"):  # another process's git is writing it
-                    stamps[entry.path[start:]] = _facts(entry.stat(follow_symlinks=False))
+                elif not entry.name.startswith("tmp_"):  # it is writing it
+                    with contextlib.suppress(FileNotFoundError):
+                        stamps[entry.path[start:]] = _facts(entry.stat(follow_symlinks=False))
     return stamps
 
 

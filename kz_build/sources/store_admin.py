@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,9 +70,18 @@ def _changed(path: Path) -> float:
 
 
 def _size(path: Path) -> int:
+    """Return the bytes of a file, or of all below a folder; what another kz removes meanwhile has none."""
     if not path.is_dir() or path.is_symlink():
-        return path.lstat().st_size
-    return sum(p.lstat().st_size for p in path.rglob("*") if p.is_symlink() or p.is_file())
+        return _length(path)
+    return sum(_length(Path(at, name)) for at, folders, names in os.walk(path) for name in (*names, *folders))
+
+
+def _length(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0
+    return 0 if stat.S_ISDIR(status.st_mode) else status.st_size
 
 
 def _needed(projects: Sequence[Project]) -> dict[Path, tuple[str, ...]]:

@@ -188,6 +188,13 @@ def test_a_list_says_who_needs_what(fetched: Path, cache: Path, kz: Kz) -> None:
     assert next(e for e in found if e["name"] == NINJA and e["kind"] == "sha256")["size"] == LOCK["ninja"]["size"]
 
 
+def test_what_goes_while_the_store_is_listed_has_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stays").write_text("four")
+    (tmp_path / "link").symlink_to("stays")
+    monkeypatch.setattr(os, "walk", lambda folder: [(folder, ["gone.git"], ["stays", "link", "multi-pack-index.lock"])])
+    assert stage._size(tmp_path) == len("four") + len("stays")
+
+
 def aged(path: Path, days: float = 40) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir() if path.suffix == ".git" else path.write_text("x")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +21,7 @@ from kz_build.core.process import Output
 from kz_build.core.progress import Watch
 from kz_build.git import blobs, refs, stale_locks
 from kz_build.git.object_types import Blob
-from kz_build.sources import clones
+from kz_build.sources import clones, integrity
 from kz_build.sources.fetched import TreeAt
 from tests.conftest import ROOT, Kz
 from tests.kz import ALONE
@@ -355,3 +355,21 @@ def test_a_server_cannot_name_a_file_to_be_removed(tmp_path: Path) -> None:
     (tmp_path / "clone.git").mkdir()
     stale_locks.retry_past_stale_locks(tmp_path / "clone.git", lambda: Output(1, b"", said))
     assert (tmp_path / "other.lock").exists()
+
+
+def test_a_lock_of_another_git_that_goes_while_objects_are_listed_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sh("git", "init", "-q", "--bare", str(tmp_path / "up.git"), cwd=tmp_path)
+    lock, scandir = tmp_path / "up.git/objects/multi-pack-index.lock", os.scandir
+
+    @contextlib.contextmanager
+    def while_another_git_works(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+        lock.touch()
+        with scandir(path) as entries:
+            listed = list(entries)
+        lock.unlink()
+        yield iter(listed)
+
+    monkeypatch.setattr(os, "scandir", while_another_git_works)
+    integrity.prove_repository(tmp_path, tmp_path / "up.git")
