@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from kz_build.core.errors import Missing, MissingError
+from kz_build.core.errors import ConfigError, Missing, MissingError
 from kz_build.core.escape import without_secrets
 
 # What a child process needs; none of it may change what is built.
@@ -111,7 +111,10 @@ def with_password(url: str) -> str:
 
 def _git_settings(variables: Mapping[str, str], settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return variables with more settings for git than it has in these: they are in no argument that others see."""
-    first = int(variables.get("GIT_CONFIG_COUNT") or 0)
+    count = variables.get("GIT_CONFIG_COUNT") or "0"
+    if not count.isdecimal():
+        raise ConfigError(f"GIT_CONFIG_COUNT must be a number, and is {count!r}", hint="unset GIT_CONFIG_COUNT")
+    first = int(count)
     more: dict[str, str] = {}
     for number, (key, value) in enumerate(settings, first):
         more |= {

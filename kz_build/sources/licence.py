@@ -42,13 +42,20 @@ def digest(wheel: Path, name: str) -> str:
 
 
 def text(data: bytes) -> str:
-    """Return a licence as people read it: the text of a PDF, page by page, or else the text itself."""
+    """Return a licence as people read it: the text of a PDF, page by page, or else the text itself.
+
+    Raises ConfigError for a PDF that cannot be read.
+    """
     if not data.startswith(b"%PDF-"):
         return data.decode("utf-8", "replace").strip()
     import pypdf  # 200 ms, only for a person who reads it
 
-    pages = pypdf.PdfReader(io.BytesIO(data)).pages
-    return "\n\n".join("\n".join(line.rstrip() for line in page.extract_text().strip().splitlines()) for page in pages)
+    try:
+        texts = [page.extract_text() for page in pypdf.PdfReader(io.BytesIO(data)).pages]
+    except (pypdf.errors.PyPdfError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        hint = "read it with another program; --yes accepts it without showing it"
+        raise ConfigError(f"kz cannot read the licence, a PDF: {error}", hint=hint) from error
+    return "\n\n".join("\n".join(line.rstrip() for line in one.strip().splitlines()) for one in texts)
 
 
 def record_file() -> Path:

@@ -33,3 +33,10 @@ def test_in_a_hook_of_another_repository(tmp_path: Path, kz: Kz) -> None:
     assert done.returncode == 0, done.stderr
     assert (ours.root / "out/edit/l/up/tree/a.txt").read_text() == OURS
     assert {path: path.read_bytes() for path in other.rglob("*") if path.is_file()} == before
+
+
+def test_a_count_of_settings_that_is_no_number_is_named(tmp_path: Path, kz: Kz) -> None:
+    """Git does not start with it either."""
+    ours = project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
+    done = ours.kz("verify", "--fetch", GIT_CONFIG_COUNT="x")
+    assert done.returncode == 2 and "GIT_CONFIG_COUNT must be a number, and is 'x'" in done.stderr, done.stderr

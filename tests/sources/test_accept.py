@@ -19,8 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from kz_build.core.errors import MissingError
+from kz_build.core.errors import ConfigError, MissingError
 from kz_build.pins.load import load_project
+from kz_build.sources import licence
 from kz_build.sources.fetch import fetch
 from kz_build.sources.request import Request
 from tests.conftest import ROOT, Kz
@@ -269,6 +270,14 @@ def test_what_is_wrong_is_said(
     place.lock()
     done = break_it(place)
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "pdf", [b"%PDF-1.4 cut off", b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 1 0 R>>endobj\ntrailer<</Root 1 0 R>>"]
+)
+def test_a_damaged_pdf_is_no_bug_of_kz(pdf: bytes) -> None:
+    with pytest.raises(ConfigError, match="cannot read the licence, a PDF"):
+        licence.text(pdf)
 
 
 def test_the_text_of_a_pdf_is_shown(place: Place) -> None:
