@@ -64,7 +64,7 @@ def probe(store: Path, environment: Environment, what: str, libraries: Path, soc
         out = folder / "layer.pte"
         argv = [str(environment.python), str(venv.SCRIPTS / "probe_qnn.py"), soc, str(out)]
         steps = _run(argv, environment.variables, what, folder, store)
-        if steps > MOST_STEPS:
+        if not steps <= MOST_STEPS:  # NaN is no result either
             raise NotReadyError(
                 f"the emulation of {what} differs from torch for one layer, by {steps:g} steps",
                 hint="this machine cannot rehearse with it: are libraries of another version first on LD_LIBRARY_PATH?",

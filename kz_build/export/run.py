@@ -205,11 +205,12 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
     try:
         result = json.loads(output[-1])
         steps = result["steps"]
+        whole = bool(steps) and all(isinstance(one["cosine"], int | float) and "same" in one for one in steps)
     except (ValueError, IndexError, KeyError, TypeError):
-        steps = None
-    if not steps:
+        whole = False
+    if not whole:
         raise ConfigError(
-            f"the decode check of {recipe.name} does not end with a JSON object that has `steps`: {output[-1][:200] if output else ''}",
+            f"the decode check of {recipe.name} does not end with a JSON object that has `steps`, each with `cosine` and `same`: {output[-1][:200] if output else ''}",
             hint="kz's docs/reference/recipes.md says what such a command prints",
         )
     return cast(Decode, result)
@@ -218,7 +219,7 @@ def _decode(recipe: Recipe, environment: Environment, commands: Commands, watch:
 def _require_contract(recipe: Recipe, result: Path, checks: tuple[Check, ...], decode: Decode) -> None:
     wrong = [f"{c.name}: {c.evidence}" for c in checks if c.failed]
     for number, step in enumerate(decode.get("steps", ()), 1):
-        if step["cosine"] <= recipe.cosine or not step["same"]:
+        if not (step["cosine"] > recipe.cosine and step["same"]):  # NaN is no cosine that is large enough
             token = "the same token" if step["same"] else "another token"
             wrong.append(
                 f"decode: step {number} of {len(decode['steps'])} has cosine {step['cosine']:.4f} with eager torch, and {token}"

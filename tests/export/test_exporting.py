@@ -444,7 +444,9 @@ def test_a_contract_that_is_not_met_keeps_dist_as_it_was(ready: Toy, run: Run) -
     [
         ('[{"cosine": 0.9, "same": true}]', "step 1 of 1 has cosine 0.9000 with eager torch, and the same token"),
         ('[{"cosine": 0.99, "same": true}, {"cosine": 0.97, "same": false}]', "step 2 of 2 has cosine 0.9700"),
+        ('[{"cosine": NaN, "same": true}]', "step 1 of 1 has cosine nan"),
         ("[]", "does not end with a JSON object that has `steps`"),
+        ('[{"same": true}]', "each with `cosine` and `same`"),
         ("nonsense", "does not end with a JSON object"),
     ],
 )
