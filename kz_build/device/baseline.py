@@ -49,8 +49,8 @@ class Baseline(Strict):
 FOLDER = "baselines"
 
 
-def baseline(root: Path, model: str, soc: str) -> Baseline | None:
-    """Return the baseline of a device by ro.product.model and SoC, None without one.
+def baseline(root: Path, device: str, soc: str) -> Baseline | None:
+    """Return the baseline of a device by its manufacturer and ro.product.model (`Google Pixel 9 Pro`), and its SoC; None without one.
 
     Raises ConfigError with every problem of every file.
     """
@@ -58,5 +58,5 @@ def baseline(root: Path, model: str, soc: str) -> Baseline | None:
     def read(path: Path) -> Baseline:
         return load(path, Baseline, FOLDER, f"{FOLDER}/{path.name}")[0]
 
-    matches = (one for one in load_all(root / FOLDER, read, FOLDER) if model in one.match.models)
-    return next((one for one in matches if one.match.soc in ("", soc)), None)
+    matches = (one for one in load_all(root / FOLDER, read, FOLDER) if one.match.soc in ("", soc))
+    return next((one for one in matches if any(f" {device}".endswith(f" {m}") for m in one.match.models)), None)

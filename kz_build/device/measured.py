@@ -194,7 +194,7 @@ def _compared(
         few = f"{len(earlier.samples)} earlier runs of this on the device, and {ENOUGH} tell its noise"
         notes.append(earlier.differs or (few if earlier.samples else "no earlier run of this on the device"))
     rows += compare_history(spreads((memory,)) if memory else {}, earlier.memory, own)
-    known = baseline(project.root, dut.info.model.rpartition(" ")[2], known_soc(dut.info.soc))
+    known = baseline(project.root, dut.info.model, known_soc(dut.info.soc))
     if not known:
         return tuple(rows), (*notes, f"no baseline for {dut.info.model}")
     for one in known.figures:

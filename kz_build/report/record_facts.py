@@ -160,7 +160,7 @@ def _device(project: Project, report: Mapping[str, Any]) -> DeviceFacts:
 
 def _baseline(project: Project, report: Mapping[str, Any]) -> Baseline | None:
     try:
-        return baseline(project.root, str(report["device"]).rpartition(" ")[2], known_soc(str(report["soc"])))
+        return baseline(project.root, str(report["device"]), known_soc(str(report["soc"])))
     except ConfigError:  # `kz device run` says what is wrong with it
         return None
 

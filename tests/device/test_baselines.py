@@ -44,6 +44,13 @@ def test_a_project_without_baselines_has_none(tmp_path: Path) -> None:
     assert baseline(written(tmp_path, GOOD), "T1", "SM8750")
 
 
+def test_a_model_of_several_words_has_its_baseline(tmp_path: Path) -> None:
+    root = written(tmp_path, GOOD.replace("[T1]", "[Pixel 9 Pro]"))
+    assert baseline(root, "Google Pixel 9 Pro", "SM8750") and baseline(root, "Pixel 9 Pro", "SM8750")
+    for other in ("Google Pixel 9", "Google Pixel 9 Pro XL", "Google Pro", "Google NotPixel 9 Pro"):
+        assert baseline(root, other, "SM8750") is None, other
+
+
 def test_all_faults_come_at_once_with_their_lines(tmp_path: Path) -> None:
     bad = GOOD.replace("ttft_ms: 100", "ttft_ms: -1, ttftms: 2").replace("shell", "root") + "tolerance: 500\n"
     with pytest.raises(ConfigError) as caught:
