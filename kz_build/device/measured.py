@@ -198,7 +198,7 @@ def _compared(
     if not known:
         return tuple(rows), (*notes, f"no baseline for {dut.info.model}")
     for one in known.figures:
-        if one.recipe != dut.trial.recipe:
+        if one.recipe != dut.trial.recipe or series.conditions.words:  # it is of the recipe's own prompt
             continue
         if one.process != dut.process:
             notes.append(f"baseline {known.device}: measured in {one.process}, this ran in {dut.process}")

@@ -13,7 +13,7 @@ from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.stage_record import Output, StageRecord, changed, load_any
 from kz_build.device.baseline import Baseline, baseline
-from kz_build.device.metrics import METRICS
+from kz_build.device.metrics import MEMORY, METRICS
 from kz_build.device.properties import known_soc
 from kz_build.export.load import recipes
 from kz_build.export.phases import Phase
@@ -142,6 +142,7 @@ def device_facts(project: Project, line: str) -> list[DeviceFacts]:
 
 def _device(project: Project, report: Mapping[str, Any]) -> DeviceFacts:
     run = report["run"] or {}
+    series = [one for one in (run, *report.get("lengths", ())) if one]
     known = None if report["emulated"] else _baseline(project, report)
     return DeviceFacts(
         line=report["line"],
@@ -153,7 +154,7 @@ def _device(project: Project, report: Mapping[str, Any]) -> DeviceFacts:
         process=report["process"],
         emulated=bool(report["emulated"]),
         checks=tuple(Check.from_json(row, report["serial"]) for row in report["checks"]),
-        figures=tuple(_figures(run, known, report)),
+        figures=tuple(figure for one in series for figure in _figures(one, known, report)),
         notes=(*run.get("notes", ()), *filter(None, [run.get("refused")])),
     )
 
@@ -175,13 +176,18 @@ def _figures(run: Mapping[str, Any], known: Baseline | None, report: Mapping[str
     for row in run.get("compared", ()):
         worse[row["metric"]] = worse.get(row["metric"], False) or row["worse"]
     results = {None: "not compared", True: "worse", False: "not worse"}
+    words = f", {run['words']} words" if run.get("words") else ""
     for metric in METRICS:
         runs = tuple(float(value) for one in run.get("samples", ()) if (value := one[metric.name]) is not None)
         if metric.name not in run.get("spreads", {}) or not runs:
             continue
         band = None
-        if known and same and (value := getattr(same[0], metric.name)):
+        if known and same and not words and (value := getattr(same[0], metric.name)):
             share = known.tolerance / 100
             band = (value * (1 - share), value * (1 + share))
-        median = float(run["spreads"][metric.name]["median"])
-        yield Figure(metric.title, metric.unit, metric.less, runs, median, band, results[worse.get(metric.name)])
+        title, median = f"{metric.title}{words}", float(run["spreads"][metric.name]["median"])
+        yield Figure(title, metric.unit, metric.less, runs, median, band, results[worse.get(metric.name)])
+    for metric in MEMORY:
+        if (value := (run.get("memory") or {}).get(metric.name)) is not None:
+            once = float(value)
+            yield Figure(metric.title, metric.unit, metric.less, (once,), once, None, results[worse.get(metric.name)])

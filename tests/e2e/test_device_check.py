@@ -391,7 +391,7 @@ def tablet(device: EmulatedDevice) -> EmulatedDevice:
     return device
 
 
-def stats(load: int, first: int, reply: str = "text", decode: str = "1000") -> str:
+def stats(load: int, first: int | str, reply: str = "text", decode: str = "1000") -> str:
     """A runner, as a script, that loads for so many milliseconds, gives its first token after so many more, and decodes for `decode` of them."""
     return f"""now=$(date +%s%3N); sleep {load / 1000}; start=$(date +%s%3N); echo "{reply}"
 printf 'PyTorchObserver {{"prompt_tokens":10,"generated_tokens":50,"inference_start_ms":%d,"first_token_ms":%d,"prompt_eval_end_ms":%d,"inference_end_ms":%d}}\\n' $start $((start+{first})) $((start+{first})) $((start+{first}+{decode}))"""
@@ -535,13 +535,21 @@ def test_longer_prompts_are_series_of_their_own(
     counts = "set -- $1; "
     script(
         tablet.root.folder / "system/bin/llama",
-        counts + stats(0, 1).replace('"prompt_tokens":10', '"prompt_tokens":%d').replace("' $start", "' $# $start"),
+        counts + stats(0, "$#").replace('"prompt_tokens":10', '"prompt_tokens":%d').replace("' $start", "' $# $start"),
     )
     recipe(project)
     path = project / "recipes/r.yaml"
     path.write_text(path.read_text() + "run: {prompt: one two three, words: [32]}\n")
+    (project / "baselines").mkdir()
+    (project / "baselines/t.yaml").write_text(
+        "device: A tablet\nmatch: {models: [OPD2415]}\n"
+        "figures: [{recipe: r, process: shell, date: null, source: a test, ttft_ms: 3}]\n"
+    )
     report = tried(*ONE, verb="run", code=0)
     series = [report["run"], *report["lengths"]]
+    assert [[row["metric"] for row in one["compared"]] for one in series] == [["ttft_ms"], []], (
+        "a baseline is of the recipe's own prompt"
+    )
     assert [(one["words"], one["samples"][0]["prompt_tokens"]) for one in series] == [(0, 3), (32, 32)]
 
 
