@@ -110,7 +110,9 @@ def resume(path: Path, conditions: Conditions) -> Series:
         if "end" in row:
             series.samples.clear()
         elif sample := _sample(row):
-            begun = begun if series.samples else _time(row)
+            if row.get("run") == 1:
+                series.samples.clear()
+                begun = _time(row)
             series.samples.append(sample)
     if time.time() - begun > STALE_SECONDS:
         series.samples.clear()
@@ -130,6 +132,8 @@ def kept_series(path: Path) -> tuple[Kept, ...]:
             if row["end"] == "kept" and samples:
                 kept.append(Kept(conditions[name], samples, bool(row.get("fresh")), _memory(row)))
         elif (sample := _sample(row)) and (made_under := _conditions(row)):
+            if row.get("run") == 1:  # what is before was abandoned: it became too old, or was for a time
+                pending[name] = []
             pending.setdefault(name, []).append(sample)
             conditions[name] = made_under
     return tuple(kept)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -179,6 +180,27 @@ def test_an_unfinished_series_of_another_day_begins_again(tmp_path: Path, monkey
     Series(path, COLD).add(noisy(1)[0])
     monkeypatch.setattr(history, "STALE_SECONDS", -1)
     assert resume(path, COLD).samples == []
+
+
+def test_the_runs_of_an_abandoned_series_are_not_those_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    old = Series(path, COLD)
+    with monkeypatch.context() as last_winter:
+        winter = time.gmtime(0)
+        last_winter.setattr(time, "gmtime", lambda: winter)
+        for sample in noisy(1, 3, middle=5.0):
+            old.add(sample)
+    begun = resume(path, COLD)
+    assert begun.samples == []
+    begun.add(noisy(2)[0])
+    again = resume(path, COLD)  # killed a minute ago
+    assert again.samples == noisy(2)[:1]
+    for sample in noisy(2)[1:]:
+        again.add(sample)
+    again.end("")
+    assert [one.samples for one in kept_series(path)] == [tuple(noisy(2))]
 
 
 def test_lines_of_others_are_skipped(tmp_path: Path) -> None:
