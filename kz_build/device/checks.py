@@ -58,9 +58,14 @@ def checked(project: Project, device: Device, trial: TrialPlan, watch: Watch) ->
     folder = f"{FOLDER}/{trial.line}/{trial.target}" + (f"/{trial.subject}" if trial.subject else "")
     pushed = push(project.store, device, named(wanted.files), folder, clean=True, watch=watch)
     dut = DeviceUnderTest(device, facts, trial, wanted, folder, *read_elves(wanted))
-    since = device.shell("date '+%m-%d %H:%M:%S.000'").stdout.decode().strip()
+    since = clock(device)
     checks = ask(dut, QUESTIONS, device.serial) + _file_checks(dut)
     return dut, report_of(project, dut, pushed, (*checks, log_check(project, dut, since)), dut.process)
+
+
+def clock(device: Device) -> str:
+    """Return the device's time of day, as `logcat -T` takes it. Raises DeviceError."""
+    return device.checked("date '+%m-%d %H:%M:%S.000'").decode("utf-8", "replace").strip()
 
 
 def report_of(
@@ -117,8 +122,8 @@ def _needed(dut: DeviceUnderTest) -> Check:
             wanted.setdefault(need, []).append(name)
     folders = LIBRARIES + (EMULATED_LIBRARIES if dut.info.emulated else ())
     words = " ".join(quote(f"{folder}/{name}") for name in sorted(wanted) for folder in folders)
-    paths = dut.device.shell(f"for f in {words}; do [ -e $f ] && echo $f; done; true").stdout.decode() if wanted else ""
-    there = {path.rpartition("/")[2] for path in paths.split()}
+    paths = dut.device.shell(f'for f in {words}; do [ -e "$f" ] && echo "$f"; done; true').stdout if wanted else b""
+    there = {path.rpartition("/")[2] for path in paths.decode("utf-8", "replace").splitlines()}
     if missing := [f"{name} (of {', '.join(wanted[name])})" for name in sorted(set(wanted) - there)]:
         return failed(f"neither pushed nor on the device: {'; '.join(missing)}")
     count = sum(len(elf.needed) for elf in dut.elves.values())
@@ -152,7 +157,7 @@ def _dlopen(dut: DeviceUnderTest) -> Check:
     if not dut.trial.loads:
         return skipped("the recipe has its own runner")
     answers, _, log = dut.probe(["load", *(f"./{name}" for name in dut.trial.loads)])
-    answers = [one for one in answers if "library" in one and ("ms" in one or "error" in one)]
+    answers = [a for a in answers if "library" in a and (isinstance(a.get("ms"), int | float) or "error" in a)]
     if broken := [one for one in answers if "error" in one]:
         return failed("; ".join(f"{one['library']}: {one['error']}" for one in broken))
     opened = [f"{str(one['library'])[2:]} in {one['ms']:.1f} ms" for one in answers]
@@ -248,7 +253,7 @@ def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:
         return Check(dut.device.serial, "log", status, evidence)
 
     try:
-        done = dut.device.shell(f"logcat -d -v threadtime -T '{since}'", timeout=60)
+        done = dut.device.shell(f"logcat -d -v threadtime -T {quote(since)}", timeout=60)
     except KzError as error:
         return answer(Status.ERROR, f"logcat: {error}")
     if done.code:

@@ -25,7 +25,7 @@ class RunResult:
     problem: str
     log: str
     pids: tuple[int, ...]
-    pss: Sequence[Sequence[float]] = ()
+    pss: Sequence[tuple[float, float]] = ()
     """(milliseconds of the real-time clock, kB) of its memory, if kz_probe measured that."""
 
 
@@ -84,8 +84,14 @@ class DeviceUnderTest:
         figures = sample(log)
         # Upstream's llama_main repeats the prompt, and has no option to omit it.
         text = written.strip().removeprefix(timing.full_prompt.strip()).strip()
-        pss = answers[-1].get("pss", []) if answers else []
-        return RunResult(figures, text, _problem(answers, log, figures, trial), log, tuple(self.pids), pss)
+        return RunResult(figures, text, _problem(answers, log, figures, trial), log, tuple(self.pids), _pss(answers))
+
+
+def _pss(answers: Sequence[Mapping[str, Any]]) -> Sequence[tuple[float, float]]:
+    try:
+        return [(float(at), float(kilobytes)) for at, kilobytes in answers[-1]["pss"]]
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return ()
 
 
 def _problem(answers: Sequence[Mapping[str, Any]], log: str, figures: Sample | None, trial: TrialPlan) -> str:

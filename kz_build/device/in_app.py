@@ -18,7 +18,7 @@ from kz_build.core.files import sha256_file
 from kz_build.core.progress import Watch, quiet
 from kz_build.device import in_app_types as types
 from kz_build.device.adb import Device
-from kz_build.device.checks import log_check, record, reply_check, report_of
+from kz_build.device.checks import clock, log_check, record, reply_check, report_of
 from kz_build.device.device_under_test import DeviceUnderTest
 from kz_build.device.in_app_types import BENCHMARK, PACKAGE, PROBE, QNN_LLAMA, TEXT, Activity, AppRequest, AppResult
 from kz_build.device.info import info
@@ -97,7 +97,7 @@ def in_app(
         f"{folder}/{model.name}", f"{folder}/{tokenizer.name}", trial.full_prompt,
         types.model_type(trial.pte) if trial.pte else TEXT, trial.tokens,
     )  # fmt: skip
-    since = device.checked("date '+%m-%d %H:%M:%S.000'").decode().strip()
+    since = clock(device)
     checks, kind = _check(project, dut, app, request, required=policy.required)
     series: tuple[Measured, ...] = ()
     if policy.compare and kind != types.NONE and not any(c.failed for c in checks):

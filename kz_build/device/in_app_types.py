@@ -7,6 +7,7 @@ text model, runs `forward` first and loads the model twice. ProbeActivity is kz'
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from shlex import quote
@@ -112,10 +113,10 @@ def parse_state(data: str) -> State:
     text, _, process = f"\n{data}".rpartition("\n@@\n")
     try:
         result = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         result = None
     words = process.split()
-    alive = bool(words) and words[0].isdecimal()
+    alive = bool(words) and re.fullmatch(r"\d{1,9}", words[0]) is not None
     return State(result, int(words[0]) if alive else 0, words[1] if alive and len(words) > 1 else "")
 
 
@@ -134,7 +135,7 @@ def parse_result(activity: Activity, result: Any, run: str) -> AppResult:
         if activity is PROBE and result.get("run") != run:
             raise ValueError(f"the result of another run: {result.get('run')}")
         return _benchmarked(result) if activity is BENCHMARK else _probed(result)
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(f"no result of {activity.name}: {type(error).__name__} {error}") from error
 
 
@@ -179,7 +180,7 @@ def _benchmarked(data: list[dict[str, Any]]) -> AppResult:
 
 
 def _scaled(value: float | None, by: float) -> float | None:
-    return None if value is None else round(float(value) * by, 6)
+    return None if value is None or not math.isfinite(value) else round(float(value) * by, 6)
 
 
 def _rate(tokens: int, begin: int | None, end: int | None) -> float | None:

@@ -134,8 +134,8 @@ def sample(output: str) -> Sample | None:
             float(runner[f"{key}_ms"]) for key in ("inference_start", "first_token", "prompt_eval_end", "inference_end")
         )
         began, ended, peak = (float(probe[key]) for key in ("start_ms", "end_ms", "max_rss_kb"))
-        prompt, generated = int(runner["prompt_tokens"]), int(runner["generated_tokens"])
-    except (KeyError, TypeError, ValueError):
+        prompt, generated = int(float(runner["prompt_tokens"])), int(float(runner["generated_tokens"]))
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return Sample(
         load_s=_seconds(start - began),

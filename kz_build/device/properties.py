@@ -97,11 +97,12 @@ def parse_info(serial: str, text: str) -> DeviceInfo:
     by_question = split_answers(text)
     props = properties(by_question.get("props", ""))
     memory = {
-        name: int(kib) * 1024 for name, kib in re.findall(r"^(\w+):\s+(\d+) kB", by_question.get("memory", ""), re.M)
+        name: int(kib) * 1024
+        for name, kib in re.findall(r"^(\w+):\s+(\d{1,18}) kB", by_question.get("memory", ""), re.M)
     }
     total, free = free_storage(by_question.get("storage", ""))
-    battery = dict(re.findall(r"^\s*(level|temperature): (-?\d+)", by_question.get("battery", ""), re.M))
-    status = re.search(r"Thermal Status: (\d+)", by_question.get("thermal", ""))
+    battery = dict(re.findall(r"^\s*(level|temperature): (-?\d{1,9})(?!\d)", by_question.get("battery", ""), re.M))
+    status = re.search(r"Thermal Status: (\d)\b", by_question.get("thermal", ""))
     info = DeviceInfo(
         serial=serial,
         emulated=props.get("ro.kz.emulated") == "1",
@@ -130,12 +131,12 @@ def parse_info(serial: str, text: str) -> DeviceInfo:
 
 def free_storage(df: str) -> tuple[int | None, int | None]:
     """Return (total, free) bytes from the only row of `df -k`, (None, None) without one."""
-    row = re.search(r"\s(\d+)\s+(\d+)\s+(-?\d+)\s+\d+%", df)
+    row = re.search(r"\s(\d{1,18})\s+(\d{1,18})\s+(-?\d{1,18})\s+\d+%", df)
     return (int(row[1]) * 1024, max(0, int(row[3])) * 1024) if row else (None, None)
 
 
 def _number(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"-?\d+", text) else None
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None
 
 
 def _daemons(props: Mapping[str, str], alive: list[str]) -> dict[str, str]:

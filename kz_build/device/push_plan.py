@@ -70,7 +70,7 @@ def checked_names(items: Sequence[Item]) -> None:
 
 def _problem(name: str) -> str:
     path = PurePosixPath(name)
-    if not name or path.is_absolute() or ".." in path.parts or "\0" in name or str(path) != name:
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in name or str(path) != name:
         return "it is not a name below a folder"
     if path.parts[0] in (RECORD, *PARTS):
         return "kz itself uses that name"
@@ -82,14 +82,15 @@ def _problem(name: str) -> str:
 
 
 def parse_record(text: str) -> dict[str, Item]:
-    """Parse a device's record; incomplete lines (a cable was pulled) are skipped."""
+    """Parse a device's record; incomplete lines (a cable was pulled), and names that no push wrote, are skipped."""
     recorded_files = {}
     for line in text.splitlines():
         try:
             entry = Item(Path(), **json.loads(line))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             continue
-        recorded_files[entry.name] = entry
+        if isinstance(entry.name, str) and not _problem(entry.name):
+            recorded_files[entry.name] = entry
     return recorded_files
 
 

@@ -6,6 +6,7 @@ No app runs here: on an emulated device scripts of these tests say what `pm`, `a
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -112,6 +113,19 @@ def test_upstreams_own_results_are_read() -> None:
             types.parse_result(BENCHMARK, wrong, "")
         with pytest.raises(ValueError, match="no result of|another run"):
             types.parse_result(PROBE, wrong, "r")
+
+
+@pytest.mark.parametrize(
+    "stats", [{"prompt_tokens": math.inf}, {"prompt_tokens": 10**400, "inference_start_ms": 0, "prompt_eval_end_ms": 1}]
+)
+def test_numbers_that_no_app_measures_are_no_result(stats: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="no result of kz.ProbeActivity"):
+        types.parse_result(PROBE, {"run": "r", "stats": stats}, "r")
+    with pytest.raises(ValueError, match="no result of"):
+        types.parse_result(BENCHMARK, [{"metric": "load_status", "actualValue": math.inf}], "")
+    found = types.parse_result(PROBE, {"run": "r", "load_ms": math.nan, "load_status": 0}, "r")
+    assert found.sample.load_s is None, "NaN is worse than nothing, and would pass"
+    assert types.parse_state("[" * 100_000 + f"\n@@\n{'9' * 5000}\n") == (None, 0, "")
 
 
 def test_the_kind_of_process_is_named_by_what_was_seen() -> None:

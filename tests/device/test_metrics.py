@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -48,7 +49,8 @@ def test_a_first_token_within_a_millisecond_is_a_value() -> None:
 
 @pytest.mark.parametrize(
     "output",
-    ["", "PyTorchObserver {}", said({}), said(probed={}), said([1]), "PyTorchObserver {nonsense\nKzProbe {}", said().replace("{", "")],
+    [said({**OBSERVED, "prompt_tokens": math.inf}), said({**OBSERVED, "generated_tokens": 10**400}), said(probed={**PROBED, "end_ms": 10**400}),
+     "", "PyTorchObserver {}", said({}), said(probed={}), said([1]), "PyTorchObserver {nonsense\nKzProbe {}", said().replace("{", "")], ids=lambda output: f"{len(output)} characters",
 )  # fmt: skip
 def test_what_is_no_report_gives_none(output: str) -> None:
     assert sample(output) is None

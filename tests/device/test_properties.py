@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from kz_build.device import push_plan, text
 from kz_build.device.properties import free_storage, known_soc, parse_info, properties, split_answers
-from kz_build.device.push_plan import Item, difference, line, parse_record
+from kz_build.device.push_plan import RECORD, Item, difference, line, parse_record
 
 # As a phone of 2025 split_answers; shortened.
 SAID = """@@kz props
@@ -94,6 +97,18 @@ def test_what_a_device_does_not_say_is_named_and_not_guessed() -> None:
     assert parse_info("R5", "@@kz thermal\nThermal Status: 99\n").thermal == ""
 
 
+def test_numbers_without_an_end_are_not_reported() -> None:
+    """Python refuses to read an integer of so many digits."""
+    digits = "9" * 5000
+    found = parse_info(
+        "R5",
+        f"@@kz soc_id\n{digits}\n@@kz memory\nMemTotal: {digits} kB\n@@kz storage\n/dev/x {digits} 1 1 1% /data\n"
+        f"@@kz thermal\nThermal Status: {digits}\n@@kz battery\n  level: {digits}\n  temperature: {digits}\n",
+    )
+    assert (found.soc_id, found.ram_total, found.storage_total, found.thermal) == (None, None, None, "")
+    assert (found.battery_percent, found.battery_celsius) == (None, None)
+
+
 def test_variants_of_a_soc_are_that_soc() -> None:
     assert [known_soc(name) for name in ("SM8750", "sm8750-ab", "SM8650P", "SM87501", "Tensor", "")] == [
         "SM8750",
@@ -123,6 +138,13 @@ def test_lines_that_a_pulled_cable_left_half_are_no_entries() -> None:
     later = entry("a\nb", 4)
     text = f'{line(whole)}\n[]\n{{"name": "c"}}\n"x"\nnull\n{line(later)}\n{line(entry("d", 1))[:-9]}'
     assert parse_record(text) == {"a\nb": later}
+
+
+@pytest.mark.parametrize("name", [5, "../../x", "/data/x", "", ".", "\ud800", RECORD])
+def test_a_record_has_no_names_that_no_push_writes(name: object) -> None:
+    """With --clean kz removes what the record names and a push does not have."""
+    facts = {"name": name, "size": 1, "mtime": 1, "mode": 0o644, "sha256": "x"}
+    assert parse_record(f"{json.dumps(facts)}\n{'[' * 100_000}\n{line(entry('a', 3))}") == {"a": entry("a", 3)}
 
 
 def test_the_room_that_is_needed_is_that_of_the_worst_moment() -> None:

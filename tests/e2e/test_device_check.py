@@ -173,6 +173,11 @@ def test_pages_larger_than_the_files_are_made_for(tried: Try, device: EmulatedDe
     assert answer(tried(code=8), "page-size")[0] == "ERROR"
 
 
+def test_a_device_that_answers_in_no_utf8_is_judged_all_the_same(tried: Try, device: EmulatedDevice) -> None:
+    script(device.root.folder / "system/bin/date", r"printf '\377\n'")
+    assert answer(tried(code=0), "runner")[0] == "PASS"
+
+
 def test_a_needed_library_that_nobody_has(tried: Try, project: Path, tmp_path: Path, linker: Linker) -> None:
     """Its name is libminirt.so here, and in the place of ours: neither resolvable nor loadable."""
     (tmp_path / "files/libminirt.so").write_bytes(linker.bytes(Lib("libminirt.so", needed=("libnowhere.so",))))
