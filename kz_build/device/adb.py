@@ -182,7 +182,7 @@ class Device:
         self.serial, self.client = serial, server.client
 
     def shell(self, command: str, *, timeout: float = SHELL_SECONDS) -> Output:
-        """Run a command line to its end; the caller quotes words from outside (shlex.quote)."""
+        """Run a command line to its end, for at most `timeout` seconds; the caller quotes words from outside (shlex.quote)."""
         if len(command.encode("utf-8", "surrogateescape")) > COMMAND_BYTES:
             raise ConfigError(f"a command of {len(command)} characters is too long for adb")
         with _device_errors(self.serial):
@@ -268,4 +268,6 @@ class Files:
         self.sock.sendall(kind + struct.pack("<I", len(argument)) + argument)
 
     def _exactly(self, size: int) -> bytes:
+        if size > PIECE:
+            raise AdbError(f"adb sends no name or message of {size:,} bytes")
         return exactly(self.sock, size)

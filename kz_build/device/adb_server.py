@@ -6,8 +6,10 @@ adbutils has them too, but its import takes 200 ms, and each of its connections 
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -15,6 +17,8 @@ from typing import NamedTuple
 from kz_build.core.process import Output
 
 _STDOUT, _STDERR, _EXIT = 1, 2, 3
+MOST_OUTPUT = 256 << 20
+"""The most bytes of a command's output; all buffers of a phone's log have a fraction of that."""
 
 
 class AdbError(Exception):
@@ -71,22 +75,33 @@ class Client(NamedTuple):
         return self.request(f"host:transport:{serial}", name, timeout=timeout)
 
     def shell(self, serial: str, command: str, timeout: float) -> Output:
-        """Run a command line to its end."""
+        """Run a command line to its end, for at most `timeout` seconds, whatever it prints.
+
+        Raises TimeoutError after that, AdbError if it prints more than MOST_OUTPUT.
+        """
         parts: dict[int, list[bytes]] = {_STDOUT: [], _STDERR: []}
+        deadline, room = time.monotonic() + timeout, MOST_OUTPUT
         with self.service(serial, f"shell,v2:{command}", timeout) as sock:
             while True:
-                kind, size = struct.unpack("<BI", exactly(sock, 5))
-                data = exactly(sock, size)
+                kind, size = struct.unpack("<BI", exactly(sock, 5, deadline))
+                room -= size
+                if room < 0:
+                    raise AdbError(f"the command printed more than {MOST_OUTPUT >> 20} MB, and was ended")
+                data = exactly(sock, size, deadline)
                 if kind == _EXIT and data:
                     return Output(data[0], b"".join(parts[_STDOUT]), b"".join(parts[_STDERR]))
                 if kind in parts:
                     parts[kind].append(data)
 
 
-def exactly(sock: socket.socket, size: int) -> bytes:
-    """Read so many bytes. Raises EOFError if the connection ends before."""
+def exactly(sock: socket.socket, size: int, deadline: float = math.inf) -> bytes:
+    """Read so many bytes. Raises EOFError if the connection ends before, TimeoutError at the `deadline` of the monotonic clock."""
     data = bytearray()
     while len(data) < size:
+        if deadline < math.inf:
+            if (left := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            sock.settimeout(left)
         part = sock.recv(min(size - len(data), 1 << 20))
         if not part:
             raise EOFError

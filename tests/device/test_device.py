@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from kz_build.core.errors import ConfigError, DeviceError
 from kz_build.core.progress import Event
 from kz_build.device import adb as adapter
+from kz_build.device import adb_server
 from kz_build.device.push import items, push
 from kz_build.device.push_plan import Pushed
 from kz_build.emulator.device import EmulatedDevice
@@ -101,6 +102,21 @@ def test_exit_codes_arrive_and_stderr_comes_apart(adb: Adb) -> None:
     assert adb("shell", "no-such-program").returncode == 127
     assert adb("shell", "sh -c 'kill -9 $$'").returncode == 137
     assert adb("shell", "cat; echo seen", stdin=b"in\n").stdout == b"in\nseen\n"
+
+
+def test_a_command_ends_in_time_and_within_bounds_whatever_it_prints(
+    server: adapter.Server, device: EmulatedDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = server.device(device.serial)
+    started = time.monotonic()
+    with pytest.raises(DeviceError, match="no answer"):
+        here.shell("while :; do echo x; sleep 0.1; done", timeout=1)
+    assert time.monotonic() - started < patient(5)
+    monkeypatch.setattr(adb_server, "MOST_OUTPUT", 1 << 20)
+    assert len(here.shell("head -c 1000000 /dev/zero").stdout) == 1_000_000
+    with pytest.raises(DeviceError, match="printed more than 1 MB"):
+        here.shell("cat /dev/zero")
+    until(lambda: not device.alive)
 
 
 def test_every_byte_passes_both_ways(adb: Adb, device: EmulatedDevice) -> None:
