@@ -38,7 +38,7 @@ LIBRARIES = ("/system/lib64", "/apex/com.android.runtime/lib64/bionic", "/odm/li
 EMULATED_LIBRARIES = ("/usr/aarch64-linux-gnu/lib",)
 LOG = "log.txt"
 _SHOWN = 70
-_THREADTIME = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+(\d+)\s+\d+ . (\S*)")
+_THREADTIME = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d\.\d+\s+(\d{1,9})\s+\d+ . (\S*)")
 _OTHERS = re.compile(r"^(DEBUG|lowmemorykiller|adsprpc|cdsprpc|.*fastrpc.*)", re.I)
 
 
@@ -252,6 +252,10 @@ def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:
     def answer(status: Status, evidence: str) -> Check:
         return Check(dut.device.serial, "log", status, evidence)
 
+    def keep(*lines: str) -> None:
+        files.write_atomic(path, "\n".join([*dut.logs, *lines, ""]).encode())
+
+    keep()  # also if logcat fails: the report names this file
     try:
         done = dut.device.shell(f"logcat -d -v threadtime -T {quote(since)}", timeout=60)
     except KzError as error:
@@ -260,7 +264,7 @@ def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:
         stderr = done.stderr.decode("utf-8", "replace").strip()
         return answer(Status.ERROR, f"logcat cannot be read: {stderr or f'exit {done.code}'}")
     lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if _ours(line, dut.pids)]
-    files.write_atomic(path, "\n".join([*dut.logs, *lines, ""]).encode())
+    keep(*lines)
     diagnosis = diagnose(str(path))
     if findings := diagnosis.causes or diagnosis.possible:
         shown = "; ".join(f"{one.title} [{one.id}]: {one.next}" for one in findings)

@@ -252,7 +252,10 @@ def test_what_the_log_says_is_diagnosed_and_kept(tried: Try, device: EmulatedDev
     assert status == "FAIL" and "ADSP_LIBRARY_PATH" in said
     assert "0x80000416" in (project / report["log"]).read_text()
     script(device.root.folder / "system/bin/logcat", "echo permission denied >&2; exit 1")
-    assert answer(tried(code=8), "log") == ("ERROR", "logcat cannot be read: permission denied")
+    report = tried(code=8)
+    assert answer(report, "log") == ("ERROR", "logcat cannot be read: permission denied")
+    log = (project / report["log"]).read_text()
+    assert PROBE in log and "0x80000416" not in log, "it is of this run"
 
 
 def test_what_is_missing_is_told_before_anything_is_pushed(tried: Try, project: Path, device: EmulatedDevice) -> None:
