@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove
-from kz_build.core.process import checked, run
+from kz_build.core.process import answered, checked, run
 from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.object_types import LINK
 from kz_build.git.repository import Repository, commit_id
@@ -35,8 +35,8 @@ class Head(NamedTuple):
 
 def head_of(project: Project) -> Head:
     """Return HEAD of the project's repository. Raises ConfigError if it has none, or is on no branch."""
-    words = ("rev-parse", "--absolute-git-dir", "--show-prefix", "HEAD", "--symbolic-full-name", "HEAD")
-    done = run(["git", *words], env=upstream_environment(), cwd=project.root)
+    argv = ("git", "rev-parse", "--absolute-git-dir", "--show-prefix", "HEAD", "--symbolic-full-name", "HEAD")
+    done = answered(argv, run(argv, env=upstream_environment(), cwd=project.root))
     folder, prefix, commit, ref, *_ = [*os.fsdecode(done.stdout).split("\n"), "", "", "", ""]
     if done.code or not ref.startswith("refs/heads/"):
         raise ConfigError(

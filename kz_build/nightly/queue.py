@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kz_build.core.env import variable
-from kz_build.core.errors import ConfigError, KzError, MissingError, UnreachableError
+from kz_build.core.errors import CommandError, ConfigError, KzError, MissingError, UnreachableError
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
@@ -139,8 +139,8 @@ class _Trial:
         own = b""
         if conflicts == (lock,):
             # All who change a stack change its line in the lock: after a merge it is written again, so that its conflict says nothing.
-            words = ("cat-file", "blob", "--end-of-options", f"{self.one.head}:{lock}")
-            done = run(self.head.repository.argv(*words), env=local_environment())
+            argv = self.head.repository.argv("cat-file", "blob", "--end-of-options", f"{self.one.head}:{lock}")
+            done = answered(argv, run(argv, env=local_environment()))
             own = b"" if done.code else done.stdout  # it has removed the lock
         others = tuple(name for name in conflicts if name != lock) or (() if own else conflicts)
         if others:
@@ -205,8 +205,9 @@ def _wrong_lock(copy: Project, line: str, watch: Watch | None) -> str:
 
 
 def _unanswered(error: KzError) -> bool:
-    """Return whether an error says nothing of the stacks: a server or a tool is missing, or the disk is full."""
-    return isinstance(error, UnreachableError) or error.exit_code == MissingError.exit_code
+    """Return whether an error says nothing of the stacks: a server or a tool is missing, a git was killed, the disk is full."""
+    killed = isinstance(error, CommandError) and error.code < 0
+    return killed or isinstance(error, UnreachableError) or error.exit_code == MissingError.exit_code
 
 
 def _sentence(error: KzError) -> str:
@@ -217,7 +218,7 @@ def _named(head: Head, revisions: Sequence[str]) -> list[Queued]:
     waiting = []
     for name in dict.fromkeys(revisions):
         argv = head.repository.argv("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        done = run(argv, env=local_environment())
+        done = answered(argv, run(argv, env=local_environment()))
         commit = done.stdout.decode("utf-8", "replace").strip()
         if done.code or bad_id(commit):  # git's answer to `^main` is no commit
             raise ConfigError(
@@ -230,9 +231,8 @@ def _named(head: Head, revisions: Sequence[str]) -> list[Queued]:
 
 def _pulls(project: Project, head: Head) -> list[Queued]:
     """Return the open pull requests on GitHub, oldest first, with their commits fetched."""
-    url = run(head.repository.argv("config", "--get", "remote.origin.url"), env=local_environment()).stdout.decode(
-        "utf-8", "replace"
-    )
+    argv = head.repository.argv("config", "--get", "remote.origin.url")
+    url = answered(argv, run(argv, env=local_environment())).stdout.decode("utf-8", "replace")
     slug = variable("GITHUB_REPOSITORY") or slug_of(url.strip())
     if not slug:
         raise ConfigError(

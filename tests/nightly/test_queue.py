@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -205,3 +207,16 @@ def test_an_upstream_that_does_not_answer_is_no_verdict(own: Own) -> None:
 def test_what_cannot_be_judged(own: Own, argv: tuple[str, ...], reason: str) -> None:
     done = own.project.kz("queue", *argv)
     assert done.returncode == 2 and reason in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("asked", ["--absolute-git-dir", "--verify --quiet", "merge-tree"])
+def test_a_git_that_was_killed_has_judged_nothing(own: Own, tmp_path: Path, asked: str) -> None:
+    own.branch("beside", add=("beside", put(put(text(), 3, "ours"), 7, "beside")))
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    kill = f'case "$*" in *"{asked}"*) kill -9 $$;; esac'
+    program.write_text(f'#!/bin/sh\n{kill}\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    done = own.project.kz("queue", "beside", PATH=f"{program.parent}:{os.environ['PATH']}")
+    assert done.returncode in (5, 6) and "killed by signal 9" in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "would break" not in done.stderr
