@@ -251,9 +251,8 @@ class Repository(NamedTuple):
             return
         problem = first.stderr.decode("utf-8", "replace").strip()
         if version != commit:
-            _, named = self.fetch(
-                depth, f"refs/tags/{version}"
-            )  # kept under no name: one tag would pass for all there are
+            # Kept under no name: one tag would pass for all there are.
+            _, named = self.fetch(depth, f"refs/tags/{version}")
             problem = named.stderr.decode("utf-8", "replace").strip() or problem
         if not self.has(commit):
             kind = run(self.argv("cat-file", "-t", "--end-of-options", commit), env=local_environment()).stdout.decode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -124,14 +123,10 @@ def submodules_of(
 
 def no_commit(name: str, url: str, commit: str, error: UnreachableError) -> ConfigError:
     """Return the error for an address of pins.local.yaml without the commit that is wanted of it."""
-    why = reason(error)
-    if owned := re.match(r"detected dubious ownership in repository at '(.+)'", why):
-        return ConfigError(
-            f"{url} belongs to another user, so git does not read it",
-            hint=f"if you trust it: git config --global --add safe.directory '{owned[1]}'",
-        )
+    if "safe.directory" in error.hint:
+        return ConfigError(f"{url} belongs to another user, so git does not read it", hint=error.hint)
     return ConfigError(
-        f"{url} has no commit {commit}, which is wanted of {name}: {why}",
+        f"{url} has no commit {commit}, which is wanted of {name}: {reason(error)}",
         hint="correct its `git` or `commit` in pins.local.yaml, or fetch that commit into it",
     )
 
