@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from kz_build.pins.project import Project
     from kz_build.sources.fetched import Fetched, Tree
 
-_LOG_BYTES = 1 << 20
+_LOG_BYTES, _END_BYTES = 32 << 20, 1 << 20
+"""How much of a log is read from its beginning, and from its end: the warnings before an error can be megabytes."""
 _FAILED = re.compile(r"^FAILED: (?:\[code=\d+\] )?(.+?)\s*$", re.MULTILINE)
 _ERROR = re.compile(
     r"^.*(?:\berror: |undefined reference to|undefined symbol|multiple definition of|CMake Error|No such file).*$",
@@ -200,7 +201,10 @@ def _until_linked(planned: Plan, projects: list[str]) -> tuple[Step, ...]:
 def _failure(phase: str, log: Path, tree: Path) -> tuple[str, str, tuple[str, ...]]:
     """Return what a build failed at, the first file that could not be made, and the first lines that say why, with paths below the source's tree."""
     with log.open("rb") as file:
-        text = file.read(_LOG_BYTES).decode("utf-8", "replace").replace(f"{tree}/", "")
+        data = file.read(_LOG_BYTES)
+        file.seek(max(len(data), log.stat().st_size - _END_BYTES))
+        data += file.read(_END_BYTES)
+    text = data.decode("utf-8", "replace").replace(f"{tree}/", "")
     errors = tuple(match[0].strip() for match in _ERROR.finditer(text))[:_LINES]
     failed = _FAILED.findall(text)
     if not failed:

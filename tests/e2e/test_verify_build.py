@@ -10,6 +10,7 @@ import pytest
 from kz_build.build.touched_units import outputs, touched
 from kz_build.core.errors import CommandError
 from kz_build.pipeline.pruned_manifest import pruned
+from kz_build.pipeline.trial_build import _failure
 from tests.conftest import Kz, snapshot
 from tests.stack.test_git_tools import sh
 
@@ -116,3 +117,13 @@ def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Pat
     after_it = {path: content for path, content in snapshot(sample).items() if not path.startswith("out/")}
     assert after_it == {path: content for path, content in project.items() if not path.startswith("out/")}
     assert not list((sample / "out/trial/sample-0.1").glob("*"))
+
+
+@pytest.mark.parametrize("lines", [30_000, 600_000])
+def test_the_error_stands_below_megabytes_of_warnings(tmp_path: Path, lines: int) -> None:
+    log = tmp_path / "log"
+    warning = "a.h:1:1: warning: this is not used here, and nobody will ever need it\n"
+    log.write_text(
+        warning * lines + "FAILED: [code=1] lib/a.o\n/t/a.c:3:1: error: no such thing\nninja: build stopped\n"
+    )
+    assert _failure("x-build", log, Path("/t")) == ("compile", "lib/a.o", ("a.c:3:1: error: no such thing",))
