@@ -11,7 +11,7 @@ from kz_build.core import env as environment
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, LockError, Missing, MissingError
 from kz_build.core.locks import scratch_folder
-from kz_build.core.process import find, run
+from kz_build.core.process import find, require_success, run
 from kz_build.export.requirements import Locked
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -146,9 +146,13 @@ def _pip(python: Path) -> list[str]:
 
 
 def complete(python: Path) -> str:
-    """Return the problems that `pip check` finds, '' without one."""
-    done = run([str(python), "-m", "pip", "check"], env=environment.plain())
-    return "" if done.code == 0 else done.stdout.decode("utf-8", "replace").strip()
+    """Return the problems that `pip check` finds, '' without one. Raises CommandError if it finds none and fails."""
+    argv = (str(python), "-m", "pip", "check")
+    done = run(argv, env=environment.plain())
+    if done.code > 0 and (problems := done.stdout.decode("utf-8", "replace").strip()):
+        return problems
+    require_success(argv, done)
+    return ""
 
 
 def inspect(

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kz_build.core.env import variable
-from kz_build.core.errors import CommandError, ConfigError, KzError, MissingError, UnreachableError
+from kz_build.core.errors import CommandError, ConfigError, KzError, MissingError, StoppedError, UnreachableError
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
@@ -207,7 +207,7 @@ def _wrong_lock(copy: Project, line: str, watch: Watch | None) -> str:
 def _unanswered(error: KzError) -> bool:
     """Return whether an error says nothing of the stacks: a server or a tool is missing, a git was killed, the disk is full."""
     killed = isinstance(error, CommandError) and error.code < 0
-    return killed or isinstance(error, UnreachableError) or error.exit_code == MissingError.exit_code
+    return killed or isinstance(error, UnreachableError | StoppedError) or error.exit_code == MissingError.exit_code
 
 
 def _sentence(error: KzError) -> str:

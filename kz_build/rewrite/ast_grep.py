@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +37,8 @@ def search(rule: Rule, data: bytes) -> list[Edit] | Mismatch:
         said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         if done.code == 124:
             raise StoppedError(f"ast-grep took longer than {SECONDS:g} s for {rule.where} in {rule.file}")
+        if -done.code in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):  # others are its own end
+            raise StoppedError(f"ast-grep was killed by signal {-done.code} for {rule.where} in {rule.file}")
         if done.code == _WRONG_RULE:
             raise ConfigError("\n".join([f"ast-grep does not accept {rule.where}:", *(f"  {line}" for line in said)]))
         if done.code:

@@ -125,6 +125,18 @@ def test_what_breaks_alone_says_why_and_is_in_no_pair(own: Own) -> None:
     assert found["problems"] == [] and found["pairs"] == []
 
 
+@pytest.mark.parametrize("words", ["merge-tree", "rev-parse --verify", "rev-parse --absolute-git-dir"])
+def test_a_git_that_was_killed_breaks_no_stack(own: Own, tmp_path: Path, words: str) -> None:
+    own.change("topic", "+ours\n", "+topic\n")
+    (tmp_path / "git").write_text(
+        f'#!/bin/sh\ncase "$*" in *"{words}"*) kill -9 $$;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    (tmp_path / "git").chmod(0o755)
+    done = own.project.kz("queue", "topic", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode in (5, 6) and "killed by signal 9" in done.stdout + done.stderr, done
+    assert "breaks" not in done.stdout and "is no branch" not in done.stderr
+
+
 def test_the_open_pull_requests_are_githubs(made: Project, make_github: Callable[[Path], GitHub]) -> None:
     github = make_github(made.root)
     own = Own(made)

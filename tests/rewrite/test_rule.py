@@ -89,6 +89,15 @@ def test_a_wrong_rule_is_an_error_of_its_author() -> None:
             apply_rules([syntax(1, **rule)], b"load(1)\n", ast_grep.search)
 
 
+def test_an_ast_grep_that_was_killed_says_nothing_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ast-grep"
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(ast_grep, "_program", lambda: str(program))
+    with pytest.raises(StoppedError, match="killed by signal 9 for rule 1"):
+        apply_rules([syntax(1, rule={"pattern": "load($A)"}, fix="x")], b"load(1)\n", ast_grep.search)
+
+
 @NEEDED
 def test_what_is_hostile_ends_in_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ast_grep, "SECONDS", 0.5)
