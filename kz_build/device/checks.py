@@ -20,6 +20,7 @@ from kz_build.core.progress import Watch, quiet
 from kz_build.core.stage_record import Output, StageRecord
 from kz_build.device.adb import Device
 from kz_build.device.device_under_test import DeviceUnderTest, read_elves
+from kz_build.device.history import IN_APP
 from kz_build.device.info import info
 from kz_build.device.properties import known_soc
 from kz_build.device.push import FOLDER, named, push
@@ -240,7 +241,7 @@ def device_folder(project: Project, dut: DeviceUnderTest) -> Path:
 def folder_of(project: Project, dut: DeviceUnderTest) -> Path:
     """Return where the reports of a device are, or those of its app."""
     folder = device_folder(project, dut)
-    return folder / "in-app" if dut.process == "app" else folder
+    return folder / IN_APP if dut.process == "app" else folder
 
 
 def log_check(project: Project, dut: DeviceUnderTest, since: str) -> Check:

@@ -20,6 +20,8 @@ from kz_build.device.metrics import Memory, Sample, spreads
 from kz_build.pins.pins import digest_of
 
 RUNS = "runs.jsonl"
+IN_APP = "in-app"
+"""The folder in a device's, with the last report of the app on it."""
 MOST = 50
 """The newest runs that are looked at: noise of last year says little of today's."""
 STALE_SECONDS = 24 * 3600

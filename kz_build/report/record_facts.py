@@ -23,7 +23,7 @@ from kz_build.formats.elf import section_sizes
 from kz_build.pins.project import RECORD, Project
 from kz_build.release.statement import SBOM, SIGNATURE, SUMS
 from kz_build.report.facts import BuildFacts, DeviceFacts, ExportFacts, Figure, File
-from kz_build.report.report import MOST_BYTES
+from kz_build.report.report import MOST_BYTES, device_report
 
 
 def build_facts(project: Project, line: str) -> list[BuildFacts]:
@@ -135,8 +135,8 @@ def device_facts(project: Project, line: str) -> list[DeviceFacts]:
     """Return the last report of each device, and of the app on it."""
     rows = []
     for record in records(project, "device", line):
-        report = record.get("report", dict)
-        rows += [_device(project, one) for one in (report, report.get("in_app")) if one]
+        report = device_report(record)
+        rows += [_device(project, one) for one in (report, report["in_app"]) if one]
     return rows
 
 

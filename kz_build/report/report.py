@@ -11,8 +11,8 @@ import kz_build
 from kz_build.core import files, plain_json
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.hash_cache import cached_sha256
-from kz_build.core.stage_record import changed, load_any
-from kz_build.device.history import RUNS, last_figures
+from kz_build.core.stage_record import StageRecord, changed, load_any
+from kz_build.device.history import IN_APP, RUNS, last_figures
 from kz_build.pins.project import RECORD, Project
 from kz_build.sources.overrides import overrides
 
@@ -37,7 +37,8 @@ def report(project: Project, line: str) -> dict[str, object]:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
             records.setdefault(stage, {})[path.parent.name] = record.plain()
             if stage == "device":
-                records[stage][path.parent.name]["runs"] = last_figures(path.with_name(RUNS))
+                runs = last_figures(path.with_name(RUNS))
+                records[stage][path.parent.name] |= {"report": device_report(record), "runs": runs}
             if stage == "build":
                 dist = project.dist_folder(line, path.parent.name)
                 if gone := changed(dist, record.outputs, partial(cached_sha256, project.store)):
@@ -54,6 +55,12 @@ def report(project: Project, line: str) -> dict[str, object]:
         "single_source": sorted(n for n, e in project.lock.lines.get(line, {}).items() if e.get("sources") == 1),
         **records,
     }
+
+
+def device_report(record: StageRecord) -> dict[str, Any]:
+    """Return the report in a device's record, with the last one of the app on it (`in_app`): that has a record of its own."""
+    app = load_any(record.path.parent / IN_APP / RECORD)
+    return {**record.get("report", dict), "in_app": app.get("report", dict) if app else None}
 
 
 def _exports(project: Project, line: str) -> dict[str, dict[str, object]]:

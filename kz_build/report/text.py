@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kz_build.core.check import Status
+
 
 def table(report: Mapping[str, Any]) -> str:
     """Return all that is known of a line."""
@@ -37,9 +39,10 @@ def table(report: Mapping[str, Any]) -> str:
     for model, record in report.get("export", {}).items():
         rows.append(f"export {model}: {record['sha256'][:12]}, {_counts(record['checks'])}")
     for record in report.get("device", {}).values():
-        tried = record["report"]
-        subject = " ".join(filter(None, (tried["target"], tried["subject"])))
-        rows.append(f"device {tried['serial']} ({tried['device']}) {subject}: {_counts(tried['checks'])}")
+        for tried, how in ((record["report"], ""), (record["report"]["in_app"], " in an app")):
+            if tried:
+                subject = " ".join(filter(None, (tried["target"], tried["subject"])))
+                rows.append(f"device {tried['serial']} ({tried['device']}) {subject}{how}: {_counts(tried['checks'])}")
     return "\n".join(rows)
 
 
@@ -55,4 +58,4 @@ def artifacts(outputs: Mapping[str, Any], folder: str) -> str:
 
 def _counts(checks: Sequence[Mapping[str, Any]]) -> str:
     states = [check["status"] for check in checks]
-    return ", ".join(f"{states.count(s)} {s}" for s in ("PASS", "FAIL", "SKIP", "ERROR") if s in states)
+    return ", ".join(f"{states.count(s.value)} {s.value}" for s in Status if s.value in states)
