@@ -50,11 +50,11 @@ def _facts(pid: int) -> tuple[int, int]:
     return (int(fields[3]), int(fields[19])) if fields[0] not in (b"Z", b"X") else (0, 0)
 
 
-def end(session: int, patience: float = STOP_SECONDS) -> bool:
+def end(session: int) -> bool:
     """End every process of a session, by SIGTERM, then SIGKILL; return whether there was one."""
     any_members = False
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + STOP_SECONDS
         pids = list(members(session))
         any_members = any_members or bool(pids)
         for pid in pids:
