@@ -5,6 +5,7 @@ The verb runs there, on the parts of the project and the store that it reads; up
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -27,7 +28,6 @@ from kz_build.upstream.verify import verify
 _PROJECT = PurePosixPath("/kz/project")
 _STORE = PurePosixPath("/kz/store")
 _TOOL = PurePosixPath("/kz/tool/kz_build")
-_WRITES = (f"{_PROJECT.name}/{PINS}", f"{_PROJECT.name}/{LOCK}", f"{_PROJECT.name}/patches/")
 
 
 class VerbResult(NamedTuple):
@@ -98,14 +98,25 @@ def _repositories(project: Project, lines: Sequence[str]) -> dict[str, Path]:
 
 def _fetch_changes(project: Project, engine: DockerEngine) -> tuple[str, ...]:
     """Fetch what a verb wrote: pins, lock and patches, all as one change."""
+    written = _written(project)
     with scratch_folder() as root:
 
         def place(name: str) -> Path | None:
-            return root / name if name.startswith(_WRITES) and not unsafe_path(name) else None
+            inside = name.removeprefix(f"{_PROJECT.name}/")
+            return root / name if written.fullmatch(inside) and not unsafe_path(name) else None
 
         names = engine.sandbox.fetch(str(_PROJECT), place)
         if f"{_PROJECT.name}/{PINS}" not in names:
             raise ConfigError("the container returned no project")
         new = {name.removeprefix(f"{_PROJECT.name}/"): (root / name).read_bytes() for name in names}
-    old = {p.relative_to(project.root).as_posix() for p in files_below(project.root / "patches")}
+    folders = {project.stack_folder(line, name) for line in project.pins.lines for name in project.pins.line(line)}
+    paths = (path for folder in {"patches", *folders} for path in files_below(project.root / folder))
+    old = {path.relative_to(project.root).as_posix() for path in paths}
     return transaction.change_all(project.root, {**dict.fromkeys(old - set(new)), **new})
+
+
+def _written(project: Project) -> re.Pattern[str]:
+    """Return what the files match that a verb may change: pins, lock, and all below patches/ and the folders of other stacks."""
+    own = [str(project.pins.source(name).options.get("patches") or "") for name in project.pins.data["sources"]]
+    folders = ["patches", *(re.escape(folder).replace(re.escape("{line}"), "[^/]+") for folder in own if folder)]
+    return re.compile(f"{re.escape(PINS)}|{re.escape(LOCK)}|(?:{'|'.join(folders)})/.+")

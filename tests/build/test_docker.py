@@ -572,6 +572,30 @@ def test_patch_verbs_say_and_write_the_same_inside(
     assert first[:10] in (sample / "pins.yaml").read_text()
 
 
+def test_a_rebase_inside_writes_a_stack_in_its_own_folder(
+    with_git: Path, sample: Path, address: str, base: str, kz: Kz, tmp_path: Path
+) -> None:
+    """As debian/patches: only pins and lock came back, and named a version that the patches were not made for."""
+    (sample / "quilt").mkdir()
+    (sample / "patches/sample-0.1/minirt").rename(sample / "quilt/minirt")
+    pins, git = (sample / "pins.yaml").read_text(), "{git: upstream.bundle}"
+    assert git in pins
+    (sample / "pins.yaml").write_text(pins.replace(git, "{git: upstream.bundle, patches: quilt/minirt}"))
+    assert kz("-C", sample, "lock", "--write").returncode == 0
+    here = Path(shutil.copytree(sample, tmp_path / "here"))
+    subprocess.run(["git", "clone", "-q", ROOT / "examples/sample/upstream.bundle", tmp_path / "clone"], check=True)
+    words = ["git", "-C", tmp_path / "clone", "rev-list", "--reverse", "v0.1.0..v0.2.0"]
+    first = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[0]
+    daemon_env = {"DOCKER_HOST": address, "BASE_IMAGE": base, "APT_MIRROR": daemon.apt_mirror()}
+    inside = kz("-C", sample, "rebase", "--onto", first, "--engine", "docker", **daemon_env)
+    assert inside.returncode == 0, inside.stderr
+    assert kz("-C", here, "rebase", "--onto", first).returncode == 0
+    for name in ("pins.yaml", "pins.lock", "quilt"):
+        done = subprocess.run(["diff", "-r", sample / name, here / name], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+    assert kz("-C", sample, "verify").returncode == 0
+
+
 def without_places(text: str) -> str:
     """What a verb says, without the folders that it found things in."""
     return re.sub(r'"repository": "[^"]*"', "", text)
