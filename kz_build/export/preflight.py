@@ -10,7 +10,7 @@ from pathlib import Path
 from kz_build.core import host
 from kz_build.core.check import Answer, Check, ask, failed, passed, skipped, warned
 from kz_build.core.errors import ConfigError, LockError, MissingError
-from kz_build.core.files import sha256_file
+from kz_build.core.hash_cache import cached_sha256
 from kz_build.core.process import find, run
 from kz_build.export import environment as env
 from kz_build.export import preflight_rules as rules
@@ -111,7 +111,7 @@ def _weight(project: Project, recipe: Recipe, name: str, of: Weights) -> Check:
     if missing := [file for file in of.digests if not (place / file).is_file()]:
         why = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
         return failed(why, name=title, fix=(fetch,))
-    if wrong := [f for f, digest in of.digests.items() if digest and sha256_file(place / f) != digest]:
+    if wrong := [f for f, digest in of.digests.items() if digest and cached_sha256(project.store, place / f) != digest]:
         return failed(f"{', '.join(wrong)}: not the files of the recipe", name=title, fix=(f"rm -r {place}", fetch))
     if unknown := sum(digest is None for digest in of.digests.values()):
         return warned(f"there; {unknown} of {len(of.digests)} digests are null in the recipe", name=title)

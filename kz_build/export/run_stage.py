@@ -38,9 +38,14 @@ def recorded(environment: Environment, stage: Stage, key: str) -> StageRecord | 
     if record is None or not stage.makes:
         return None
     for path, facts in record.get("makes", dict).items():
-        if not Path(path).is_file() or [*Path(path).stat()[6:7], Path(path).stat().st_mtime_ns] != facts:
+        if not Path(path).is_file() or _size_and_time(path) != facts:
             return None
     return record
+
+
+def _size_and_time(path: str) -> list[int]:
+    facts = Path(path).stat()
+    return [facts.st_size, facts.st_mtime_ns]
 
 
 def _record(environment: Environment, stage: Stage) -> Path:
@@ -95,7 +100,7 @@ def run_stage(
         )
     facts = {
         "argv": list(stage.run),
-        "makes": {path: [Path(path).stat().st_size, Path(path).stat().st_mtime_ns] for path in stage.makes},
+        "makes": {path: _size_and_time(path) for path in stage.makes},
         "phases": [asdict(phase) for phase in monitor.end()],
         "seconds": round(monitor.seconds, 1),
         "network": "off" if cut else "on: this kernel allows no `unshare -rn`",

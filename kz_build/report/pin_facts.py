@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -90,9 +90,9 @@ def _made(path: Path) -> str:
     try:
         with opened_zip(path) as archive:
             newest = max((member.date_time for member in archive.infolist()), default=_AGREED)
-    except (OSError, LockError):
+        return "" if newest[:3] <= _AGREED[:3] else datetime.date(*newest[:3]).isoformat()
+    except (OSError, LockError, ValueError):  # a zip has room for a month 15
         return ""
-    return "" if newest[:3] <= _AGREED[:3] else "{:04}-{:02}-{:02}".format(*newest)
 
 
 def _by_version(names: Iterable[str]) -> list[str]:
@@ -104,5 +104,4 @@ def age(date: str, at: str) -> int | None:
     """Return the days from one date (YYYY-MM-DD) to another, None if one is unknown."""
     if not date or not at:
         return None
-    first, last = (time.mktime(time.strptime(one, "%Y-%m-%d")) for one in (date, at))
-    return round((last - first) / 86400)
+    return (datetime.date.fromisoformat(at) - datetime.date.fromisoformat(date)).days
