@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 
 from kz_build.build.wheel import wheel
@@ -192,7 +193,7 @@ def _packages_folder(folder: Path) -> Path:
             return library / name / "site-packages"
     raise LockError(
         f"the environment {folder} is damaged: it has no lib/python3.*",
-        hint=f"remove it, and kz makes it again: rm -rf {folder}",
+        hint=f"remove it, and kz makes it again: rm -rf {quote(str(folder))}",
     )
 
 

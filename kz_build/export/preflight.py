@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from shlex import quote
 
 from kz_build.core import host
 from kz_build.core.check import Answer, Check, ask, failed, passed, skipped, warned
@@ -112,7 +113,9 @@ def _weight(project: Project, recipe: Recipe, name: str, of: Weights) -> Check:
         why = f"not in {place}: {', '.join(missing)}" + (f" ({of.licence})" if of.licence else "")
         return failed(why, name=title, fix=(fetch,))
     if wrong := [f for f, digest in of.digests.items() if digest and cached_sha256(project.store, place / f) != digest]:
-        return failed(f"{', '.join(wrong)}: not the files of the recipe", name=title, fix=(f"rm -r {place}", fetch))
+        return failed(
+            f"{', '.join(wrong)}: not the files of the recipe", name=title, fix=(f"rm -r {quote(str(place))}", fetch)
+        )
     if unknown := sum(digest is None for digest in of.digests.values()):
         return warned(f"there; {unknown} of {len(of.digests)} digests are null in the recipe", name=title)
     return passed(f"{len(of.digests)} files, as in the recipe", name=title)
@@ -141,11 +144,11 @@ def weights_place(project: Project, recipe: Recipe, name: str, of: Weights) -> t
     weights = weights_folder(project)
     revision = f" --revision {of.revision}" if of.revision else ""
     if "HF_HOME" not in recipe.environment:
-        return weights / name, f"hf download {of.repository}{revision} --local-dir {weights / name}"
+        return weights / name, f"hf download {of.repository}{revision} --local-dir {quote(str(weights / name))}"
     snapshots = weights / "hub" / f"models--{of.repository.replace('/', '--')}" / "snapshots"
     there = sorted(path.name for path in snapshots.iterdir()) if snapshots.is_dir() else []
     snapshot = of.revision or (there[-1] if there else "REVISION")
-    return snapshots / snapshot, f"HF_HOME={weights} hf download {of.repository}{revision}"
+    return snapshots / snapshot, f"HF_HOME={quote(str(weights))} hf download {of.repository}{revision}"
 
 
 _QUESTIONS: Mapping[str, Callable[[Project, Recipe], Answer]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from shlex import quote
 
 from kz_build.core.check import Check, failed, passed, warned
 from kz_build.core.errors import Missing
@@ -45,7 +46,7 @@ def memory(need: Amount, ram: int, swap: int, disk: str, free: int) -> Check:
     if have >= most:
         return passed(f"{evidence}, at least {need.low:g} needed; nobody measured the most")
     # Rounded up: it costs only disk.
-    file, size = f"{disk.rstrip('/')}/kz-swap", int(most - have) + 1
+    file, size = quote(f"{disk.rstrip('/')}/kz-swap"), int(most - have) + 1
     fix: tuple[str, ...] = (
         f"sudo fallocate -l {size}G {file} && sudo chmod 600 {file} && sudo mkswap {file} && sudo swapon {file}",
         f"# afterwards: sudo swapoff {file} && sudo rm {file}",

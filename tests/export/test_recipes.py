@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from kz_build.core.errors import ConfigError
 from kz_build.core.validation import json_schema
 from kz_build.export import requirements
 from kz_build.export.load import named, recipes
+from kz_build.export.plan import plan
+from kz_build.export.preflight import preflight, weights_place
 from kz_build.export.preflight_rules import disk, glibc, memory, python
 from kz_build.export.recipe import Amount, RecipeFile
 from kz_build.formats.pte_types import newer
@@ -281,3 +284,23 @@ def test_no_locked_set_went_back_to_a_transformers_without_qwen3() -> None:
     sets = [path.read_text() for path in (ROOT / "recipes" / "requirements").glob("*.txt")]
     found = [match[1].split(".") for text in sets for match in re.finditer(r"(?m)^transformers==(\S+)", text)]
     assert len(found) == 3 and all((int(major), int(minor)) >= (4, 51) for major, minor, *_ in found)
+
+
+def test_the_commands_of_a_preflight_can_be_pasted_where_a_folder_has_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`rm -r /home/me/my cache/x` would remove /home/me/my."""
+    monkeypatch.setenv("KZ_CACHE", str(tmp_path / "my cache"))
+    project = load_project(ROOT)
+    for name, word in (("llama3.2-1b-vulkan", "{0}"), ("qwen3-4b-qnn-kv", "HF_HOME={1}")):
+        recipe = named(ROOT, project.pins, name)
+        ((weights, of),) = recipe.weights.items()
+        place, fetch = weights_place(project, recipe, weights, of)
+        assert word.format(place, project.store / "weights") in shlex.split(fetch), fetch
+    for file in of.digests:
+        (place / file).parent.mkdir(parents=True, exist_ok=True)
+        (place / file).write_bytes(b"another")
+    checks = {one.name: one for one in preflight(project, plan(project, name)).checks}
+    assert shlex.split(checks[f"weights {weights}"].fix[0]) == ["rm", "-r", str(place)]
+    (swap, _) = memory(Amount(gb=(16, 16), source="x"), GB, 0, "/mnt/my disk", 100 * GB).fix
+    assert shlex.split(swap).count("/mnt/my disk/kz-swap") == 4
