@@ -584,7 +584,7 @@ def test_a_rebase_inside_writes_a_stack_in_its_own_folder(
     assert kz("-C", sample, "lock", "--write").returncode == 0
     here = Path(shutil.copytree(sample, tmp_path / "here"))
     subprocess.run(["git", "clone", "-q", ROOT / "examples/sample/upstream.bundle", tmp_path / "clone"], check=True)
-    words = ["git", "-C", tmp_path / "clone", "rev-list", "--reverse", "v0.1.0..v0.2.0"]
+    words = ["git", "-C", str(tmp_path / "clone"), "rev-list", "--reverse", "v0.1.0..v0.2.0"]
     first = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[0]
     daemon_env = {"DOCKER_HOST": address, "BASE_IMAGE": base, "APT_MIRROR": daemon.apt_mirror()}
     inside = kz("-C", sample, "rebase", "--onto", first, "--engine", "docker", **daemon_env)

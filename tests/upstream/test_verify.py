@@ -196,9 +196,14 @@ def test_on_github_annotations_stand_at_the_hunk_and_a_summary_is_written(checke
     # Programs that read the JSON do not meet annotations in it.
     done = checked.kz("verify", "--tags", "v*", "--json", **env)
     assert len(json.loads(done.stdout)[0]["rows"]) == 4 and done.stderr.count("::error ") == 2
-    # Below a project in a folder of the repository, GitHub is told the path from the repository's root.
-    done = checked.run("-C", "project", "verify", "--onto", "v4", cwd=tmp_path, KZ_CACHE=str(tmp_path / "store"), **env)
+    # Of a project in a folder of the repository, GitHub is told the path from the repository's root, wherever kz is started.
+    env |= {"KZ_CACHE": str(tmp_path / "store")}
+    done = checked.run("-C", "project", "verify", "--onto", "v4", cwd=tmp_path, **env)
     assert "::error file=project/patches/l/up/0001-ours.patch," in done.stdout
+    env |= {"GITHUB_WORKSPACE": str(tmp_path)}
+    for folder in (checked.root, checked.root / "patches"):
+        done = checked.run("verify", "--onto", "v4", cwd=folder, **env)
+        assert "::error file=project/patches/l/up/0001-ours.patch," in done.stdout
 
 
 def test_every_target_in_the_order_asked_and_80_columns_wide(tmp_path: Path, kz: Kz) -> None:

@@ -103,8 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
     show(arguments, (*result, *unjudged), "\n".join(tables) or "no stacks")
     if variable("GITHUB_ACTIONS") == "true":
         # GitHub reads them on either stream, and JSON must stay JSON.
-        root = arguments.root.as_posix() if arguments.root != Path() and not arguments.root.is_absolute() else ""
-        for row in (row for f in result for row in text_verdicts.workflow_commands(f, root)):
+        for row in (row for f in result for row in text_verdicts.workflow_commands(f, _in_repository(project.root))):
             print(escaped(row), file=unescaped(sys.stderr if arguments.json else sys.stdout))
         add_to_job_summary("\n".join(text_verdicts.markdown(f) for f in result))
     if not all(f.holds for f in result):
@@ -122,3 +121,11 @@ def run(arguments: argparse.Namespace) -> int:
     if unjudged:
         raise next(iter(unjudged.values()))
     return 0
+
+
+def _in_repository(root: Path) -> str:
+    """Return a project's path below the checkout of a GitHub workflow, whatever folder kz was started in; '' for its root."""
+    from kz_build.core.env import variable
+
+    checkout = Path(variable("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    return root.relative_to(checkout).as_posix() if root != checkout and root.is_relative_to(checkout) else ""
