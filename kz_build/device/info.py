@@ -46,7 +46,7 @@ def choose_serials(server: Server, serials: Sequence[str], *, every: bool = Fals
 
 
 def run_on_each(server: Server, serials: Sequence[str], ask: Callable[[Device], Result]) -> tuple[Result | Failed, ...]:
-    """Do the same with several devices at once; one that fails does not stop the others."""
+    """Do the same with several devices at once; one that fails does not stop the others. What is no KzError is raised at the end."""
 
     def one(serial: str) -> Result | Failed:
         try:
@@ -57,15 +57,22 @@ def run_on_each(server: Server, serials: Sequence[str], ask: Callable[[Device], 
     if len(serials) == 1:
         return (one(serials[0]),)
     results: dict[str, Result | Failed] = {}
-    threads = [
-        # Daemons: Ctrl-C ends all of them at once, and what they did so far stays.
-        threading.Thread(target=lambda serial=serial: results.update({serial: one(serial)}), daemon=True)
-        for serial in serials
-    ]
+    errors: list[Exception] = []
+
+    def work(serial: str) -> None:
+        try:
+            results[serial] = one(serial)
+        except Exception as error:  # of this machine, or a bug: it is the caller's, as with one device
+            errors.append(error)
+
+    # Daemons: Ctrl-C ends all of them at once, and what they did so far stays.
+    threads = [threading.Thread(target=work, args=(serial,), daemon=True) for serial in serials]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if errors:
+        raise errors[0]
     return tuple(results[serial] for serial in serials)
 
 

@@ -3,6 +3,7 @@ Android's SDK or of Debian (docs/reference/verbs/device.md)."""
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import zipfile
@@ -84,9 +85,13 @@ def tools() -> Tools:
 
 
 def _newest(folder: Path, holds: str) -> Path | None:
-    """Return the newest version below a folder of the SDK that holds a file."""
-    versions = [path for path in folder.glob("*") if (path / holds).is_file()]
-    return max(versions, key=lambda path: [int(one) for one in re.findall(r"\d+", path.name)], default=None)
+    """Return the newest version below a folder of the SDK that holds a file; a preview (`35.0.0-rc1`) is older than its release."""
+
+    def key(path: Path) -> tuple[list[int], float]:
+        release, _, preview = path.name.partition("-rc")
+        return [int(one) for one in re.findall(r"\d+", release)], int(preview) if preview.isdecimal() else math.inf
+
+    return max((path for path in folder.glob("*") if (path / holds).is_file()), key=key, default=None)
 
 
 def _program(name: str, folder: Path | None) -> str:

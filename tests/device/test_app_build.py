@@ -179,7 +179,7 @@ def test_what_is_in_the_way_is_said(packed: Path, kz: Kz, monkeypatch: pytest.Mo
 def test_the_tools_of_androids_sdk_come_first_and_the_newest_of_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("build-tools/9.0.0/aapt2", "build-tools/34.0.0/aapt2", "build-tools/34.0.0/lib/d8.jar", "platforms/android-9/android.jar",
+    for name in ("build-tools/9.0.0/aapt2", "build-tools/34.0.0/aapt2", "build-tools/34.0.0-rc3/aapt2", "build-tools/34.0.0/lib/d8.jar", "platforms/android-9/android.jar",
                  "platforms/android-34/android.jar", "platforms/android-35/data", "jdk/bin/javac"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

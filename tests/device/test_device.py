@@ -27,6 +27,7 @@ from kz_build.core.errors import ConfigError, DeviceError
 from kz_build.core.progress import Event
 from kz_build.device import adb as adapter
 from kz_build.device import adb_server
+from kz_build.device.info import run_on_each
 from kz_build.device.push import items, push
 from kz_build.device.push_plan import Pushed
 from kz_build.emulator.device import EmulatedDevice
@@ -226,6 +227,20 @@ def test_two_devices_at_once_are_two_reports(
         done = kz_here("device", "info", "--json", *serials)
         assert done.returncode == 8 and other.serial in done.stderr and device.serial not in done.stderr
         assert [one.get("arch", one.get("exit_code")) for one in json.loads(done.stdout)] == ["v79", 8]
+
+
+def test_what_fails_here_is_said_as_it_is_with_several_devices_too(
+    server: adapter.Server, device: EmulatedDevice, tmp_path: Path
+) -> None:
+    """It was a KeyError: a thread that ended so had no result."""
+
+    def read(one: adapter.Device) -> bytes:
+        return (tmp_path / "vanished").read_bytes()
+
+    with EmulatedDevice("SM8650", tmp_path / "second", owner=server.home) as second:
+        for serials in ([device.serial], [device.serial, second.serial]):
+            with pytest.raises(FileNotFoundError, match="vanished"):
+                run_on_each(server, serials, read)
 
 
 def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
