@@ -34,7 +34,7 @@ def greedy(decode: Mapping[str, Any]) -> Greedy | None:
         said = decode["greedy"]
         tokens, pieces = tuple(map(int, said["tokens"])), tuple(map(str, said["pieces"]))
         return Greedy(str(said["prompt"]), tokens, pieces) if tokens and len(tokens) == len(pieces) else None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -83,6 +83,7 @@ def test_a_rehearsal_is_read_from_an_exports_record() -> None:
         {"greedy": None},
         {"greedy": {"prompt": "p", "tokens": [1], "pieces": []}},
         {"greedy": {"prompt": "p"}},
+        {"greedy": {"prompt": "p", "tokens": [float("inf")], "pieces": ["a"]}},
     ):
         assert greedy(broken) is None
 
