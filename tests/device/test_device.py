@@ -241,6 +241,7 @@ def test_what_fails_here_is_said_as_it_is_with_several_devices_too(
         for serials in ([device.serial], [device.serial, second.serial]):
             with pytest.raises(FileNotFoundError, match="vanished"):
                 run_on_each(server, serials, read)
+        server.client.disconnect(second.serial)
 
 
 def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
