@@ -16,6 +16,8 @@ from kz_build.stack.pinned import PinnedStack, pinned_stacks, require_stacks, wi
 from kz_build.stack.verdict_cache import Row, judge_commits
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kz_build.core.progress import Watch
 
 
@@ -91,6 +93,7 @@ def verify(
     results: list[VerifyResult] = []
     errors: dict[str, refs.UnknownRevisionError] = {}
     lacking: dict[VerifyResult, MissingError] = {}
+    asked: set[Path] = set()
     for line in lines:
         for pinned in pinned_stacks(project, line, watch, sources):
             if onto or tags:
@@ -99,8 +102,10 @@ def verify(
                 if not (upstream := git_upstream(project, pinned) if sources or pinned.source.kind == "git" else None):
                     continue
                 pinned = upstream
-            if fetch and pinned.source.kind == "git" and pinned.repository.exists():
+            at = pinned.repository.path
+            if fetch and at not in asked and pinned.source.kind == "git" and pinned.repository.exists():
                 refs.fetch_names(pinned.repository)
+                asked.add(at)  # lines share their upstream
             try:
                 judged = with_files_fetched(project, pinned, lambda c: verify_stack(project, c, onto, tags, errors))
             except MissingError as error:

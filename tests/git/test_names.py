@@ -72,3 +72,14 @@ def test_a_branch_whose_fetch_was_killed_is_not_said_to_be_missing(ours: Project
     assert ours.kz(*TAGS).returncode == 4
     done = ours.kz("verify", "--onto", "theirs", PATH=with_git(ours, script))
     assert done.returncode == 5 and "killed by signal 9" in done.stderr, done.stderr
+
+
+def test_lines_that_share_an_upstream_ask_it_once(ours: Project) -> None:
+    pins, asked = ours.root / "pins.yaml", ours.root.parent / "asked"
+    pins.write_text(pins.read_text().replace("lines:\n", "lines:\n  other: {up: v1}\n"))
+    shutil.copytree(ours.root / "patches/l", ours.root / "patches/other")
+    assert ours.kz("lock", "--write").returncode == 0
+    count = f'case "$*" in *" ls-remote "*) echo >> {asked};; esac'
+    done = ours.kz("verify", "--all-lines", "--fetch", PATH=with_git(ours, count))
+    assert done.returncode == 0 and done.stdout.count("first") == 2, done.stdout + done.stderr
+    assert asked.read_text() == "\n"
