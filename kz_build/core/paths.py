@@ -41,3 +41,17 @@ def all_below(folder: Path) -> Iterator[Path]:
 def files_below(folder: Path, pattern: str = "*") -> list[Path]:
     """Return the files below a folder whose names match, sorted. Raises OSError for a folder that cannot be read."""
     return sorted(path for path in all_below(folder) if path.match(pattern) and path.is_file())
+
+
+def files_at(folder: Path, pattern: str) -> list[Path]:
+    """Return the files at a pattern such as `*/manifest.json`, sorted. Raises OSError for a folder that cannot be read."""
+    places = [folder]
+    for part in pattern.split("/"):
+        places = [
+            place / name
+            for place in places
+            if place.is_dir()
+            for name in os.listdir(place)
+            if fnmatch.fnmatchcase(name, part)
+        ]
+    return sorted(place for place in places if place.is_file())

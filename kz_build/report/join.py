@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.files import hardlink_or_copy, new_folder
-from kz_build.core.paths import all_below
+from kz_build.core.paths import all_below, files_at
 from kz_build.core.stage_record import StageRecord, changed, load_any
 from kz_build.pins.project import RECORD, Project
 from kz_build.report.report import STAGES
@@ -58,7 +58,7 @@ def join(project: Project, folders: Sequence[Path]) -> Joined:
 
 def _cells(project: Project, folder: Path) -> Iterator[Cell]:
     """Yield the cells of a folder."""
-    paths = sorted(folder.glob(f"out/build/*/*/{RECORD}"))
+    paths = files_at(folder, f"out/build/*/*/{RECORD}")
     if not paths:
         raise ConfigError(
             f"{folder} has no cell: there is no out/build/LINE/TARGET/{RECORD}",

@@ -11,6 +11,7 @@ from kz_build.core import plain_json
 from kz_build.core.check import Check, Status
 from kz_build.core.errors import AuditError, ConfigError
 from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.paths import files_at
 from kz_build.core.stage_record import Output, StageRecord, changed, load_any
 from kz_build.device.baseline import Baseline, baseline
 from kz_build.device.metrics import MEMORY, METRICS
@@ -33,7 +34,7 @@ def build_facts(project: Project, line: str) -> list[BuildFacts]:
 
 def records(project: Project, stage: str, line: str) -> list[StageRecord]:
     """Return the records that a stage left for a line."""
-    paths = sorted(project.out(stage, line).glob(f"*/{RECORD}"))
+    paths = files_at(project.out(stage, line), f"*/{RECORD}")
     return [record for path in paths if (record := load_any(path))]
 
 
@@ -101,7 +102,7 @@ def export_facts(project: Project, line: str) -> list[ExportFacts]:
         known = {recipe.name: recipe for recipe in recipes(project.root, project.pins)}
     except ConfigError:  # `kz export` says what is wrong with a recipe
         known = {}
-    paths = sorted(project.dist_folder(line).glob("*.json")) if project.dist_folder(line).is_dir() else []
+    paths = files_at(project.dist_folder(line), "*.json")
     records = [record for path in paths if (record := load_any(path)) and "recipe" in record.inputs]
     return [_export(line, record, known.get(record.get("recipe", str))) for record in records]
 

@@ -11,6 +11,7 @@ import kz_build
 from kz_build.core import files, plain_json
 from kz_build.core.errors import ConfigError, LockError
 from kz_build.core.hash_cache import cached_sha256
+from kz_build.core.paths import files_at
 from kz_build.core.stage_record import StageRecord, changed, load_any
 from kz_build.device.history import IN_APP, RUNS, last_figures
 from kz_build.pins.project import RECORD, Project
@@ -31,7 +32,7 @@ def report(project: Project, line: str) -> dict[str, object]:
     own = {json.dumps(o._asdict(), sort_keys=True) for o in overrides(project, line)}
     for stage in STAGES:
         folder = project.out(stage, line)
-        for path in sorted(folder.glob(f"*/{RECORD}")) if folder.is_dir() else ():
+        for path in files_at(folder, f"*/{RECORD}"):
             record = load_any(path)
             if not record:
                 raise LockError(f"{path} was not written by kz", hint="remove that file, and run its stage again")
@@ -65,7 +66,7 @@ def device_report(record: StageRecord) -> dict[str, Any]:
 
 def _exports(project: Project, line: str) -> dict[str, dict[str, object]]:
     """Return the records of the line's models, by their files; `kz export` leaves each beside its model."""
-    records = {path.stem: load_any(path) for path in sorted(project.dist_folder(line).glob("*.json"))}
+    records = {path.stem: load_any(path) for path in files_at(project.dist_folder(line), "*.json")}
     return {name: record.plain() for name, record in records.items() if record and "recipe" in record.inputs}
 
 

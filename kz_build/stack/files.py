@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError, LockError, Problem
+from kz_build.core.paths import files_at
 from kz_build.core.rules import unsafe_path
 from kz_build.patch.series import series_rows
 from kz_build.pins.project import Project
@@ -40,7 +41,7 @@ class StackFiles(NamedTuple):
 
 def stack_sources(project: Project, line: str) -> tuple[str, ...]:
     """Return the names of the sources that have a stack on this line."""
-    files = (project.root / "patches" / line).glob("*/*")
+    files = files_at(project.root / "patches" / line, "*/*")
     own = {path.parent.name for path in files if path.name == "series" or path.suffix == ".patch"}
     named = {name for name in project.pins.line(line) if project.pins.source(name).options.get("patches")}
     return tuple(sorted(own | named))
