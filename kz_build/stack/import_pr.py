@@ -83,7 +83,7 @@ def _start(project: Project, pinned: PinnedStack, slug: str, number: int, paths:
 
 def _patches(pinned: PinnedStack, base: str, head: str, paths: Sequence[str], landed: Commit | None) -> list[Patch]:
     """Return the request's commits as patches; all of it as one if they are no single line, with the message of the commit
-    that it landed as, or of its first one."""
+    that it landed as, of its first one, or of the merge if it has no other."""
     repo = pinned.repository
     rows = repo.git("rev-list", "--parents", "--end-of-options", f"{base}..{head}").decode().splitlines()
     specs = [f":(literal){path}" for path in paths]
@@ -91,7 +91,7 @@ def _patches(pinned: PinnedStack, base: str, head: str, paths: Sequence[str], la
         mails = format_patch.format_mails(repo, base, head, specs)
     else:
         words = ("--reverse", "--no-merges", "--topo-order", "--end-of-options", f"{base}..{head}")
-        first = repo.git("rev-list", *words).decode().split()[0]
+        first = next(iter(repo.git("rev-list", *words).decode().split()), head)
         mails = [format_patch.one_mail(repo, base, head, landed.id if landed else first, specs)]
     return [parse_patch(f"{slug}.patch", mail) for slug, mail in mails if b"\ndiff --git " in mail]
 

@@ -127,16 +127,16 @@ def _go_on(project: Project, stack: PinnedStack, opened: session_folder.SessionF
     output = repo.git("log", "-1", "--format=%B", "--end-of-options", session.tip)
     message = output.decode("utf-8", "replace").rstrip("\n") + "\n"
     words = ("--name-only", "-z", "--end-of-options", session.base, session.tip)
-    files = repo.git("diff", *words).decode("utf-8", "surrogateescape")
+    files = repo.git("diff", *words).decode("utf-8", "surrogateescape").split("\0")[:-1]
     tree = opened.worktree(pinned)
-    checkout(pinned, tree, session.tip, {".lintrunner.toml", *files.split("\0")[:-1]})
+    checkout(pinned, tree, session.tip, {".lintrunner.toml", *files})
     branch = f"kz/{re.sub(r'^[0-9]+-|[.]patch$', '', session.patch)}"
     tree.output("checkout", "--quiet", "-B", branch)
     text = opened.folder / "pull-request.md"
     subject, _, body = message.partition("\n")
     write_atomic(text, f"# {subject}\n\n{body.strip()}\n".encode())
     compared = worktree.range_diff(repo, (session.old_base, session.old_tip), (session.base, session.tip))
-    checks = _lint(tree, session.base, tuple(files.split("\0")[:-1]))
+    checks = _lint(tree, session.base, [name for name in files if (tree.path / name).is_file()])
     # The worktree stays: the user fixes what a linter finds there, and pushes the branch from there.
     remove(opened.folder / session_folder.FILE)
     return Ready(
@@ -154,7 +154,7 @@ def _go_on(project: Project, stack: PinnedStack, opened: session_folder.SessionF
     )
 
 
-def _lint(tree: Worktree, base: str, files: tuple[str, ...]) -> tuple[Check, ...]:
+def _lint(tree: Worktree, base: str, files: list[str]) -> tuple[Check, ...]:
     """Run git's own check of whitespace, and upstream's linters if they are installed."""
     spaces = tree.git("diff", "--check", "--end-of-options", base, "HEAD")
     output = spaces.stdout.decode("utf-8", "replace").strip()

@@ -132,6 +132,22 @@ def test_one_that_merged_main_in_between_is_one_patch(ours: Project) -> None:
     assert "Upstream-Status: Backport [" in landed
 
 
+def test_one_that_is_a_merge_alone_is_what_the_merge_changed(ours: Project) -> None:
+    up = ours.upstream
+    up.git("checkout", "-q", "--detach", "main")
+    up.git("merge", "-q", "--no-ff", "--no-commit", "main~1")
+    (up.folder / "c.txt").write_text("by the merge\n")
+    up.git("add", "c.txt")
+    tree = up.git("write-tree")
+    head = up.git("commit-tree", tree, "-p", "main", "-p", "main~1", "-m", "Merge and change c")
+    up.git("update-ref", "refs/pull/7/head", head)
+    up.git("reset", "-q", "--hard")
+    up.git("checkout", "-q", "main")
+    done = ours.kz("import-pr", "7")
+    assert done.returncode == 0, done.stderr
+    assert (ours.root / "patches/l/up/0002-Merge-and-change-c.patch").is_file()
+
+
 def test_a_conflict_names_what_the_request_stands_on(ours: Project) -> None:
     was = kept(ours)
     ours.upstream.commit("Prepare b (#5)", {"b.txt": put(text(), 10, "prepared")})
@@ -283,3 +299,12 @@ def test_upstreams_own_linters_are_asked(ours: Project, tmp_path: Path) -> None:
     done = ours.kz("upstream", "1", "--onto", "v3", PATH=path, HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "FAIL lintrunner" in done.stdout and "a.txt:10" in done.stdout and "this is ours" in done.stdout
+
+
+def test_a_linter_is_not_asked_of_a_file_that_the_patch_deletes(ours: Project, tmp_path: Path) -> None:
+    branch(ours, 7, ("Drop b", {"b.txt": None, "c.txt": "new\n"}))
+    ours.upstream.commit("Lint", {".lintrunner.toml": TOML, "lint.py": LINT}, tag="v3")
+    assert ours.kz("import-pr", "7").returncode == 0
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = ours.kz("upstream", "2", "--onto", "v3", PATH=path, HOME=str(tmp_path))
+    assert done.returncode == 0 and "PASS lintrunner" in done.stdout, done.stdout + done.stderr
