@@ -13,6 +13,7 @@ from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError
 from kz_build.core.files import remove
 from kz_build.core.progress import quiet
 from kz_build.core.yaml_edit import with_copy, with_value, without_keys
+from kz_build.core.yaml_lines import parse
 from kz_build.git import format_patch, worktree
 from kz_build.git import log as history
 from kz_build.git import repository as git
@@ -182,9 +183,11 @@ def _rules(pinned: PinnedStack, opened: SessionFolder, patch: Patch, name: str) 
 
 
 def _checks(project: Project, pinned: PinnedStack, opened: SessionFolder) -> str:
-    """Return the stack's checks as the user left them. Raises ConfigError if their file is gone."""
+    """Return the stack's checks as the user left them. Raises ConfigError if their file is gone, or no YAML."""
     if opened.checks.is_file():
-        return opened.checks.read_text()
+        data = opened.checks.read_bytes()
+        parse(data, str(opened.checks))
+        return data.decode()
     before = project.root / pinned.stack.folder / "checks.yaml"
     if before.is_file():
         raise ConfigError(
@@ -315,7 +318,7 @@ def _changes(
     if session.into == session.line:
         changes.update({f"{folder}/{name}": None for name in pinned.files.files if name not in files})
     lines = {name: dict(entries) for name, entries in project.lock.lines.items()}
-    pins = (root / PINS).read_text()
+    pins = (root / PINS).read_bytes().decode()  # its line ends stay as they are
     if session.into != session.line:
         for path in sorted((root / "patches" / session.line).glob("*/*")):
             name = path.parent.name

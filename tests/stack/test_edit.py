@@ -313,3 +313,24 @@ def test_a_file_that_the_worktree_never_had_is_removed(tmp_path: Path, kz: Kz) -
     assert done.returncode == 0, done.stderr
     assert "-far away" in (ours.root / "patches/l/up/0002-Remove-it.patch").read_text()
     assert ours.kz("apply").returncode == 0
+
+
+def test_line_ends_of_pins_and_checks_are_kept(ours: Project) -> None:
+    files = [ours.root / "pins.yaml", ours.root / "patches/l/up/checks.yaml"]
+    for file in files:
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    ours.upstream.commit("Move on", {"other.txt": "moved on\n"}, tag="v2")
+    assert ours.kz("rebase", "--onto", "v2").returncode == 0
+    assert b"v2" in files[0].read_bytes()
+    assert all(b"\n" not in file.read_bytes().replace(b"\r\n", b"") for file in files)
+
+
+@pytest.mark.parametrize(("added", "told"), [(b"# \xe9\n", "UTF-8"), (b"first: [\n", "")])
+def test_checks_that_cannot_be_read_are_told_by_the_file_to_fix(ours: Project, added: bytes, told: str) -> None:
+    was = kept(ours)
+    tree = edited(ours)
+    checks = tree.parent / "checks.yaml"
+    checks.write_bytes(checks.read_bytes() + added)
+    done = ours.kz("refresh", "up")
+    assert done.returncode == 2 and str(checks) in done.stderr and told in done.stderr, done.stderr
+    assert kept(ours) == was
