@@ -30,7 +30,7 @@ def parse_stack(files: StackFiles) -> Stack:
             patch = replace(parse(f"{files.folder}/{name}", files.files[name]), name=name)
             patches.append(_with_rules(patch, files) if rules_name(name) in files.files else patch)
         except ConfigError as error:
-            problems += error.problems
+            problems += error.problems or (Problem(files.folder, 0, f"{name}: {error}"),)
     if problems:
         raise ConfigError(
             f"the stack {files.folder} cannot be read:",

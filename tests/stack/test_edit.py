@@ -321,7 +321,6 @@ def test_line_ends_of_pins_and_checks_are_kept(ours: Project) -> None:
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     ours.upstream.commit("Move on", {"other.txt": "moved on\n"}, tag="v2")
     assert ours.kz("rebase", "--onto", "v2").returncode == 0
-    assert b"v2" in files[0].read_bytes()
     assert all(b"\n" not in file.read_bytes().replace(b"\r\n", b"") for file in files)
 
 
