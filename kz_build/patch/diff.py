@@ -77,7 +77,7 @@ class DiffReader(LineReader):
                 break
             else:
                 self.at += 1
-        if self.peek() and self.peek() not in (b"-- \n", b"--\n"):
+        if self.peek() and self.peek().rstrip(b"\n") not in (b"-- ", b"--"):
             raise self.fail("is not part of a diff")
         for number, line in enumerate(self.lines[self.at :], self.at + 1):  # a mail's signature
             if line.startswith((b"diff --git ", b"--- ", b"@@ -")):

@@ -81,7 +81,11 @@ def _with_merge(judgement: Judgement, merges: Merges, merge: Merge, memo: Memo) 
 def _diff(path: str, before: bytes, after: bytes) -> str:
     from difflib import unified_diff
 
-    old, new = (data.decode("utf-8", "replace").splitlines() for data in (before, after))
+    cut = b"\n\\ No newline at end of file"
+    rows = [
+        [line[:-1] if line.endswith(b"\n") else line + cut for line in split_lines(data)] for data in (before, after)
+    ]
+    old, new = ([row.decode("utf-8", "replace") for row in side] for side in rows)
     return "\n".join(unified_diff(old, new, f"a/{path}", f"b/{path}", lineterm=""))
 
 

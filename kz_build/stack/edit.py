@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,7 +75,7 @@ def _require_no_work(opened: session_folder.SessionFolder, pinned: PinnedStack) 
     if tree.exists() and (tree.head() != opened.session.tip or tree.dirty() or tree.work()):
         raise ConflictError(
             f"the last kz edit did not finish, and there is work in {tree.path}",
-            hint=f"copy it (git format-patch there), then rm -r {opened.folder} and kz edit again",
+            hint=f"copy it (git format-patch there), then rm -r {shlex.quote(str(opened.folder))} and kz edit again",
         )
 
 
@@ -145,7 +146,7 @@ def _require_committed(tree: Worktree) -> None:
 
 def _require_folded(tree: Worktree, base: str) -> None:
     """Raise ConfigError for a commit of `git commit --fixup` or `--squash`: it corrects a patch, and is none itself."""
-    for row in tree.output("log", "--format=%h %s", "--end-of-options", f"{base}..HEAD").splitlines():
+    for row in tree.output("log", "--format=%h %s", "--end-of-options", f"{base}..HEAD").split("\n"):
         if row.partition(" ")[2].startswith(("fixup! ", "squash! ", "amend! ")):
             hint = f"git rebase -i --autosquash {base[:10]} in the worktree makes them one"
             raise ConfigError(f"commit {row} belongs in another commit", hint=hint)

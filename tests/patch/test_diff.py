@@ -52,7 +52,7 @@ def test_text_around_the_diffs_is_passed_over_before_them_and_ends_them_after() 
     first = FileChange("f", (hunk(8),), old_mode="100644", line=4)
     assert read(stat + GOOD) == (first,)
     assert read(stat + GOOD + b"\n\n" + GOOD) == (first, FileChange("f", (hunk(19),), old_mode="100644", line=15))
-    for signature in (b"-- \n2.43.0\n\n", b"--\n2.43.0\n"):
+    for signature in (b"-- \n2.43.0\n\n", b"--\n2.43.0\n", b"-- "):
         assert read(stat + GOOD + signature) == (first,)
     assert read(b"nothing\n") == ()
     mode = one(b"", b"old mode 100644", b"new mode 100755")

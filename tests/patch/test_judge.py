@@ -11,7 +11,16 @@ from kz_build.git.object_types import Blob
 from kz_build.patch.apply import Stack
 from kz_build.patch.change import Hunk, Patch, split_lines
 from kz_build.patch.intent_checks import IntentCheck
-from kz_build.patch.judge import Image, find_run, images, judge, judge_without_merges, required_lines, with_merges
+from kz_build.patch.judge import (
+    Image,
+    _diff,
+    find_run,
+    images,
+    judge,
+    judge_without_merges,
+    required_lines,
+    with_merges,
+)
 from kz_build.patch.text import without
 from kz_build.patch.verdict import Judgement, Verdict
 from tests.patch.gitapply import reader
@@ -414,3 +423,10 @@ def test_the_one_line_that_a_long_hunk_of_lines_alike_changes() -> None:
 def test_patches_left_out_are_named_by_their_numbers_if_they_have_any() -> None:
     one = Judgement("0003-c.patch", Verdict.CLEAN, without=("0001-a-b.patch", "cflags-for-minizip"))
     assert without(one) == "judged without 0001, cflags-for-minizip"
+
+
+def test_the_diff_of_a_merge_shows_line_ends_and_splits_at_newlines_alone() -> None:
+    head = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n"
+    assert _diff("f", b"x\r\n", b"x\n") == f"{head}-x\r\n+x"
+    assert _diff("f", b"x\n", b"x") == f"{head}-x\n+x\n\\ No newline at end of file"
+    assert _diff("f", b"x\x0cy\n", b"x\x0cz\n") == f"{head}-x\x0cy\n+x\x0cz"
