@@ -11,6 +11,7 @@ from typing import Any
 from kz_build.core import transaction
 from kz_build.core.errors import ConfigError, ConflictError, KzError, LockError
 from kz_build.core.files import remove
+from kz_build.core.paths import files_below
 from kz_build.core.progress import quiet
 from kz_build.core.yaml_edit import with_copy, with_value, without_keys
 from kz_build.core.yaml_lines import parse
@@ -26,7 +27,7 @@ from kz_build.pins.load import LOCK, PINS
 from kz_build.pins.lock_file import Lock
 from kz_build.pins.project import Project
 from kz_build.stack.apply import apply_to
-from kz_build.stack.files import StackFiles, read_files, rules_name, series_text
+from kz_build.stack.files import StackFiles, read_files, rules_name, series_text, stack_sources
 from kz_build.stack.pinned import PinnedStack
 from kz_build.stack.session import Dropped, Session
 from kz_build.stack.session_folder import FILE, SessionFolder, end, keep_commits, save
@@ -320,12 +321,11 @@ def _changes(
     lines = {name: dict(entries) for name, entries in project.lock.lines.items()}
     pins = (root / PINS).read_bytes().decode()  # its line ends stay as they are
     if session.into != session.line:
-        for path in sorted((root / "patches" / session.line).glob("*/*")):
-            name = path.parent.name
-            if name != session.source and path.is_file():
-                changes[f"patches/{session.into}/{name}/{path.name}"] = path.read_bytes()
-        place = ("lines", session.line)
-        pins = with_copy(pins, place, session.into, **{session.source: session.version})
+        for name in stack_sources(project, session.line):
+            place, to = (project.stack_folder(line, name) for line in (session.line, session.into))
+            others = files_below(root / place) if name != session.source and place != to else ()
+            changes |= {f"{to}/{path.relative_to(root / place).as_posix()}": path.read_bytes() for path in others}
+        pins = with_copy(pins, ("lines", session.line), session.into, **{session.source: session.version})
         lines[session.into] = dict(lines.get(session.line, {}))
     elif session.version != project.pins.line(session.line)[session.source]:
         pins = with_value(pins, ("lines", session.line, session.source), session.version)

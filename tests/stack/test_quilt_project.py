@@ -171,3 +171,25 @@ def test_a_binary_change_without_data_is_left_out_as_by_quilt_and_named(debian: 
     assert [(j["verdict"], j["reason"]) for j in judged["rows"][0]] == [("clean", left_out), ("clean", "")]
     assert left_out in " ".join(debian.kz("verify").stdout.split())
     assert pushed(debian, "v1", tmp_path) == (["fix-a.diff", "dep3.patch"], tree["tree"])
+
+
+def test_a_new_line_takes_along_the_stacks_of_other_sources_in_folders_of_their_own(debian: Project) -> None:
+    """Their folders were not copied, and the new line had a source whose stack is nowhere."""
+    pins = debian.root / "pins.yaml"
+    moved = debian.root / "quilt/l"
+    moved.parent.mkdir()
+    (debian.root / "debian/patches").rename(moved)
+    more = f"patches: 'quilt/{{line}}'}}\n  own: {{git: {URL}}}\n"
+    pins.write_text(
+        pins.read_text()
+        .replace("patches: debian/patches}\n", more)
+        .replace("    up: v1\n", "    up: v1\n    own: v1\n")
+    )
+    (debian.root / "patches/l/own").mkdir(parents=True)
+    (debian.root / "patches/l/own/series").touch()
+    assert debian.kz("lock", "--write").returncode == 0
+    debian.upstream.commit("Grow (#2)", {"c.txt": "c\n"}, tag="v2")
+    done = debian.kz("rebase", "--source", "own", "--onto", "v2", "--as", "m")
+    assert done.returncode == 0, done.stderr
+    assert debian.kz("verify", "--all-lines").returncode == 0
+    assert sorted(p.name for p in (debian.root / "quilt/m").iterdir()) == sorted(p.name for p in moved.iterdir())
