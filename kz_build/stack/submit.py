@@ -165,6 +165,7 @@ def _lint(tree: Worktree, base: str, files: list[str]) -> tuple[Check, ...]:
     if not program:
         reason = "lintrunner is not installed: pip install lintrunner, then lintrunner init in the worktree"
         return (*checks, Check("", "lintrunner", Status.SKIP, reason, False))
-    result = run([program, "--output=oneline", *files], env=networked(), cwd=tree.path)
+    # A file may be named like an option or a command of its own: `-x`, `init`.
+    result = run([program, "--output=oneline", "--", *files], env=networked(), cwd=tree.path)
     output = (result.stdout + result.stderr).decode("utf-8", "replace").strip()
     return (*checks, Check("", "lintrunner", Status.FAIL if result.code else Status.PASS, output, False))

@@ -308,3 +308,12 @@ def test_a_linter_is_not_asked_of_a_file_that_the_patch_deletes(ours: Project, t
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = ours.kz("upstream", "2", "--onto", "v3", PATH=path, HOME=str(tmp_path))
     assert done.returncode == 0 and "PASS lintrunner" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_file_that_is_named_like_a_command_of_the_linter_is_a_file(ours: Project, tmp_path: Path) -> None:
+    branch(ours, 7, ("Add two", {"init": "new\n", "-x.txt": "ours\n"}))
+    ours.upstream.commit("Lint", {".lintrunner.toml": TOML, "lint.py": LINT}, tag="v3")
+    assert ours.kz("import-pr", "7").returncode == 0
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = ours.kz("upstream", "2", "--onto", "v3", PATH=path, HOME=str(tmp_path))
+    assert "FAIL lintrunner" in done.stdout and "-x.txt:1" in done.stdout, done.stdout + done.stderr
