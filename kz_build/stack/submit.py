@@ -156,7 +156,7 @@ def _go_on(project: Project, stack: PinnedStack, opened: session_folder.SessionF
 
 def _lint(tree: Worktree, base: str, files: list[str]) -> tuple[Check, ...]:
     """Run git's own check of whitespace, and upstream's linters if they are installed."""
-    spaces = tree.git("diff", "--check", "--end-of-options", base, "HEAD")
+    spaces = tree.git("diff", "--check", "--no-color", "--end-of-options", base, "HEAD")
     output = spaces.stdout.decode("utf-8", "replace").strip()
     checks = [Check("", "whitespace", Status.FAIL if spaces.code else Status.PASS, output, False)]
     if not (tree.path / ".lintrunner.toml").is_file():
@@ -165,6 +165,8 @@ def _lint(tree: Worktree, base: str, files: list[str]) -> tuple[Check, ...]:
     if not program:
         reason = "lintrunner is not installed: pip install lintrunner, then lintrunner init in the worktree"
         return (*checks, Check("", "lintrunner", Status.SKIP, reason, False))
+    if not files:  # given none, it looks for some by itself
+        return (*checks, Check("", "lintrunner", Status.SKIP, "the patch only removes files", False))
     # A file may be named like an option or a command of its own: `-x`, `init`.
     result = run([program, "--output=oneline", "--", *files], env=networked(), cwd=tree.path)
     output = (result.stdout + result.stderr).decode("utf-8", "replace").strip()

@@ -303,11 +303,15 @@ def test_upstreams_own_linters_are_asked(ours: Project, tmp_path: Path) -> None:
 
 def test_a_linter_is_not_asked_of_a_file_that_the_patch_deletes(ours: Project, tmp_path: Path) -> None:
     branch(ours, 7, ("Drop b", {"b.txt": None, "c.txt": "new\n"}))
-    ours.upstream.commit("Lint", {".lintrunner.toml": TOML, "lint.py": LINT}, tag="v3")
+    branch(ours, 8, ("Drop other", {"other.txt": None}), base="v1")
+    ours.upstream.commit("Lint", {"other.txt": "other\n", ".lintrunner.toml": TOML, "lint.py": LINT}, tag="v3")
     assert ours.kz("import-pr", "7").returncode == 0
+    assert ours.kz("import-pr", "8").returncode == 0
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = ours.kz("upstream", "2", "--onto", "v3", PATH=path, HOME=str(tmp_path))
     assert done.returncode == 0 and "PASS lintrunner" in done.stdout, done.stdout + done.stderr
+    done = ours.kz("upstream", "3", "--onto", "v3", PATH=path, HOME=str(tmp_path))
+    assert "SKIP lintrunner: the patch only removes files" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_file_that_is_named_like_a_command_of_the_linter_is_a_file(ours: Project, tmp_path: Path) -> None:
