@@ -7,11 +7,11 @@ import os
 from kz_build.core.env import networked, of_helpers, plain
 
 
-def upstream_environment() -> dict[str, str]:
+def upstream_environment(*more: tuple[str, str]) -> dict[str, str]:
     """Environment in which git reaches upstream as it does for the user, but runs no hook of theirs, signs nothing and answers
-    in UTF-8."""
+    in UTF-8; with more of git's settings in place of theirs."""
     settings = ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("i18n.logOutputEncoding", "UTF-8")
-    return {**of_helpers(), **networked(settings)}
+    return {**of_helpers(), **networked((*settings, *more))}
 
 
 def local_environment() -> dict[str, str]:

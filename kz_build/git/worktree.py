@@ -162,7 +162,7 @@ class Worktree:
             f":(literal){name}" for name in self.output("diff", "--cached", "--name-only", "-z").split("\0")[:-1]
         ]
         # Never the whole index: most of its files are not on this machine, and git would fetch them one by one.
-        words = ("grep", "--cached", "-lzE", "^(<{7}|>{7}) ", "--", *changed)
+        words = ("grep", "--cached", "--no-color", "-lzE", "^(<{7}|>{7}) ", "--", *changed)
         if not changed or (done := self.git(*words)).code == 1:  # 1: no file has one
             return ()
         require_success(["git", *words], done)
@@ -190,9 +190,13 @@ def _within(path: str, folders: Sequence[str]) -> bool:
 
 def _environment() -> dict[str, str]:
     """Name a committer: a stack does not store it, so users need not configure git. What only reads takes no lock, which
-    would stay if it is killed."""
+    would stay if it is killed. The user's settings must not hide a new file, call a conflict resolved, take lines from a
+    message or add some to a log.
+    """
     who = {"GIT_COMMITTER_NAME": "kz_build", "GIT_COMMITTER_EMAIL": "kz_build@localhost"}
-    return {**upstream_environment(), **who, "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
+    settings = ("status.showUntrackedFiles", "normal"), ("rerere.autoUpdate", "false"), ("log.showSignature", "false")
+    message = ("commit.cleanup", "verbatim"), ("i18n.commitEncoding", "UTF-8")
+    return {**upstream_environment(*settings, *message), **who, "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 
 
 def range_diff(repository: Repository, old: tuple[str, str], new: tuple[str, str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from kz_build.core.errors import ConfigError, ConflictError
 from kz_build.git import fast_import
 from kz_build.git.log import renamed
+from kz_build.git.repository import commit_id
 from kz_build.git.worktree import Worktree
 from kz_build.patch.apply import Applied, Read, Refused, content
 from kz_build.patch.attempt import attempt
@@ -45,10 +46,12 @@ def take_resolution(pinned: PinnedStack, opened: SessionFolder) -> SessionFolder
         unchanged = not tree.dirty()
         if unchanged and tree.head() == session.before:
             raise _nothing_committed(session)
-        # Unchanged, but at another commit: a git that was killed had committed it.
-        result = tree.git("-c", "commit.gpgSign=false", "cherry-pick", "--quit" if unchanged else "--continue")
+        # Unchanged, but at another commit: a git that was killed had committed it. Not `cherry-pick --continue`, which takes
+        # the lines that begin with # out of the message.
+        commit = ("commit", "--quiet", "-C", commit_id(session.picking))
+        result = tree.git(*(("cherry-pick", "--quit") if unchanged else commit))
         if result.code:
-            message = result.stderr.decode("utf-8", "replace").strip()
+            message = (result.stderr or result.stdout).decode("utf-8", "replace").strip()
             raise ConflictError(
                 f"git cannot commit it:\n{message}", hint=f"fix that in {tree.path}, then {again}, or skip"
             )

@@ -49,3 +49,14 @@ def test_a_git_that_cannot_read_a_staged_file_does_not_say_that_it_has_no_marker
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     with pytest.raises(CommandError, match="out of memory"):
         tree.marked()
+
+
+def test_a_users_settings_hide_no_new_file_and_colour_no_name(tree: Worktree, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree.path / ".git" / "global").write_text(
+        "[status]\n\tshowUntrackedFiles = no\n[color]\n\tui = always\n\tgrep = always\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tree.path / ".git" / "global"))
+    (tree.path / "new.txt").write_bytes(MARKERS)
+    assert tree.dirty() == ("new.txt",)
+    sh("git", "add", ".", cwd=tree.path)
+    assert tree.marked() == ("new.txt",)

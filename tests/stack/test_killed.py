@@ -103,7 +103,7 @@ def test_an_edit_that_is_killed_anywhere_is_no_edit(ours: Project) -> None:
 def test_git_killed_with_kz_leaves_nothing_that_stops_the_next(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
-    killed(ours, "cherry-pick --continue", "rebase", "continue", then="touch .git/index.lock")
+    killed(ours, "commit --quiet -C", "rebase", "continue", then="touch .git/index.lock")
     done = ours.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr
     assert "+ours" in (ours.root / "patches/l/up/0002-second.patch").read_text()
@@ -156,7 +156,7 @@ def test_git_killed_when_it_had_committed_the_resolution_is_not_asked_again(ours
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
     resolve(ours)
     picked = git(worktree(ours), "rev-parse", "CHERRY_PICK_HEAD")
-    killed(ours, "cherry-pick --continue", "rebase", "continue")
+    killed(ours, "commit --quiet -C", "rebase", "continue")
     git(worktree(ours), "update-ref", "CHERRY_PICK_HEAD", picked)  # git removes it after the commit
     done = ours.kz("rebase", "continue")
     assert done.returncode == 0, done.stderr

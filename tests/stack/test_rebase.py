@@ -251,6 +251,35 @@ def resolve(ours: Project) -> None:
     sh("git", "add", "b.txt", cwd=tree)
 
 
+def test_a_resolved_patch_keeps_each_line_of_its_message(tmp_path: Path, kz: Kz) -> None:
+    """`git cherry-pick --continue` takes those out that begin with #."""
+    upstream = started(tmp_path)
+    subject = "second\n\n#1234 has the reason.\n\n\nTwo lines above."
+    one = project(tmp_path, kz, upstream, [(subject, {"b.txt": OURS})])
+    upstream.commit("Rewrite b", {"b.txt": put(text(), 10, "theirs")}, tag="v3")
+    stack = one.root / "patches/l/up"
+    was = next(stack.glob("*.patch")).read_text().partition("\ndiff --git")[0]
+    assert "\n#1234 has the reason.\n" in was
+    assert one.kz("rebase", "--onto", "v3").returncode == 4
+    resolve(one)
+    done = one.kz("rebase", "continue")
+    assert done.returncode == 0, done.stderr
+    now = next(stack.glob("*.patch")).read_text().partition("\ndiff --git")[0]
+    assert now == was
+
+
+def test_git_resolving_by_itself_does_not_hide_the_conflict(ours: Project, tmp_path: Path) -> None:
+    """With the user's rerere.autoUpdate git adds a file that it resolved as the last time."""
+    assert ours.kz("rebase", "--onto", "v3", "--as", "m").returncode == 4
+    resolve(ours)
+    assert ours.kz("rebase", "continue").returncode == 0
+    settings = tmp_path / "settings"
+    settings.write_text("[rerere]\n\tautoUpdate = true\n")
+    again = ours.kz("rebase", "--onto", "v3", "--as", "n", GIT_CONFIG_GLOBAL=str(settings))
+    assert again.returncode == 4 and "conflict in b.txt" in again.stderr, again.stderr
+    assert "Resolved 'b.txt' using previous resolution" in again.stderr
+
+
 def test_continue_takes_what_was_resolved_and_rerere_knows_it_the_next_time(ours: Project) -> None:
     assert ours.kz("rebase", "--onto", "v3", "--as", "m").returncode == 4
     resolve(ours)
