@@ -130,7 +130,8 @@ def _go_on(project: Project, stack: PinnedStack, opened: session_folder.SessionF
     files = repo.git("diff", *words).decode("utf-8", "surrogateescape").split("\0")[:-1]
     tree = opened.worktree(pinned)
     checkout(pinned, tree, session.tip, {".lintrunner.toml", *files})
-    branch = f"kz/{re.sub(r'^[0-9]+-|[.]patch$', '', session.patch)}"
+    name = re.sub(r"^[0-9]+-|[.]patch$", "", session.patch)
+    branch = f"kz/{re.sub(r'[^A-Za-z0-9_-]+', '-', name)}"  # a quilt folder's file may be named `a..b^`
     tree.output("checkout", "--quiet", "-B", branch)
     text = opened.folder / "pull-request.md"
     subject, _, body = message.partition("\n")

@@ -110,6 +110,15 @@ def test_it_is_edited_and_rebased_in_its_own_style(debian: Project, tmp_path: Pa
     assert pushed(debian, "v2", tmp_path)[1] == debian.json("apply")["l"][0]["tree"]
 
 
+def test_a_patch_whose_name_is_no_branch_is_prepared_for_upstream(debian: Project) -> None:
+    stack = debian.root / "debian/patches"
+    (stack / "fix-a.diff").rename(stack / "fix..a.diff")
+    (stack / "series").write_text(SERIES.replace("fix-a", "fix..a"))
+    assert debian.kz("lock", "--write").returncode == 0
+    done = debian.kz("upstream", "1", "--onto", "v1")
+    assert done.returncode == 0 and "branch kz/fix-a-diff on v1" in done.stdout, done.stdout + done.stderr
+
+
 def test_two_new_patches_with_one_subject_are_two_files(debian: Project) -> None:
     stack = debian.root / "debian/patches"
     (stack / "fix#1.patch").write_bytes(b"--- a/c.txt\n+++ b/c.txt\n@@ -0,0 +1 @@\n+c\n")
