@@ -32,6 +32,9 @@ from kz_build.stack.stack_history import judge_history
 from kz_build.stack.text import mismatch_rows, offer_rows, undo_rows
 from kz_build.stack.verdict_cache import files_at
 
+MOST_LINES = 50
+"""How many lines of the diff of one upstream commit a stop shows."""
+
 
 class Stop(NamedTuple):
     """A patch that needs a person. `missed` is the check that fails without it, `kept`: it must not be dropped, `applies`: it
@@ -296,6 +299,9 @@ def _culprits(pinned: PinnedStack, session: Session, patch: Patch) -> list[str]:
         rows = []
         for commit in history.log(pinned.repository, parted, tip, patch.reads):
             if diff := lines_changed(pinned, patch, commit, later=later):
-                rows += [f"  {commit.shown}", *(f"    {line}" for line in diff.split("\n"))]
+                lines = diff.split("\n")
+                rows += [f"  {commit.shown}", *(f"    {line}" for line in lines[:MOST_LINES])]
+                more = len(lines) - MOST_LINES
+                rows += [f"    … and {more} more lines of its diff"] if more > 0 else []
         culprits += [lead, *rows] if rows else []
     return culprits

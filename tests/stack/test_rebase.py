@@ -245,6 +245,15 @@ def test_a_conflict_is_laid_out_named_and_changes_nothing(ours: Project) -> None
     assert marked.returncode == 4 and "conflict markers are left in:\n  b.txt" in marked.stderr and kept(ours) == was
 
 
+def test_a_commit_that_rewrote_the_file_does_not_fill_the_screen(tmp_path: Path, kz: Kz) -> None:
+    upstream = started(tmp_path)
+    one = project(tmp_path, kz, upstream, [("first", {"b.txt": OURS})])
+    upstream.commit("Rewrite it all", {"b.txt": "".join(f"new {n}\n" for n in range(300))}, tag="v9")
+    done = one.kz("rebase", "--onto", "v9")
+    assert done.returncode == 4 and "    +new 20\n" in done.stderr, done.stderr
+    assert done.stderr.count("    +new ") < 50 and " more lines of its diff\n" in done.stderr, done.stderr
+
+
 def resolve(ours: Project) -> None:
     tree = worktree(ours)
     (tree / "b.txt").write_text(put(text(), 10, "theirs", "ours"))
