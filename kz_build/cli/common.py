@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def open_project(arguments: argparse.Namespace) -> Project:
-    """Load the project that `-C` names, and keep `kz store gc` from its store."""
+def open_project(arguments: argparse.Namespace, *, local: bool = True) -> Project:
+    """Load the project that `-C` names, `local` with pins.local.yaml, and keep `kz store gc` from its store."""
     from kz_build.core.locks import share
     from kz_build.pins.load import load_project
 
-    project = load_project(arguments.root)
+    project = load_project(arguments.root, local=local)
     share(project.store)
     return project
 
@@ -54,7 +54,7 @@ def watching() -> Iterator[Watch]:
 
 
 @contextmanager
-def locked_project(arguments: argparse.Namespace) -> Iterator[Project]:
+def locked_project(arguments: argparse.Namespace, *, local: bool = True) -> Iterator[Project]:
     """Load the project, and lock it against other commands that change it."""
     from kz_build.core.env import cache_root
     from kz_build.core.locks import lock
@@ -62,7 +62,7 @@ def locked_project(arguments: argparse.Namespace) -> Iterator[Project]:
     root = arguments.root.resolve()
     name = f"project-{hashlib.sha256(bytes(root)).hexdigest()[:12]}"
     with lock(cache_root(), name, lambda _: print("kz: waiting: another kz changes this project", file=sys.stderr)):
-        yield open_project(arguments)
+        yield open_project(arguments, local=local)
 
 
 def run_in_build_image(

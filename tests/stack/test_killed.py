@@ -7,11 +7,13 @@ import os
 import resource
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Kz, snapshot
+from tests.deadline import until
 from tests.kz import ALONE
 from tests.stack.test_edit import git
 from tests.stack.test_git_tools import sh
@@ -142,6 +144,29 @@ def test_looking_into_a_worktree_takes_no_lock(ours: Project) -> None:
     index = (tree / ".git" / "index").read_bytes()
     assert "not committed" in ours.kz("refresh", "up").stderr
     assert (tree / ".git" / "index").read_bytes() == index
+
+
+def test_a_rebase_waits_for_a_lock_that_is_being_written(ours: Project, kz_process: Kz) -> None:
+    """Else what the rebase writes into the lock is lost."""
+    ours.upstream.git("tag", "v5", "big")
+    pins = ours.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("  l: {up: big}\n", "  l: {up: big}\n  other: {up: v1}\n"))
+    begun, ended = ours.root.parent / "begun", ours.root.parent / "ended"
+    path = first_of_all(
+        ours, f'case "$*" in *ls-remote*) touch {begun}; until [ -e {ended} ]; do sleep 0.05; done;; esac'
+    )
+    ours.run = kz_process
+    with ThreadPoolExecutor() as pool:
+        lock = pool.submit(ours.kz, "lock", "--write", PATH=path)
+        until(begun.exists)
+        rebase = pool.submit(ours.kz, "rebase", "--onto", "v5")
+        wait([rebase], timeout=1.5)
+        ended.touch()
+        assert lock.result().returncode == 0, lock.result().stderr
+        assert rebase.result().returncode == 0, rebase.result().stderr
+    for line in ("l", "other"):
+        done = ours.kz("fetch", "--line", line)
+        assert done.returncode == 0, done.stderr
 
 
 def test_git_killed_before_it_finds_the_conflict_is_no_conflict(ours: Project) -> None:

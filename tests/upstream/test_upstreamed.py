@@ -206,7 +206,8 @@ def test_one_that_would_change_nothing_is_a_conflict_as_well(twice: Project) -> 
     ("words", "said"),
     [
         (("--onto", "v2", "--keep", "nosuch"), "patches/l/up has no patch 'nosuch'"),
-        (("continue", "--keep", "1"), "--onto, --keep and --take-above begin a rebase: they do not go with continue"),
+        (("continue", "--keep", "1"), "--onto, --as, --keep and --take-above begin a rebase: not with continue"),
+        (("continue", "--as", "m"), "--onto, --as, --keep and --take-above begin a rebase: not with continue"),
     ],
 )
 def test_bad_words_for_keep(twice: Project, words: tuple[str, ...], said: str) -> None:

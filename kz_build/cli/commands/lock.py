@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from kz_build.cli.common import line_option, show
+from kz_build.cli.common import line_option, locked_project, open_project, show
+
+if TYPE_CHECKING:
+    from kz_build.pins.project import Project
 
 EXAMPLE = "--write --trust fbjni"
 
@@ -18,15 +22,22 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    # A lock holds for every machine: pins.local.yaml is left out.
+    if not arguments.write:
+        _lock(arguments, open_project(arguments, local=False))
+        return
+    # What another command writes into the lock meanwhile would be lost.
+    with locked_project(arguments, local=False) as project:
+        _lock(arguments, project)
+
+
+def _lock(arguments: argparse.Namespace, project: Project) -> None:
     from kz_build.core.files import write_atomic
-    from kz_build.core.locks import share
     from kz_build.core.terminal import Live
-    from kz_build.pins.load import LOCK, load_project
+    from kz_build.pins.load import LOCK
     from kz_build.pins.lock_file import differences
     from kz_build.stack.resolve_lock import lock
 
-    project = load_project(arguments.root, local=False)  # a lock holds for every machine
-    share(project.store)
     lines = (arguments.line,) if arguments.line else project.pins.lines
     with Live() as live:
         resolved = lock(project, lines, arguments.trust, live.event)

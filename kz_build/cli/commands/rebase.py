@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     with locked_project(arguments) as project, watching() as watch:
         later = arguments.step or ("--take" if arguments.take else "--suggest" if arguments.suggest else "")
-        if later and (arguments.onto or arguments.keep or arguments.take_above):
-            raise ConfigError(f"kz rebase: --onto, --keep and --take-above begin a rebase: they do not go with {later}")
+        if later and (arguments.onto or arguments.into or arguments.keep or arguments.take_above):
+            raise ConfigError(f"kz rebase: --onto, --as, --keep and --take-above begin a rebase: not with {later}")
         if sum(map(bool, (arguments.step, arguments.take, arguments.suggest))) > 1:
             raise ConfigError("kz rebase: a step, --take and --suggest do not go together")
         if not 0 <= arguments.take_above <= 1:
