@@ -171,9 +171,12 @@ def test_no_such_request(ours: Project) -> None:
         (("99",), "no pull request #99"),
         ((), "arguments are required: N|STEP"),
         (("continue",), "no import-pr is in progress"),
+        (("continue", "--path", "a.txt"), "--path goes with a number, not with continue"),
     ):
         done = ours.kz("import-pr", *words)
         assert done.returncode == 2 and said in done.stderr, done.stderr
+    done = ours.kz("upstream", "abort", "--onto", "v1")
+    assert done.returncode == 2 and "--onto goes with a patch, not with abort" in done.stderr, done.stderr
     assert kept(ours) == was
 
 

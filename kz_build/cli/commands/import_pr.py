@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from kz_build.cli.common import DROPS, WHOSE, line_option, listed, locked_project, show, take_step, watching
+from kz_build.core.errors import ConfigError
 
 EXAMPLE = "19146 --path backends/qualcomm"
 
@@ -25,6 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     with locked_project(arguments) as project, watching() as watch:
         if arguments.number in DROPS:
+            if arguments.path:
+                raise ConfigError(f"kz import-pr: --path goes with a number, not with {arguments.number}")
             take_step(arguments, project, "import-pr", arguments.number)
             return
         line = arguments.line or project.pins.default

@@ -15,6 +15,7 @@ from kz_build.cli.common import (
     take_step,
     watching,
 )
+from kz_build.core.errors import ConfigError
 
 EXAMPLE = "0001"
 
@@ -33,6 +34,8 @@ def run(arguments: argparse.Namespace) -> None:
 
     with locked_project(arguments) as project, watching() as watch:
         line = arguments.line or ""
+        if arguments.onto and arguments.patch in STEPS:
+            raise ConfigError(f"kz upstream: --onto goes with a patch, not with {arguments.patch}")
         if arguments.patch == "continue":
             done = resume(project, line, arguments.source)
         elif arguments.patch in STEPS:
