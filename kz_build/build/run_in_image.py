@@ -6,18 +6,20 @@ The verb runs there, on the parts of the project and the store that it reads; up
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import tarfile
+from collections.abc import Collection, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import kz_build
 from kz_build.build.choose_engine import choose
 from kz_build.build.docker_engine import DockerEngine
+from kz_build.container.sandbox import Sandbox
+from kz_build.container.tar_stream import listing
 from kz_build.core import transaction
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import ConfigError, Missing, MissingError
 from kz_build.core.locks import scratch_folder
-from kz_build.core.paths import files_below
 from kz_build.core.rules import unsafe_path
 from kz_build.git import repository as git
 from kz_build.pins.load import LOCAL, LOCK, PINS
@@ -58,7 +60,9 @@ def run_in_image(
             remedy = "git, python3 and python3-yaml among its packages"
             raise MissingError((Missing(engine.image.tag, f"verbs about patches need more in it: {output}", remedy),))
         sandbox.send(Path(kz_build.__file__).parent, _TOOL)
-        sandbox.send(project.root, _PROJECT, _needed_paths(project, lines))
+        needed = _needed_paths(project, lines)
+        sent = [path for path, kind in listing(project.root, needed) if kind == tarfile.REGTYPE]
+        sandbox.send(project.root, _PROJECT, needed)
         for name, source in _repositories(project, lines).items():
             sandbox.send(source, _STORE / "git" / name)
         if (project.store / "validated").is_dir():
@@ -68,7 +72,7 @@ def run_in_image(
         result = VerbResult(*sandbox.run_and_capture(["python3", "-m", "kz_build", "-C", str(_PROJECT), *argv], env))
         if result.code or argv[0] != "rebase":
             return result
-        return result._replace(changed=_fetch_changes(project, engine))
+        return result._replace(changed=_fetch_changes(project, sandbox, sent))
 
 
 def _needed_paths(project: Project, lines: Sequence[str]) -> tuple[str, ...]:
@@ -96,8 +100,8 @@ def _repositories(project: Project, lines: Sequence[str]) -> dict[str, Path]:
     return repositories
 
 
-def _fetch_changes(project: Project, engine: DockerEngine) -> tuple[str, ...]:
-    """Fetch what a verb wrote: pins, lock and patches, all as one change."""
+def _fetch_changes(project: Project, sandbox: Sandbox, sent: Collection[str]) -> tuple[str, ...]:
+    """Fetch what a verb wrote: pins, lock and patches, all as one change. Of what was sent, it removed what does not come back."""
     written = _written(project)
     with scratch_folder() as root:
 
@@ -105,13 +109,11 @@ def _fetch_changes(project: Project, engine: DockerEngine) -> tuple[str, ...]:
             inside = name.removeprefix(f"{_PROJECT.name}/")
             return root / name if written.fullmatch(inside) and not unsafe_path(name) else None
 
-        names = engine.sandbox.fetch(str(_PROJECT), place)
+        names = sandbox.fetch(str(_PROJECT), place)
         if f"{_PROJECT.name}/{PINS}" not in names:
             raise ConfigError("the container returned no project")
         new = {name.removeprefix(f"{_PROJECT.name}/"): (root / name).read_bytes() for name in names}
-    folders = {project.stack_folder(line, name) for line in project.pins.lines for name in project.pins.line(line)}
-    paths = (path for folder in {"patches", *folders} for path in files_below(project.root / folder))
-    old = {path.relative_to(project.root).as_posix() for path in paths}
+        old = {name for name in sent if place(f"{_PROJECT.name}/{name}")}
     return transaction.change_all(project.root, {**dict.fromkeys(old - set(new)), **new})
 
 
@@ -119,4 +121,4 @@ def _written(project: Project) -> re.Pattern[str]:
     """Return what the files match that a verb may change: pins, lock, and all below patches/ and the folders of other stacks."""
     own = [str(project.pins.source(name).options.get("patches") or "") for name in project.pins.data["sources"]]
     folders = ["patches", *(re.escape(folder).replace(re.escape("{line}"), "[^/]+") for folder in own if folder)]
-    return re.compile(f"{re.escape(PINS)}|{re.escape(LOCK)}|(?:{'|'.join(folders)})/.+")
+    return re.compile(f"{re.escape(PINS)}|{re.escape(LOCK)}|(?:{'|'.join(folders)})/.+", re.DOTALL)
