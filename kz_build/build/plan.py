@@ -267,6 +267,8 @@ def environment(context: _Context) -> dict[str, str]:
         "TZ": "UTC",
         "SOURCE_DATE_EPOCH": "1",
         **_cache_variables(context),
+        # Without a root of its own a tree lies in the project's: upstream's `git describe` asked that one.
+        "GIT_CEILING_DIRECTORIES": f"{context.tree.parent}:{context.build.parent}",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONNOUSERSITE": "1",

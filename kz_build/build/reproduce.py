@@ -164,7 +164,8 @@ def _keep(plan: Plan, kept: Path) -> None:
     (kept / "unstripped").mkdir()
     for artifact in plan.artifacts:
         if artifact.built and artifact.symbols:
-            os.link(on_disk(plan, artifact.built), kept / "unstripped" / artifact.name)
+            built = on_disk(plan, artifact.built).resolve()  # libx.so may be a link to libx.so.1
+            os.link(built, kept / "unstripped" / artifact.name)
     for path in files_below(plan.build):
         if path.suffix in _OBJECTS and plan.stage not in path.parents:
             to = kept / "objects" / path.relative_to(plan.build)

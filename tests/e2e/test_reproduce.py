@@ -244,6 +244,37 @@ def test_a_compile_cache_spares_the_compiler_and_changes_no_byte(tiny: Tiny, kz:
     assert without == first == again
 
 
+def test_a_build_without_a_root_of_its_own_does_not_ask_the_projects_git(tiny: Tiny, kz: Kz, tmp_path: Path) -> None:
+    """As on Ubuntu 24.04: an upstream that writes down `git rev-parse HEAD` wrote the project's commit."""
+    project = tiny(
+        "foreach(folder ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})\n"
+        "  execute_process(COMMAND git rev-parse HEAD WORKING_DIRECTORY ${folder} OUTPUT_VARIABLE text ERROR_QUIET)\n"
+        '  string(STRIP "commit ${text}" text)\n'
+        "  get_filename_component(name ${folder} NAME)\n"
+        "  embed(${name} ${text})\n"
+        "endforeach()\n"
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/unshare").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin/unshare").chmod(0o755)
+    env = {**os.environ, **GIT}
+    for words in (["init", "-q"], ["add", "pins.yaml"], ["commit", "-qm", "own"]):
+        subprocess.run(["git", *words], cwd=project, env=env, check=True)
+    own = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, check=True, capture_output=True).stdout.strip()
+    done = kz("-C", project, "build", PATH=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    library = (project / "dist/t/lib/lib/libtiny.so").read_bytes()
+    assert b"commit" in library and own not in library
+
+
+def test_a_library_that_is_a_link_to_its_version_is_compared_with_its_debug_information(tiny: Tiny, kz: Kz) -> None:
+    link = "-o libtiny.so.1 texts.o\n  COMMAND ln -sf libtiny.so.1 libtiny.so)"
+    project = tiny("embed(x x)\n", CMAKE.replace("-o libtiny.so texts.o)", link))
+    done = kz("-C", project, "reproduce", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "unstripped/libtiny.so" in json.loads(done.stdout)["files"]
+
+
 def test_a_project_and_a_store_reached_by_other_names_give_the_same_bytes(
     tiny: Tiny, kz: Kz, store: Path, tmp_path: Path
 ) -> None:
