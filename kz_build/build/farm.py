@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from kz_build.build.choose_engine import EngineChoice
 from kz_build.build.farm_engine import FarmEngine
 from kz_build.build.sccache import Farm
 from kz_build.core import env as environment
+from kz_build.core import plain_json
 from kz_build.core.errors import ConfigError
 from kz_build.sources.fetch import fetch
 from kz_build.sources.request import Request
@@ -92,7 +92,7 @@ def ask(scheduler: str) -> tuple[int, str]:
     except requests.RequestException as error:
         return 0, f"the scheduler does not answer: {http.cause(error)}"
     try:
-        cpus = int(json.loads(data)["num_cpus"])
-    except (ValueError, KeyError, TypeError):
+        cpus = int(plain_json.parsed(data)["num_cpus"])
+    except (ValueError, KeyError, TypeError, OverflowError):
         return 0, f"it is no scheduler of sccache-dist (HTTP {status})"
     return cpus, "" if cpus > 0 else "the scheduler has no worker"

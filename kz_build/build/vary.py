@@ -72,7 +72,8 @@ def _clock() -> Variation:
     env = (("LD_PRELOAD", library), ("FAKETIME", AHEAD), ("NO_FAKE_STAT", "1"))
     if not library:
         return Variation("clock", "now", absent="no libfaketime: apt install faketime")
-    if run(["date", "+%s"], env={"PATH": os.defpath, **dict(env)}).stdout[:5] == str(int(time.time()))[:5].encode():
+    date = run(["date", "+%s"], env={"PATH": os.defpath, **dict(env)})
+    if date.code or date.stdout[:5] == str(int(time.time()))[:5].encode():
         return Variation("clock", "now", absent=f"{library} does not move the clock of `date`")
     return Variation(
         "clock", "now", f"now {AHEAD}", env=env, note="not for static programs, which libfaketime does not reach"
@@ -109,7 +110,8 @@ def _mount(under: Path, over: Path) -> str:
     """Mount disorderfs; return why it failed, or ''. No padding of blocks: only file order varies."""
     words = ("disorderfs", "--sort-dirents=yes", "--reverse-dirents=yes", "--pad-blocks=0", str(under), str(over))
     output = run(words, timeout=20)
-    return "" if output.code == 0 else output.stderr.decode("utf-8", "replace").strip().splitlines()[-1]
+    errors = output.stderr.decode("utf-8", "replace").strip().splitlines()
+    return "" if output.code == 0 else (errors or [f"it ended with {output.code}"])[-1]
 
 
 def mounted_below(folder: Path) -> tuple[Path, ...]:

@@ -182,7 +182,15 @@ def connect() -> Daemon:
     try:
         client = docker.DockerClient.from_env(version="auto", timeout=60, environment=variables)
         return Daemon(client, address)
-    except (docker.errors.DockerException, requests.exceptions.RequestException, CommandError, OSError) as error:
+    except (
+        docker.errors.DockerException,
+        requests.exceptions.RequestException,
+        CommandError,
+        OSError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:  # the last three: an address that is none, or an answer that is not a daemon's
         missing = Missing(f"a container daemon at {address}", f"engine docker runs in one; {_line(error)}", _REMEDY)
         raise MissingError((missing,)) from error
 

@@ -142,6 +142,8 @@ def test_the_server_sees_the_paths_of_the_build_and_leaves_no_token(tmp_path: Pa
         ('{"num_servers":0,"num_cpus":0,"in_progress":0}', "the scheduler has no worker"),
         ("<html>", "it is no scheduler of sccache-dist (HTTP 200)"),
         ('{"num_cpus":[]}', "it is no scheduler of sccache-dist (HTTP 200)"),
+        ('{"num_cpus":1e999}', "it is no scheduler of sccache-dist (HTTP 200)"),
+        pytest.param("[" * 60_000, "it is no scheduler of sccache-dist (HTTP 200)", id="deep"),
         (None, "the scheduler does not answer: Connection refused"),
     ],
 )
