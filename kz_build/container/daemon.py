@@ -89,6 +89,7 @@ class Daemon:
             urllib3.exceptions.HTTPError,
             ConnectionError,
             TimeoutError,
+            tarfile.TarError,
         ) as error:
             raise UnreachableError(
                 f"the container daemon at {self.address} no longer answers ({request})",

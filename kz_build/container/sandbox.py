@@ -13,7 +13,8 @@ from kz_build.container import tar_stream
 from kz_build.container.daemon import OWN, Daemon, Image
 from kz_build.container.mount import Mount
 from kz_build.core.command_log import Program
-from kz_build.core.errors import CommandError, ConfigError
+from kz_build.core.errors import CommandError, ConfigError, StorageError
+from kz_build.core.files import storage_error
 from kz_build.core.process import LONGEST_LINE, STOP_SECONDS, Argv, limited
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class Sandbox:
             stdin_open=True,
             host_config=host,
             labels={OWN: self.owner},
+            use_config_proxy=False,  # of the user's ~/.docker/config.json, perhaps with a password
         )
         pool.shutdown(wait=False)
         try:
@@ -179,10 +181,9 @@ class Sandbox:
 
     def send(self, source: Path, to: PurePosixPath, only: Sequence[str] = (), container: str = "") -> None:
         """Send a folder, or what `only` names in it, or a file, to a path below /kz."""
+        pieces = _read_here(tar_stream.archive(source, to.relative_to(ROOT), only), source)
         with self.daemon.kz_errors(f"to take {to}"):
-            self.daemon.api.put_archive(
-                container or self._id, str(ROOT), tar_stream.archive(source, to.relative_to(ROOT), only)
-            )
+            self.daemon.api.put_archive(container or self._id, str(ROOT), pieces)
 
     def fetch(self, folder: str, places: Callable[[str], Path | None]) -> set[str]:
         """Fetch the files of a folder for which `places` returns a path; return their names (tar_stream.extract)."""
@@ -280,6 +281,15 @@ class Sandbox:
         count = sum(int(raw.split()[1]) for raw in counters if raw.startswith(b"oom_kill "))
         before, self._oom_kills = self._oom_kills, count
         return count > before
+
+
+def _read_here(pieces: Iterator[bytes], source: Path) -> Iterator[bytes]:
+    """Yield pieces of files of this machine: an OSError within a request would count as one of its connection."""
+    try:
+        yield from pieces
+    except OSError as error:
+        changed = StorageError(f"{source} changed while it was sent: {error}", hint="run the command again")
+        raise storage_error(error) or changed from error
 
 
 def _ulimits() -> list[Ulimit]:

@@ -117,6 +117,7 @@ class _Reader(io.RawIOBase):
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._rest = b""
+        self.size = 0
 
     def readable(self) -> bool:
         return True
@@ -128,6 +129,7 @@ class _Reader(io.RawIOBase):
             except StopIteration:
                 return 0
         size = min(len(buffer), len(self._rest))
+        self.size += size
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
         return size
 
@@ -135,10 +137,12 @@ class _Reader(io.RawIOBase):
 def extract(pieces: Iterable[bytes], places: Callable[[str], Path | None]) -> set[str]:
     """Write the regular files of a tar for which `places` returns a path, nothing else; return their names.
 
-    What a container sends is not trusted: links, other names and other kinds of members are ignored.
+    What a container sends is not trusted: links, other names and other kinds of members are ignored. Raises
+    tarfile.TarError for what is no tar, or a part of one.
     """
     names = set()
-    with tarfile.open(fileobj=io.BufferedReader(_Reader(pieces), _PIECE), mode="r|") as tar:
+    reader = _Reader(pieces)
+    with tarfile.open(fileobj=io.BufferedReader(reader, _PIECE), mode="r|") as tar:
         for member in tar:
             path = places(member.name) if member.isreg() else None
             content = tar.extractfile(member) if path else None
@@ -149,4 +153,7 @@ def extract(pieces: Iterable[bytes], places: Callable[[str], Path | None]) -> se
                         file.write(piece)
                 path.chmod(0o755 if member.mode & 0o100 else 0o644)
                 names.add(member.name)
+        # Tarfile takes any end between two members for that of the archive.
+        if reader.size < tar.offset + tarfile.BLOCKSIZE:
+            raise tarfile.ReadError("it has no end")
     return names

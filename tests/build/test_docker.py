@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import docker
 import pytest
@@ -23,10 +23,17 @@ from kz_build.build.cache_server import CacheServer
 from kz_build.build.docker_engine import DockerEngine
 from kz_build.build.steps import Artifact, Checkout, Command, Copy, Plan
 from kz_build.container import daemon as adapter
-from kz_build.container import sandbox
+from kz_build.container import sandbox, tar_stream
 from kz_build.container.mount import Mount
 from kz_build.core.command_log import Commands
-from kz_build.core.errors import CommandError, ConfigError, MissingError, StoppedError
+from kz_build.core.errors import (
+    CommandError,
+    ConfigError,
+    MissingError,
+    StoppedError,
+    StorageError,
+    UnreachableError,
+)
 from tests.build import daemon
 from tests.conftest import ROOT, Kz, snapshot
 from tests.deadline import patient, until
@@ -97,6 +104,55 @@ def test_a_build_has_no_rights_and_sees_nothing_of_this_machine(engine: DockerEn
     assert "CapEff:\t0000000000000000" in lines and "NoNewPrivs:\t1" in lines and "lo" in lines and "eth0" not in lines
     assert not [line for line in lines if str(tmp_path) in line or str(Path.home()) in line.split()]
     assert {line for line in lines if line.isidentifier() and line.isupper()} <= {"PATH", "HOME", "HOSTNAME", "PWD"}
+
+
+def test_a_build_sees_no_proxy_of_the_user(
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK gives a container those of ~/.docker/config.json, with their password."""
+    (tmp_path / "config.json").write_text('{"proxies": {"default": {"httpProxy": "http://me:secret@proxy:3128"}}}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    configured = adapter.connect()
+    assert configured.api._proxy_configs.http
+    monkeypatch.setattr(engine.sandbox, "daemon", configured)
+    commands = Commands(tmp_path / "log")
+    lines: list[str] = []
+    with engine.opened(planned(engine, tmp_path), commands):
+        engine.run(shell("env"), commands, lines.append)
+    assert lines and not [line for line in lines if "proxy" in line.lower()]
+
+
+def test_a_file_that_cannot_be_read_here_is_no_fault_of_the_daemon(
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, path: Path) -> Iterator[bytes]:
+        yield b""
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "sdk").mkdir()
+    (tmp_path / "sdk/header.h").touch()
+    monkeypatch.setattr(tar_stream, "_file", refused)
+    with engine.sandbox.started(()), pytest.raises(StorageError, match="sdk/header.h: Permission denied"):
+        engine.sandbox.send(tmp_path / "sdk", PurePosixPath("/kz/sdk"))
+    monkeypatch.setattr(tar_stream, "_file", lambda name, path: iter(path.with_name("gone").open("rb")))
+    with engine.sandbox.started(()), pytest.raises(StorageError, match="sdk changed while it was sent.*gone"):
+        engine.sandbox.send(tmp_path / "sdk", PurePosixPath("/kz/sdk"))
+
+
+@pytest.mark.parametrize("left", [0, 100, 1024])
+def test_half_an_answer_with_files_is_a_daemon_that_broke_off(
+    engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    give = engine.sandbox.daemon.api.get_archive
+
+    def cut(container: str, path: str) -> tuple[Iterator[bytes], object]:
+        pieces, status = give(container, path)
+        return iter([b"".join(pieces)[:left]]), status
+
+    monkeypatch.setattr(engine.sandbox.daemon.api, "get_archive", cut)
+    plan = planned(engine, tmp_path, artifacts=(Artifact("a", "bin", "program", False),))
+    with pytest.raises(UnreachableError, match="no longer answers"), engine.opened(plan, Commands(tmp_path / "log")):
+        pass
 
 
 def test_a_build_that_dials_out_reaches_nobody(engine: DockerEngine, tmp_path: Path) -> None:
