@@ -155,13 +155,30 @@ def test_a_native_method_that_only_java_knows_is_not_hidden_by_an_older_audit(
     )
 
 
-def test_the_dry_run_is_a_script_that_builds(sample: Path, kz: Kz, tmp_path: Path) -> None:
+def test_the_dry_run_is_a_script_that_builds(
+    sample: Path, kz: Kz, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where upstream has attributes for its release archives, and the user other line ends."""
+    (sample / "patches/sample-0.1/minirt/0006-attributes.patch").write_text(
+        "From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
+        "From: A <a@example.org>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: [PATCH] attributes\n\n---\n"
+        "diff --git a/.gitattributes b/.gitattributes\nnew file mode 100644\n--- /dev/null\n+++ b/.gitattributes\n"
+        "@@ -0,0 +1 @@\n+*.cpp export-ignore\n-- \n2.40.0\n"
+    )
+    with (sample / "patches/sample-0.1/minirt/series").open("a") as series:
+        series.write("0006-attributes.patch\n")
+    assert kz("-C", sample, "lock", "--write").returncode == 0
+    (tmp_path / "gitconfig").write_text("[core]\n\tautocrlf = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     before = snapshot(sample)
     script = kz("-C", sample, "build", "--dry-run")
     assert script.returncode == 0 and snapshot(sample) == before
     done = subprocess.run(["sh", "-c", script.stdout], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert (sample / "out/build/sample-0.1/linux-arm64/stage/lib/libminirt.so").is_file()
+    tree = snapshot(sample / "out/tree")
+    assert kz("-C", sample, "build", "--engine", "host").returncode == 0
+    assert snapshot(sample / "out/tree") == tree
 
 
 def test_overrides_are_reported(sample: Path, kz: Kz) -> None:
