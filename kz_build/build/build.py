@@ -85,10 +85,10 @@ def existing_build(plan: Plan, compared: int = 0) -> Built | None:
 
 def _has_compared(record: StageRecord, wanted: int) -> bool:
     """Whether a build compared as many objects, or all that it has."""
-    known = record.facts.get("distrust")
-    if not isinstance(known, dict):
-        return not wanted
-    return bool(known.get("compared", 0) >= min(wanted, known.get("of", wanted)))
+    match record.facts.get("distrust"):
+        case {"compared": int(compared), "of": int(of)}:
+            return compared >= min(wanted, of)
+    return not wanted
 
 
 def build(

@@ -6,7 +6,6 @@ import shlex
 
 from kz_build.build.steps import Checkout, Command, Copy, Plan
 
-
 _CHECKOUT = """\
 checkout() ( # REPOSITORY TREE FOLDER [PATHSPEC...]: as it is, `git archive` leaves out what upstream marks with export-ignore
   export GIT_DIR="$1" GIT_WORK_TREE="$3" GIT_INDEX_FILE="$3/.kz-index" GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1

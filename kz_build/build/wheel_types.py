@@ -56,6 +56,10 @@ def repack(files: Mapping[str, Blob], tree: str) -> tuple[str, str, tuple[tuple[
     members: list[tuple[str, Blob]] = []
     for path in sorted(files):
         blob = files[path]
+        if blob.mode not in ("100644", "100755") or any("\ud800" <= c <= "\udfff" for c in path):
+            raise ConfigError(
+                f"a wheel has only files, with names in UTF-8, and a patch adds {path!r}", hint="change that patch"
+            )
         if path == f"{old}/METADATA":
             blob = Blob(
                 blob.mode, re.sub(rb"(?m)^Version:[^\r\n]*", b"Version: " + version.encode(), blob.data, count=1)

@@ -77,6 +77,13 @@ def test_a_folder_that_names_no_version_is_refused(folder: str) -> None:
         repack(moved, TREE)
 
 
+@pytest.mark.parametrize(("path", "mode"), [("x/link", "120000"), ("x/\udcff.py", "100644")])
+def test_what_no_wheel_can_have_is_refused(path: str, mode: str) -> None:
+    """A link became a file with its target as text; a name that is not UTF-8 ended in a traceback."""
+    with pytest.raises(ConfigError, match="a wheel has only files"):
+        repack({**META, path: Blob(mode, b"a.py")}, TREE)
+
+
 @pytest.mark.parametrize(
     "tag", [b"py3-none-../../../evil", b"py3-none-\xff", b"py3-none", b"py3-none-any-any", b"py3--any"]
 )
