@@ -330,7 +330,7 @@ def release(session: nox.Session) -> None:
     builds = []
     for number in ("1", "2"):
         source, files = work / "twice" / number / "kz_build", work / "twice" / number / "files"
-        session.run("git", "clone", "-q", "--branch", tag, ".", str(source), external=True)
+        clone_at(tag, source)
         environment = {"SOURCE_DATE_EPOCH": str(stamp)}
         session.run(
             "python", "-m", "build", "--no-isolation", "--outdir", str(files), str(source), env=environment, silent=True
@@ -364,20 +364,29 @@ def release_tag(folder: Path) -> tuple[str, int]:
     """Return the tag of a checkout's version and its commit's time. Raises ValueError if the checkout is not that tag, to the byte."""
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else ""
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, errors="replace")
+        if done.returncode not in (0, 1):  # 1: there is no such commit
+            raise ValueError(f"`git {words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
+        return done.stdout.rstrip()
 
     version = re.search(r'^version = "(.+)"$', (folder / "pyproject.toml").read_text(), re.M)
     tag = f"v{version[1]}" if version else ""
     if changed := git("status", "--porcelain", "--untracked-files=normal"):
-        raise ValueError(f"a release is made of commits alone: commit or remove {', '.join(changed.split()[1::2])}")
-    head, tagged = git("rev-parse", "HEAD"), git("rev-parse", "--verify", "-q", f"refs/tags/{tag}^{{commit}}")
+        names = ", ".join(row[3:] for row in changed.splitlines())
+        raise ValueError(f"a release is made of commits alone: commit or remove {names}")
+    head, tagged = (git("rev-parse", "--verify", "-q", f"{ref}^{{commit}}") for ref in ("HEAD", f"refs/tags/{tag}"))
     if not head or head != tagged:
         where = f"is {tagged[:10]}" if tagged else "is not there"
         raise ValueError(
             f"the tag {tag} {where}, HEAD is {head[:10] or 'no commit'}: git tag -s {tag}, or check it out"
         )
     return tag, int(git("log", "-1", "--format=%ct"))
+
+
+def clone_at(tag: str, to: Path, folder: Path = Path()) -> None:
+    """Clone a checkout at its tag, whatever else has that name, with line ends as they are in git."""
+    subprocess.run(["git", "clone", "-q", "--no-checkout", "-c", "core.autocrlf=false", folder, to], check=True)
+    subprocess.run(["git", "checkout", "-q", f"refs/tags/{tag}"], cwd=to, check=True)
 
 
 def changes_of(version: str, changelog: str) -> str:

@@ -53,12 +53,37 @@ def test_a_release_is_of_a_clean_tag(noxfile: ModuleType, checkout: Path) -> Non
     (checkout / "new").touch()
     with pytest.raises(ValueError, match="of commits alone: commit or remove new"):
         noxfile.release_tag(checkout)
-    git(checkout, "add", "new")
+    (checkout / "new").rename(checkout / "new name")
+    (checkout / ".gitignore").write_text("out/\n*.o\n")
+    with pytest.raises(ValueError, match=r'commit or remove \.gitignore, "new name"$'):
+        noxfile.release_tag(checkout)
+    git(checkout, "add", ".")
     with pytest.raises(ValueError, match="of commits alone"):
         noxfile.release_tag(checkout)
     git(checkout, "commit", "-q", "-m", "more")
     with pytest.raises(ValueError, match=r"the tag v1\.2\.3 is [0-9a-f]{10}, HEAD is"):
         noxfile.release_tag(checkout)
+
+
+def test_what_git_cannot_tell_is_no_clean_checkout(noxfile: ModuleType, checkout: Path) -> None:
+    git(checkout, "tag", "v1.2.3", "-m", "release")
+    (checkout / ".git" / "index").write_bytes(b"no index" * 9)
+    with pytest.raises(ValueError, match=r"`git status` ended with 128: "):
+        noxfile.release_tag(checkout)
+
+
+def test_a_release_is_built_from_the_bytes_of_its_tag(
+    noxfile: ModuleType, checkout: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(checkout, "tag", "v1.2.3", "-m", "release")
+    git(checkout, "checkout", "-q", "-b", "v1.2.3")
+    (checkout / ".gitignore").write_text("other\n")
+    git(checkout, "commit", "-q", "-a", "-m", "on a branch with the tag's name")
+    home = tmp_path_factory.mktemp("home")
+    (home / ".gitconfig").write_text("[core]\n\tautocrlf = true\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
+    noxfile.clone_at("v1.2.3", home / "clone", checkout)
+    assert (home / "clone" / ".gitignore").read_bytes() == b"out/\n"
 
 
 def test_a_release_has_a_dated_section_in_the_changelog(noxfile: ModuleType) -> None:
