@@ -39,6 +39,12 @@ _ERROR = re.compile(
     r"^.*(?:\berror: |undefined reference to|undefined symbol|multiple definition of|CMake Error|No such file).*$",
     re.MULTILINE,
 )
+_MACHINE = re.compile(
+    r"^FAILED: \[code=137\]|Subprocess killed|Killed signal terminated program|unable to execute command: Killed"
+    r"|^kz: out of memory|No space left on device",
+    re.MULTILINE,
+)
+"""What ends a build, and is nobody's code."""
 _MANIFEST = "touched.ninja"
 _OBJECT = (".o", ".obj")
 _LINES = 3
@@ -89,7 +95,7 @@ def _trial(
         try:
             return _build(target, sources, at, result.source, _units(sources, result.source, changed))
         finally:
-            files.remove(at.parent)
+            files.remove(at)  # and no other target's, which may be built now
 
 
 def _patched(
@@ -158,9 +164,10 @@ def _build(
     except StoppedError:
         raise
     except CommandError as error:
-        if not error.log:
+        text = _text(Path(error.log)) if error.log else ""
+        if not error.log or error.code < 0 or _MACHINE.search(text):
             raise
-        outcome, failed, errors = _failure(phase, Path(error.log), folder)
+        outcome, failed, errors = _failure(phase, text.replace(f"{folder}/", ""))
         seconds = round(time.monotonic() - started, 1)
         outside = outcome == "compile" and phase.endswith("-build")
         return TrialBuild(target.target, outcome, len(compiled), failed, errors, error.log, seconds, outside)
@@ -198,13 +205,16 @@ def _until_linked(planned: Plan, projects: list[str]) -> tuple[Step, ...]:
     return tuple(s for s in planned.steps[: last + 1] if not isinstance(s, Command) or s.phase in wanted)
 
 
-def _failure(phase: str, log: Path, tree: Path) -> tuple[str, str, tuple[str, ...]]:
-    """Return what a build failed at, the first file that could not be made, and the first lines that say why, with paths below the source's tree."""
+def _text(log: Path) -> str:
     with log.open("rb") as file:
         data = file.read(_LOG_BYTES)
         file.seek(max(len(data), log.stat().st_size - _END_BYTES))
         data += file.read(_END_BYTES)
-    text = data.decode("utf-8", "replace").replace(f"{tree}/", "")
+    return data.decode("utf-8", "replace")
+
+
+def _failure(phase: str, text: str) -> tuple[str, str, tuple[str, ...]]:
+    """Return what a build failed at by its log, the first file that could not be made, and the first lines that say why."""
     errors = tuple(match[0].strip() for match in _ERROR.finditer(text))[:_LINES]
     failed = _FAILED.findall(text)
     if not failed:

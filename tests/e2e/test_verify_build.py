@@ -10,7 +10,7 @@ import pytest
 from kz_build.build.touched_units import outputs, touched
 from kz_build.core.errors import CommandError
 from kz_build.pipeline.pruned_manifest import pruned
-from kz_build.pipeline.trial_build import _failure
+from kz_build.pipeline.trial_build import _failure, _text
 from tests.conftest import Kz, snapshot
 from tests.stack.test_git_tools import sh
 
@@ -116,7 +116,7 @@ def test_a_patch_that_applies_is_compiled_and_linked_at_each_version(sample: Pat
     assert "change the patch" not in done.stderr and "pins.local.yaml" in done.stderr
     after_it = {path: content for path, content in snapshot(sample).items() if not path.startswith("out/")}
     assert after_it == {path: content for path, content in project.items() if not path.startswith("out/")}
-    assert not list((sample / "out/trial/sample-0.1").glob("*"))
+    assert not list((sample / "out/trial").glob("sample-0.1/*"))
 
 
 @pytest.mark.parametrize("lines", [30_000, 600_000])
@@ -126,4 +126,21 @@ def test_the_error_stands_below_megabytes_of_warnings(tmp_path: Path, lines: int
     log.write_text(
         warning * lines + "FAILED: [code=1] lib/a.o\n/t/a.c:3:1: error: no such thing\nninja: build stopped\n"
     )
-    assert _failure("x-build", log, Path("/t")) == ("compile", "lib/a.o", ("a.c:3:1: error: no such thing",))
+    assert _failure("x-build", _text(log)) == ("compile", "lib/a.o", ("/t/a.c:3:1: error: no such thing",))
+
+
+@pytest.mark.reproduce
+@pytest.mark.parametrize("killed", ["$PPID", "$$"])
+def test_a_build_that_somebody_killed_is_no_verdict(sample: Path, kz: Kz, tmp_path: Path, killed: str) -> None:
+    """As by the kernel, out of memory: the patches were said not to build there. $PPID is ninja, $$ a compiler."""
+    (tmp_path / "kill").write_text(f'#!/bin/sh\ncase "$*" in *program.cpp*) kill -9 {killed};; esac\nexec "$@"\n')
+    (tmp_path / "kill").chmod(0o755)
+    (sample / "pins.local.yaml").write_text(
+        f"targets: {{linux-arm64: {{environment: {{CMAKE_CXX_COMPILER_LAUNCHER: '{tmp_path / 'kill'}'}}}}}}\n"
+    )
+    other = sample / "out/trial/sample-0.1/other/tree"
+    other.mkdir(parents=True)
+    done = kz("-C", sample, "verify", "--build", "--json", KZ_CCACHE="0")
+    assert done.returncode == 5 and "does not build" not in done.stderr, done.stderr
+    assert not done.stdout and "ended with" in done.stderr
+    assert other.is_dir(), "another target is tried at the same time"
