@@ -349,6 +349,25 @@ def test_a_signature_that_is_gone_is_missed(signed: Path, kz: Kz, key: Path, gon
 
 
 @signs
+def test_a_minisign_that_could_not_look_proves_no_forger(signed: Path, kz: Kz, key: Path, tmp_path: Path) -> None:
+    for wrong in (f"{key}.pbu", "R" * 5000):
+        done = kz("verify-release", signed, "--key", wrong)
+        assert done.returncode == 2 and f"{wrong[:9]}" in done.stderr, done.stderr
+        assert "is neither a file nor a public key of minisign" in done.stderr
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/minisign"
+    for script, wanted in (
+        ("kill -9 $$", "minisign ended with -9"),
+        ("echo 'SHA256SUMS: Permission denied' >&2; exit 2", "SHA256SUMS: Permission denied"),
+    ):
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        done = kz("verify-release", signed, "--json", PATH=f"{program.parent}:{os.environ['PATH']}")
+        rows = [c for c in json.loads(done.stdout) if c["check"] == "signature"]
+        assert done.returncode == 7 and [(c["status"], c["evidence"]) for c in rows] == [("ERROR", wanted)]
+
+
+@signs
 def test_signing_that_cannot_work_is_refused_before_the_build(sample: Path, kz: Kz, tmp_path: Path) -> None:
     done = kz("-C", sample, "build", "--sign", tmp_path / "nokey")
     assert done.returncode == 2 and "there is no key" in done.stderr
@@ -360,6 +379,10 @@ def test_signing_that_cannot_work_is_refused_before_the_build(sample: Path, kz: 
     (empty / "git").symlink_to(str(shutil.which("git")))
     done = kz("-C", sample, "build", "--sign", tmp_path / "bad", PATH=str(empty))
     assert done.returncode == 6 and "apt install minisign" in done.stderr
+    (empty / "minisign").write_text("#!/bin/sh\nkill -9 $$\n")
+    (empty / "minisign").chmod(0o755)
+    done = kz("-C", sample, "build", "--sign", tmp_path / "bad", PATH=str(empty))
+    assert done.returncode == 5 and "was killed by signal 9" in done.stderr and "password" not in done.stderr
     assert not (sample / "out").exists()
 
 
