@@ -119,7 +119,9 @@ def _agrees(signed: bytes, folder: Folder) -> str:
     built = {name: sha256 for name, sha256 in folder.artifacts.items() if kind != TEST_RESULT or name != cmake.CONFIG}
     for name, sha256 in built.items():
         if subjects.get(name) != sha256:
-            raise BadBundleError(f"signs {subjects[name][:16] if name in subjects else 'nothing'} for {name}, which is {sha256[:16]}")  # fmt: skip
+            raise BadBundleError(f"signs {str(subjects.get(name, 'nothing'))[:16]} for {name}, which is {sha256[:16]}")
+    if not built:
+        raise BadBundleError(f"is about no file that {statement.SUMS} lists here")
     return "built" if kind == statement.PREDICATE else "reproduced"
 
 
@@ -129,7 +131,7 @@ def _counted(whole: Sequence[Builder], agreeing: Sequence[Builder], least: int) 
     else:
         yield Check(statement.BUNDLE, "signed", Status.FAIL, "no named builder signed all files as they are here", True)
     names = sorted({builder.identity for builder in agreeing})
-    count = len(set(agreeing))
+    count = len(names)
     status = Status.PASS if count >= least else Status.FAIL
     few = "" if count >= least else f", and {least} are required"
     yield Check("-", "builders", status, f"{count} agree on every artifact{few}: {', '.join(names) or 'none'}", True)

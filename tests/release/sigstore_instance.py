@@ -34,14 +34,14 @@ def workflow(repository: str, ref: str = "refs/heads/main") -> str:
     return f"https://github.com/{repository}/.github/workflows/release.yml@{ref}"
 
 
-def token(repository: str) -> str:
-    """The token of a job of that workflow, as GitHub's provider would sign it."""
+def token(repository: str, issuer: str = ISSUER) -> str:
+    """The token of a job of that workflow, as its provider would sign it."""
     import jwt
 
     now = int(time.time())
     claims = {
         "aud": "sigstore",
-        "iss": ISSUER,
+        "iss": issuer,
         "sub": f"repo:{repository}:ref:refs/heads/main",
         "iat": now,
         "nbf": now,
@@ -125,7 +125,7 @@ class Instance:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=True)
         builder = builder.add_extension(_usage(certificates=False), critical=True)
         builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING]), critical=False)
-        own = {1: ISSUER, 8: ISSUER, 9: workflow(repository), 11: "github-hosted", 12: f"https://github.com/{repository}",
+        own = {1: claims["iss"], 8: claims["iss"], 9: workflow(repository), 11: "github-hosted", 12: f"https://github.com/{repository}",
                14: "refs/heads/main", 16: f"https://github.com/{owner}", 18: workflow(repository)}  # fmt: skip
         for number, text in own.items():
             # The first ones are bare text, later ones DER's UTF8String.

@@ -405,6 +405,29 @@ def test_builders_who_agree_are_counted_by_their_identities(
     assert done.returncode == 7 and "no named builder signed all files" in done.stdout, (
         "who reproduced did not sign the papers"
     )
+    (folder / "SHA256SUMS").unlink()
+    # sigstore's library signs no number; others may.
+    number = re.sub(rb'"sha256": "\w+"', b'"sha256": 7', result_of(signed))
+    with pytest.raises(BadBundleError, match="signs 7 for"):
+        attest._agrees(number, read(signed))
+    rows = {c.name: c for c in attest.verify_attested(folder, (), (THEIRS,), 1, config)}
+    assert "about no file that SHA256SUMS lists here" in rows["attestation"].evidence
+    assert rows["builders"].failed and "0 agree" in rows["builders"].evidence
+
+
+def test_one_identity_with_two_issuers_is_one_builder(
+    signed: Path, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Builder(OURS.identity, "https://other.example")
+    monkeypatch.setenv("GITLAB_CI", "true")
+    monkeypatch.setenv("SIGSTORE_ID_TOKEN", token("me/app", other.issuer))
+    bundle = tmp_path / "again.json"
+    bundle.write_bytes(sign(result_of(signed), config))
+    checks = attest.verify_attested(signed, (bundle,), (OURS, other), 2, config)
+    assert [c.status.value for c in checks if c.name == "attestation"] == ["PASS", "PASS"]
+    assert [c.evidence for c in checks if c.failed] == [
+        f"1 agree on every artifact, and 2 are required: {OURS.identity}"
+    ]
 
 
 def test_what_is_missing_or_wrong_is_said_before_anything_is_sent(
