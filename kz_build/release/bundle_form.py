@@ -29,7 +29,7 @@ def require_form(data: bytes, own: str, logs: Collection[str]) -> None:
     """
     text = data.decode()
     bundle: Any = json.loads(text, object_pairs_hook=_object)
-    if re.search(r"\\u[0-9a-f]*[A-F]", text):
+    if re.search(r"\\u[0-9a-f]{0,3}[A-F]", text):
         raise BadBundleError("has an escape in capital letters")
     if bundle != json.loads(own):
         raise BadBundleError(

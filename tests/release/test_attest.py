@@ -267,6 +267,9 @@ def test_a_bundle_is_taken_in_one_form(staging: Path) -> None:
         change(bundle)
         with pytest.raises(BadBundleError, match=why):
             bundles.signed(json.dumps(bundle, ensure_ascii=False).encode())
+    written = re.sub(r"(?<=[a-z])[a-z](?=[A-F])", lambda match: f"\\u{ord(match[0]):04x}", PUBLIC.read_text())
+    assert re.search(r"\\u[0-9a-f]{4}[A-F]", written)
+    bundles.signed(written.encode())
     for old, new, why in (
         (b'{"m', b'{"mediaType": "x", "m', "a key twice"), (b"003d", b"003D", "in capital letters"),
     ):  # fmt: skip
