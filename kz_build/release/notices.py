@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
+from collections.abc import Mapping
 from functools import lru_cache
 
 from kz_build.core.errors import ConfigError
 from kz_build.core.locks import scratch_folder
 from kz_build.git import repository as git
+from kz_build.git.cat_file import Objects
 from kz_build.release.statement import is_notice, is_own_notice, notice_name
 from kz_build.sources.archive import is_zip, opened_zip
 from kz_build.sources.fetched import Fetched, TreeAt
 
 MOST_BYTES = 16 << 20
 """How large a licence text may be; those of a browser's 1,000 parts are 10 MB."""
+_MOST_LINKS = 40  # as Linux
+_HINT = "look at what upstream put there; the release is not written"
 
 
 def of_tree(at: TreeAt) -> dict[str, bytes]:
     """Return name -> text of the licence files of a tree, vendored code's too; links are followed.
 
-    Raises ConfigError for one that is too large.
+    Raises ConfigError for one that is too large, or whose name no line of SHA256SUMS can have.
     """
     repository = git.Repository(at.repository)
     entries = {e.path: e for e in repository.entries(at.tree, at.exclude) if not e.submodule}
     texts = {}
     with repository.objects() as objects:
         for path in sorted(entries):
-            if not is_notice(path):
-                continue
-            data = objects.content(entries[path].id)
-            if entries[path].mode == "120000":
-                target = posixpath.normpath(posixpath.join(posixpath.dirname(path), data.decode("utf-8", "replace")))
-                if target not in entries:
-                    continue
-                data = objects.content(entries[target].id)
-            _require_text(path, len(data))
-            texts[path] = data
+            if is_notice(path) and (entry := _linked(path, entries, objects)):
+                data = objects.content(entry.id)
+                _require_text(path, len(data))
+                texts[path] = data
     return texts
+
+
+def _linked(path: str, entries: Mapping[str, git.TreeEntry], objects: Objects) -> git.TreeEntry | None:
+    """Return the file that links lead to, None if they lead out of the tree or in a circle."""
+    for _ in range(_MOST_LINKS):
+        entry = entries.get(path)
+        if entry is None or entry.mode != "120000":
+            return entry
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(objects.content(entry.id))))
+    return None
 
 
 def of_files(source: Fetched) -> dict[str, bytes]:
@@ -62,10 +71,15 @@ def of_files(source: Fetched) -> dict[str, bytes]:
 
 
 def _require_text(name: str, size: int) -> None:
+    if name.splitlines() != [name] or name.encode("utf-8", "replace").decode() != name:
+        raise ConfigError(
+            f"{name!r} has the name of a licence, but a line end in it, or bytes that are not UTF-8",
+            hint=_HINT,
+        )
     if size > MOST_BYTES:
         raise ConfigError(
             f"{name} has the name of a licence, but {size:,} bytes: kz takes up to {MOST_BYTES:,}",
-            hint="look at what upstream put there; the release is not written",
+            hint=_HINT,
         )
 
 

@@ -55,9 +55,20 @@ def test_texts_come_out_of_the_tree(tmp_path: Path) -> None:
         "vendor/x/LICENSE": "of x",
         "heavy/LICENSE": "left out",
         "src/main.c": "int x;",
+        "vendor/y/LICENSE": "-> ../x/COPYING",
+        "vendor/x/COPYING": "-> ../../LICENSE",
+        "a/LICENSE": "-> ../b/LICENSE",
+        "b/LICENSE": "-> ../a/LICENSE",
     }
     found = notices.of_tree(tree(tmp_path, ("heavy/",), **files))
-    assert found == {"LICENSE": b"the text", "vendor/x/LICENSE": b"of x"}
+    text = b"the text"
+    assert found == {"LICENSE": text, "vendor/x/LICENSE": b"of x", "vendor/x/COPYING": text, "vendor/y/LICENSE": text}
+
+
+@pytest.mark.parametrize("name", ["LICENSES/a\nb", "LICENSES/a\n", "COPYING.\u2028", "LICENSE.\udcfc"])
+def test_a_licence_that_no_line_of_sums_can_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="a line end in it, or bytes that are not UTF-8"):
+        notices.of_tree(tree(tmp_path, (), **{"LICENSE": "text", name: "text"}))
 
 
 def test_texts_come_out_of_the_whole_wheel_though_a_part_is_unpacked(tmp_path: Path) -> None:
