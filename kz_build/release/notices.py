@@ -53,15 +53,19 @@ def of_files(source: Fetched) -> dict[str, bytes]:
 
     Raises ConfigError for one that is too large: it is not read.
     """
-    texts = {}
+    texts: dict[str, bytes] = {}
     if source.file and source.folder and is_zip(source.file):
         with opened_zip(source.file) as zipped:
             names = [i.filename for i in zipped.infolist() if not i.is_dir()]
             top = _only_folder(names)
             for name in sorted(names):
-                if is_own_notice(name.removeprefix(top)):
+                if is_own_notice(inner := name.removeprefix(top)):
                     _require_text(f"{source.name}/{name}", zipped.getinfo(name).file_size)
-                    texts[notice_name(name.removeprefix(top))] = zipped.read(name)
+                    data = zipped.read(name)
+                    if (
+                        texts.setdefault(notice_name(inner), data) != data
+                    ):  # x.dist-info/LICENSE and .../licenses/LICENSE
+                        texts[inner] = data
     elif source.folder:
         for path in sorted(source.folder.iterdir()):
             if path.is_file() and is_own_notice(path.name):

@@ -78,6 +78,13 @@ def test_texts_come_out_of_the_whole_wheel_though_a_part_is_unpacked(tmp_path: P
         zipped.writestr("x/vendor/LICENSE", "not its own")
         zipped.writestr("x-1.dist-info/licenses/LICENSE", "its own")
     assert notices.of_files(Fetched("x", "wheel", "1", "sha256 0", (), tmp_path, wheel)) == {"LICENSE": b"its own"}
+    with zipfile.ZipFile(wheel, "a") as zipped:
+        zipped.writestr("x-1.dist-info/LICENSE", "another")
+        zipped.writestr("x-1.dist-info/NOTICE", "once")
+        zipped.writestr("x-1.dist-info/licenses/NOTICE", "once")
+    assert notices.of_files(Fetched("x", "wheel", "1", "sha256 0", (), tmp_path, wheel)) == {
+        "LICENSE": b"another", "x-1.dist-info/licenses/LICENSE": b"its own", "NOTICE": b"once"
+    }  # fmt: skip
     sdk = tmp_path / "sdk.zip"
     with zipfile.ZipFile(sdk, "w") as zipped:
         zipped.writestr("qairt/2.42/NOTICE.txt", "of the SDK")
