@@ -15,6 +15,7 @@ from kz_build.core import files, locks
 from kz_build.core.check import Check
 from kz_build.core.errors import LockError
 from kz_build.core.paths import files_below
+from kz_build.core.stage_record import Output, changed, load_any
 from kz_build.pins.lock_file import as_text
 from kz_build.pins.project import Project
 from kz_build.release import maven, statement
@@ -95,12 +96,8 @@ def publish(
     parts: Sequence[Part],
     sign: Path | None,
 ) -> None:
-    """Write the folder of a package. Raises LockError if a target has no release files."""
+    """Write the folder of a package. Raises LockError if a target's release files are not as its build wrote them."""
     path = Path(package.path)
-    for part in parts:
-        if not (part.folder / statement.SUMS).is_file():
-            hint = f"kz build --line {package.line} --target {part.target}"
-            raise LockError(f"{part.target} of {package.line} has no release files in {part.folder}", hint=hint)
     with contextlib.ExitStack() as stack:
         for part in parts:
             stack.enter_context(locks.lock(project.out("build", package.line), part.target))
@@ -112,14 +109,14 @@ def publish(
         provenance = _provenance(project, package, source, aar, parts, subjects)
         files.write_new(folder / statement.PROVENANCE, as_text(provenance).encode())
         for part in parts:
-            _add_release_files(part.folder, folder / statement.LIBRARIES / part.target)
+            _add_release_files(project, package.line, part, folder / statement.LIBRARIES / part.target)
         sums = write_sums(folder, subjects)
         published = path.parent / statement.SUMS
-        if not sign and published.is_file() and published.read_bytes() == sums:
-            # Nothing changed: its signature stays.
-            for name in (statement.SIGNATURE, statement.PUBLIC_KEY, statement.BUNDLE):
-                if (path.parent / name).is_file():
-                    files.hardlink_or_copy(path.parent / name, folder / name)
+        if published.is_file() and published.read_bytes() == sums:
+            # Nothing changed: all signatures stay.
+            for file in path.parent.iterdir():
+                if statement.is_unlisted(file.name) and file.name != statement.SUMS and file.is_file():
+                    files.hardlink_or_copy(file, folder / file.name)
     if sign:
         signed(path.parent, sign, f"kz {package.line}/{package.name} aar")
 
@@ -138,11 +135,19 @@ def _add_repository(folder: Path, package: Package, aar: bytes) -> None:
     files.write_new(folder / maven.VERIFICATION, maven.verification(own, digests))
 
 
-def _add_release_files(own: Path, to: Path) -> None:
-    """Add what describes a target's libraries: its release files without the artifacts."""
-    listed = statement.parse_sums((own / statement.SUMS).read_text())
-    about = [n for n in listed if n in (statement.PROVENANCE, statement.SBOM) or n.startswith(f"{statement.NOTICES}/")]
-    for name in (*about, *(name for name in statement.UNLISTED if (own / name).is_file())):
+def _add_release_files(project: Project, line: str, part: Part, to: Path) -> None:
+    """Add what describes a target's libraries: its release files without the artifacts, as its build wrote them."""
+    own, hint = part.folder, f"kz build --line {line} --target {part.target}"
+    record = load_any(project.record("papers", line, part.target))
+    if record is None or not (own / statement.SUMS).is_file():
+        raise LockError(f"{part.target} of {line} has no release files in {own}", hint=hint)
+    other = changed(own, {statement.SUMS: Output(record.get("sums", str))})
+    listed = {} if other else statement.parse_sums((own / statement.SUMS).read_text())
+    notices = f"{statement.NOTICES}/"
+    names = [n for n in listed if n in (statement.PROVENANCE, statement.SBOM) or n.startswith(notices)]
+    if other := other or changed(own, {name: Output(listed[name]) for name in names}):
+        raise LockError(f"{other} has changed since the build wrote it", hint=hint)
+    for name in (*names, *(name for name in statement.UNLISTED if (own / name).is_file())):
         files.hardlink_or_copy(own / name, to / name)
 
 

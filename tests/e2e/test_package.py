@@ -320,10 +320,31 @@ def test_the_sums_of_an_aar_are_signed(built: Path, kz: Kz, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     folder = project / "dist/sample-0.1/aar/linux-arm64"
     assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 0
-    assert kz("-C", project, "package").returncode == 0
-    assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 0, "the same again keeps its signature"
+    bundles = {"provenance.sigstore.json": "ours", "theirs.sigstore.json": "theirs"}
+    for name, text in bundles.items():
+        (folder / name).write_text(text)
+    for again in ((), ("--sign", key)):
+        assert kz("-C", project, "package", *again).returncode == 0
+        assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 0, "the same again keeps its signature"
+        assert {path.name: path.read_text() for path in folder.glob("*.sigstore.json")} == bundles
     (folder / "SHA256SUMS.minisig").unlink()
     assert kz("verify-release", folder, "--key", f"{key}.pub").returncode == 7
+
+
+def test_release_files_that_the_build_did_not_write_are_not_packed(built: Path, kz: Kz, tmp_path: Path) -> None:
+    project = copied(built, tmp_path / "p", kz)
+    assert kz("-C", project, "lock", "--write", "--trust", "minirt-aar").returncode == 0
+    own = project / "dist/sample-0.1/linux-arm64"
+    for name in ("SHA256SUMS", "THIRD-PARTY-NOTICES/minirt/LICENSE", "provenance.json"):
+        text = (own / name).read_text()
+        (own / name).write_text("public domain\n")
+        done = kz("-C", project, "package")
+        assert done.returncode == 3 and f"{name} has changed since the build wrote it" in done.stderr, done.stderr
+        (own / name).write_text(text)
+    (own / "SHA256SUMS").unlink()
+    done = kz("-C", project, "package")
+    assert done.returncode == 3 and "has no release files" in done.stderr
+    assert not (project / "dist/sample-0.1/aar").exists()
 
 
 def test_an_aar_says_that_its_libraries_were_built_of_something_else(shipped: Path, kz: Kz, tmp_path: Path) -> None:
