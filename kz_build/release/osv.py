@@ -84,18 +84,21 @@ def records(path: Path) -> Iterator[Any]:
             if file.read(4) == b"PK\x03\x04":
                 file.seek(0)
                 with zips.opened(str(path), file) as archive:
-                    for entry in archive.entries:
-                        if entry.name.endswith(".json"):
-                            yield json.loads(archive.read(entry, MOST_RECORD))
+                    entries = [entry for entry in archive.entries if entry.name.endswith(".json")]
+                    if not entries:
+                        raise ValueError("no file in it ends in .json")
+                    for entry in entries:
+                        yield json.loads(archive.read(entry, MOST_RECORD))
                 return
         whole = plain_json.read(path, MOST_FILE)
-        yield from whole if isinstance(whole, list) else whole.get("vulns", [whole])
+        yield from whole if isinstance(whole, list) else whole.get("vulns", [whole] if whole else ())
     except (OSError, ValueError, AttributeError, TypeError, RecursionError, AuditError) as error:
         raise ConfigError(f"{path} is no file of OSV: {error}", hint="JSON of OSV's schema, or a zip of it") from error
 
 
 def findings(named: tuple[Part, ...], record: Any) -> Iterator[Finding]:
     """Yield which of these components a record is about."""
+    name = str(record["id"])
     if record.get("withdrawn"):
         return
     for part in named:
@@ -104,7 +107,7 @@ def findings(named: tuple[Part, ...], record: Any) -> Iterator[Finding]:
             certain, why = max(answers)
             summary = str(record.get("summary") or record.get("details") or "").strip().splitlines()
             aliases = tuple(map(str, record.get("aliases", ())))
-            yield Finding(part, str(record["id"]), aliases, summary[0][:200] if summary else "", certain, why)
+            yield Finding(part, name, aliases, summary[0][:200] if summary else "", certain, why)
 
 
 def _affected(affected: Mapping[str, Any], part: Part) -> tuple[bool, str] | None:
@@ -127,8 +130,13 @@ def _affected(affected: Mapping[str, Any], part: Part) -> tuple[bool, str] | Non
     if True in answers:
         return True, f"{part.version} is in an affected range{_fixed(ranges)}"
     # A list of versions is complete where they are a package's; commits are in none.
-    if None in answers:
-        return False, f"{part.commit or part.version} may be in an affected range{_fixed(ranges)}: its history tells"
+    if None in answers or not (answers or affected.get("versions")):
+        what = (
+            f"be in an affected range{_fixed(ranges)}: its history tells"
+            if ranges
+            else "be affected: no version is named"
+        )
+        return False, f"{part.commit or part.version} may {what}"
     return None
 
 

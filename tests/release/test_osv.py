@@ -58,6 +58,9 @@ ROWS = [
     (affected("PyPI", "PyYAML", {"introduced": "6.0rc1"}, {"fixed": "7"}, {"introduced": "5.0"}, {"fixed": "5.4"}), "pyyaml", True),
     (affected("PyPI", "PyYAML", {"introduced": "8"}, versions=("6.0.1",)), "pyyaml", True),
     (affected("PyPI", "PyYAML", {"introduced": "not a version"}), "pyyaml", False),
+    (affected("PyPI", "PyYAML", ALWAYS, type="GIT", repo="https://github.com/yaml/pyyaml"), "pyyaml", False),
+    (affected("PyPI", "PyYAML", ALWAYS, type="GIT", repo="https://github.com/yaml/pyyaml", versions=("5.0",)), "", False),
+    ({"package": {"ecosystem": "PyPI", "name": "PyYAML"}}, "pyyaml", False),
     (affected("npm", "pyyaml", ALWAYS), "", False),
     (affected("Maven", "com.facebook.fbjni:fbjni", ALWAYS, {"fixed": "0.8.0"}), "fbjni", True),
     (affected("Maven", "com.example:fbjni", ALWAYS), "", False),
@@ -115,9 +118,14 @@ def test_a_release_is_asked_with_a_zip_of_osv_and_the_findings_are_cyclonedx(
     assert {(v["id"], v["affects"][0]["ref"], v["analysis"]["state"]) for v in said["vulnerabilities"]} == {
         ("CMAKE-1", f"urn:cdx:{serial}/1#cmake", "in_triage"), ("ZIG-1", f"urn:cdx:{serial}/1#ziglang", "in_triage")
     }  # fmt: skip
-    (tmp_path / "none.json").write_text("[]")
-    done = kz("verify-release", folder, "--osv", tmp_path / "none.json")
-    assert done.returncode == 0 and "none is about these 4 components" in done.stdout
+    for nothing in ("[]", "{}", '{"vulns": []}'):  # a server's answers, too
+        (tmp_path / "none.json").write_text(nothing)
+        done = kz("verify-release", folder, "--osv", tmp_path / "none.json")
+        assert done.returncode == 0 and "0 records, none is about these 4 components" in done.stdout
+    with zipfile.ZipFile(database, "w") as zipped:
+        zipped.writestr("src/main.c", "int x;")
+    done = kz("verify-release", folder, "--osv", database)
+    assert done.returncode == 2 and "no file in it ends in .json" in done.stderr
     assert kz("verify-release", folder, "--vex", vex).returncode == 2
 
 
@@ -128,7 +136,7 @@ def test_an_sbom_that_kz_did_not_write_is_refused(bill: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "7", "null", '"x"', "[7]", '[{"affected": 7}]', '{"id": "A", "affected": [{"package": 7}]}', "[" * 100_000, "PK\x03\x04xxxx"]
+    "text", ["", "x", "7", "null", '"x"', "[7]", '[{"affected": 7}]', '{"id": "A", "affected": [{"package": 7}]}', "[" * 100_000, '{"results": [{"vulns": [{"id": "A"}]}]}', '[{}]', "PK\x03\x04xxxx"]
 )  # fmt: skip
 def test_what_is_no_file_of_osv_is_refused(tmp_path: Path, text: str, built: Path, kz: Kz) -> None:
     file = tmp_path / "osv"
