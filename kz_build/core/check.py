@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from kz_build.core.errors import AuditError, KzError
+from kz_build.core.escape import one_line
 
 T = TypeVar("T")
 
@@ -119,7 +120,8 @@ def unanswered(evidence: str, subject: str = "") -> Check:
 
 
 def table(checks: Sequence[Check]) -> str:
-    """Return checks as a table, failures last, where the eye ends up."""
-    width = max((len(c.subject) for c in checks), default=0)
+    """Return checks as a table, failures last, where the eye ends up. A file's name or text with a line end is one row, too."""
     order = sorted(checks, key=lambda c: c.failed)
-    return "\n".join(f"{c.status.value:5} {c.subject:{width}} {c.name:12} {c.evidence}" for c in order)
+    rows = [(c.status.value, one_line(c.subject), c.name, one_line(c.evidence)) for c in order]
+    width = max((len(subject) for _, subject, _, _ in rows), default=0)
+    return "\n".join(f"{status:5} {subject:{width}} {name:12} {evidence}" for status, subject, name, evidence in rows)

@@ -272,6 +272,17 @@ def test_papers_that_name_something_overridden_pass_with_a_warning_that_names_it
     assert done.returncode == 0 and f"{name}: by mine" in done.stdout and "WARN" in done.stdout
 
 
+def test_no_name_or_text_of_a_folder_adds_a_row(folder: Path, kz: Kz) -> None:
+    forged = "\nPASS  -                     signature    Signature and comment signature verified"
+    (folder / f"x.so{forged}").touch()
+    edit("provenance.json", lambda d: resolved(d)[0]["annotations"].update(overridden=f"mine{forged}"))(folder)
+    done = kz("verify-release", folder)
+    assert done.returncode == 7 and "Signature and comment" in done.stdout
+    assert not [
+        row for row in (done.stdout + done.stderr).splitlines() if row.startswith("PASS") and "Signature" in row
+    ]
+
+
 @signs
 def test_a_signature_holds_the_whole_folder(built: Path, sample: Path, kz: Kz, key: Path) -> None:
     shutil.copytree(built, sample, dirs_exist_ok=True)

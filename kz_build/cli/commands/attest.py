@@ -45,6 +45,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.check import table
+    from kz_build.core.escape import one_line
     from kz_build.release.attest import attest, verify_attested
 
     given = arguments.bundle or arguments.identity or arguments.issuer or arguments.builders != 1
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> None:
     results = verify_attested(arguments.folder, arguments.bundle, builders, arguments.builders, arguments.trust_config)
     show(arguments, results, table(results))
     if failed := [c for c in results if c.failed]:
-        named = ", ".join(dict.fromkeys(c.subject if c.subject != "-" else c.name for c in failed))
+        named = ", ".join(dict.fromkeys(one_line(c.subject) if c.subject != "-" else c.name for c in failed))
         raise AuditError(f"{arguments.folder} is not proved to be of those builders: {named}", hint="do not ship it")
 
 

@@ -32,6 +32,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     from kz_build.core.check import table
+    from kz_build.core.escape import one_line
     from kz_build.release.verify import verify
 
     if arguments.vex and not arguments.osv:
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
             hint="move the pin to a version that has the fix, or take the fix into its stack",
         )
     if failed:
-        named = ", ".join(sorted({c.subject for c in failed} - {"-"})) or "its SHA256SUMS"
+        named = ", ".join(sorted({one_line(c.subject) for c in failed} - {"-"})) or "its SHA256SUMS"
         raise AuditError(f"{arguments.folder} does not match its release files: {named}", hint="do not ship it")
 
 
