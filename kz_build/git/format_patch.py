@@ -56,7 +56,11 @@ def one_mail(
 ) -> tuple[str, bytes]:
     """Return (slug, mail) of all changes from `base` to `tip`, by the author of `tip`, with the message of commit `message_of`."""
     repository.fetch_blobs(changed_blobs(repository, base, tip, paths))
-    head = repository.git("log", "-1", "--format=From: %an <%ae>%nDate: %aD", "--end-of-options", tip)
+    head = repository.git("log", "-1", "--format=%an%n<%ae>%nDate: %aD", "--end-of-options", tip)
+    name, _, rest = head.partition(b"\n")
+    if b'"' in name:
+        name = b'"%b"' % re.sub(rb'(["\\])', rb"\\\1", name)
+    head = b"From: %b %b" % (name, rest)
     message = repository.git("log", "-1", "--format=%s%n%b", "--end-of-options", message_of).decode("utf-8", "replace")
     subject, _, body = message.partition("\n")
     words = ("--binary", "--full-index", "--no-renames", "--diff-algorithm=myers", "--no-ext-diff", "--no-color")

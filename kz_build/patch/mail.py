@@ -18,6 +18,9 @@ _NOT_OF_MAILS = ("idna", "punycode", "unicode_escape", "raw_unicode_escape")
 _DECODERS: Mapping[str, Callable[[bytes], bytes]] = {"quoted-printable": binascii.a2b_qp, "base64": binascii.a2b_base64}
 _LATIN_1 = {0xDC00 + byte: byte for byte in range(0x80, 0x100)}
 _SPACES = re.compile(r"[\0\t-\r]+")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"?')
+_TAGS = re.compile(r"^(?:\[[^\]]*\]|re:(?!$)|[ :])+", re.IGNORECASE)
+"""What git takes away from the beginning of a subject."""
 _IDENTITY = re.compile(r"(?:[^<>]* )?<[^<>]*>")  # what git takes as an author
 DATE = re.compile(
     r"(?:\w{3},? +)?(?:0?[1-9]|[12]\d|3[01]) (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) (?:19[7-9]\d|20\d\d)"
@@ -77,9 +80,11 @@ class _Reader(DiffReader):
     def _header(self, key: str, value: str, line: int) -> str:
         """Return the decoded value of a header. Raises ConfigError for one that git would not take."""
         try:
-            text = decoded(value)
+            text = re.sub(" +", " ", decoded(value)).strip(" ")
         except ValueError as error:
             raise self.fail(f"its `{key.title()}:` cannot be decoded: {error}", line) from error
+        if key == "from":  # git quotes "J. Doe"
+            text = _QUOTED.sub(lambda name: re.sub(r"\\(.)", r"\1", name[1]), text).strip(" ")
         if (form := _FORMS[key]) and not form.fullmatch(text):
             raise self.fail(f"its `{key.title()}:` is not what git writes: {text!r}", line)
         return text
@@ -127,7 +132,7 @@ class _Reader(DiffReader):
             del body[0]
             first += 1
         headers.update({key: self._header(key, value, line) for key, (value, line) in in_body.items()})
-        title = re.sub(r"^(\[[^\]]*\]\s*)+", "", headers["subject"])
+        title = _TAGS.sub("", headers["subject"])
         return (title + "\n\n" + "\n".join(body).strip("\n")).rstrip("\n") + "\n"
 
     def _body(self) -> list[str]:

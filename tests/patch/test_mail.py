@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
+from kz_build.git.format_patch import format_mails, one_mail
+from kz_build.git.repository import Repository
 from kz_build.patch.change import Patch
 from kz_build.patch.mail import decoded, parse_patch
 from tests.patch.test_diff import GOOD, fault, read
@@ -198,6 +200,30 @@ def test_what_git_writes_for_an_address_that_is_not_ascii(tmp_path: Path) -> Non
     assert (patch.author, patch.subject) == ("Jörg Ünique <j@exämple.org>", "Füge ä hinzu")
 
 
+@pytest.mark.parametrize("name", ["John Q. Public", 'Ann "Q" B', "a \\ b", "Doe, Jane (x)"])
+def test_an_author_whose_name_git_quotes(tmp_path: Path, name: str) -> None:
+    environment = {**SOMEONE, "GIT_AUTHOR_NAME": name}
+    for words in (
+        ["init", "-q"],
+        ["commit", "-q", "-m", "base", "--allow-empty"],
+        ["add", "."],
+        ["commit", "-q", "-m", "x"],
+    ):
+        (tmp_path / "f").write_text("x\n")
+        subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True)
+    repository = Repository(tmp_path / ".git")
+    mails = [*format_mails(repository, "HEAD~", "HEAD"), one_mail(repository, "HEAD~", "HEAD", "HEAD")]
+    assert [parse(mail).author for _, mail in mails] == [f"{name} <a@example.org>"] * 2
+
+
+@pytest.mark.parametrize(
+    "subject", ["Re: [PATCH] t", "[PATCH] re: [x] : t", "[PATCH]  t  u", "Re:", "Reach: t", "[x t"]
+)
+def test_a_title_is_the_one_that_git_am_makes(tmp_path: Path, subject: str) -> None:
+    data = FROM + DATE + f"Subject: {subject}\n".encode() + BODY
+    assert parse(data).message == mailinfo(tmp_path, data)[2]
+
+
 KINDS = (
     ("8bit", "iso-8859-1"), ("8bit", "utf-8"), ("8bit", ""), ("8bit", "windows-1252"), ("quoted-printable", "utf-8"),
     ("Quoted-Printable", '"ISO-8859-15"'), ("base64", "utf-8"), ("base64", "koi8-r"), ("BASE64", ""),
@@ -250,14 +276,14 @@ def run_git(folder: Path, *words: str, data: bytes = b"") -> bytes:
 )
 def test_headers_in_the_body_are_those_that_git_takes(tmp_path: Path, body: bytes) -> None:
     data = TOP + FROM + DATE + SUBJECT + b"\n" + body + b"---\n f | 2 +-\n\n" + GOOD + b"-- \n2.43.0\n\n"
-    done = subprocess.run(
-        ["git", "mailinfo", tmp_path / "m", tmp_path / "p"], input=data, capture_output=True, check=True, cwd=tmp_path
-    )
-    info = dict(line.split(": ", 1) for line in done.stdout.decode().splitlines() if line)
-    text = f"{info['Subject']}\n\n{(tmp_path / 'm').read_text()}".rstrip("\n") + "\n"
     patch = parse(data)
-    assert (patch.author, patch.date, patch.message) == (
-        f"{info['Author']} <{info['Email']}>",
-        info["Date"].strip(),
-        text,
-    )
+    assert (patch.author, patch.date, patch.message) == mailinfo(tmp_path, data)
+
+
+def mailinfo(folder: Path, data: bytes) -> tuple[str, str, str]:
+    """Author, date and message as `git am` reads them."""
+    argv = ["git", "mailinfo", str(folder / "m"), str(folder / "p")]
+    done = subprocess.run(argv, input=data, capture_output=True, check=True, cwd=folder)
+    info = dict(line.split(": ", 1) for line in done.stdout.decode().splitlines() if line)
+    text = f"{info.get('Subject', '')}\n\n{(folder / 'm').read_text()}".rstrip("\n") + "\n"
+    return f"{info['Author']} <{info['Email']}>", info["Date"].strip(), text
