@@ -193,7 +193,7 @@ def test_a_candidate_is_taken_unasked_only_on_request_and_the_patch_says_so(stop
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        (("--onto", "v2", "--take", "1"), "do not go with --take"),
+        (("--onto", "v2", "--take", "1"), "begin a rebase: not with --take"),
         (("continue", "--suggest"), "do not go together"),
         (("--onto", "v2", "--take-above", "2"), "is not between 0 and 1"),
         (("--suggest",), "no rebase is in progress"),
