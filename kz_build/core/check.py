@@ -77,7 +77,7 @@ def ask(
 
     `required`: names of those that must be answered; None where each answer says so itself.
     """
-    found: list[Check] = []
+    checks: list[Check] = []
     for name, question in questions.items():
         try:
             answer = question(about)
@@ -85,8 +85,8 @@ def ask(
             answer = Check("", "", Status.ERROR, str(error), fix=(error.hint,) if error.hint else ())
         for one in (answer,) if isinstance(answer, Check) else answer or ():
             must = one.required if required is None else name in required
-            found.append(replace(one, subject=one.subject or subject, name=one.name or name, required=must))
-    return tuple(found)
+            checks.append(replace(one, subject=one.subject or subject, name=one.name or name, required=must))
+    return tuple(checks)
 
 
 def passed(evidence: str, *, name: str = "") -> Check:

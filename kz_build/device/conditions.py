@@ -25,7 +25,7 @@ def wait_until_cool(
     A device that does not report its battery's temperature is not waited for.
     """
     deadline = time.monotonic() + minutes * 60
-    said = False
+    noted = False
     while True:
         facts = info(device)
         if facts.battery_celsius is None or facts.battery_celsius <= celsius:
@@ -33,9 +33,9 @@ def wait_until_cool(
         if time.monotonic() >= deadline:
             note(f"{device.serial}: {facts.battery_celsius:g} °C after {minutes:g} min, so its runs are marked as hot")
             return facts, False
-        if not said:
+        if not noted:
             note(f"{device.serial}: {facts.battery_celsius:g} °C: waiting up to {minutes:g} min for {celsius:g} °C")
-            said = True
+            noted = True
         time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
 
 

@@ -101,8 +101,8 @@ def _problem(answers: Sequence[Mapping[str, Any]], log: str, figures: Sample | N
         return f"{PROGRAM} did not come back: {last or 'no output'}"
     ended = answers[-1]
     if ended.get("stopped"):
-        said = f"the last it printed: {last}" if last else "it printed nothing"
-        return f"{trial.argv[0]} still ran after {trial.seconds} s and was stopped (--timeout gives it more minutes); {said}"
+        output = f"the last it printed: {last}" if last else "it printed nothing"
+        return f"{trial.argv[0]} still ran after {trial.seconds} s and was stopped (--timeout gives it more minutes); {output}"
     if ended.get("signal"):
         return f"{trial.argv[0]} was ended by signal {ended['signal']}: {last}"
     if ended["exit"]:

@@ -129,8 +129,8 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
         raise MissingError(found.missing)
     abi = android_abi(settings["abi"])
     libraries = {f"lib/{abi}/{Path(n).name}": project.dist_folder(line, target) / n for n in kept}
-    made = build(folder / "work", archives, libraries, found, project.out("app") / "debug.keystore", commands)
-    shutil.copyfile(made, apk)
+    package = build(folder / "work", archives, libraries, found, project.out("app") / "debug.keystore", commands)
+    shutil.copyfile(package, apk)
     remove(folder / "work")
     output = Output(sha256_file(apk))
     StageRecord(path, key, {"aar": sha256_file(aar)}, {"": output}, {"line": line, "target": target}).save()

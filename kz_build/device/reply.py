@@ -31,9 +31,9 @@ class Greedy:
 def greedy(decode: Mapping[str, Any]) -> Greedy | None:
     """Read a rehearsal from the decode check in an export's record; None if it has none."""
     try:
-        said = decode["greedy"]
-        tokens, pieces = tuple(map(int, said["tokens"])), tuple(map(str, said["pieces"]))
-        return Greedy(str(said["prompt"]), tokens, pieces) if tokens and len(tokens) == len(pieces) else None
+        data = decode["greedy"]
+        tokens, pieces = tuple(map(int, data["tokens"])), tuple(map(str, data["pieces"]))
+        return Greedy(str(data["prompt"]), tokens, pieces) if tokens and len(tokens) == len(pieces) else None
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 

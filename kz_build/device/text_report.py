@@ -44,8 +44,8 @@ def _measured(run: Measured) -> list[str]:
             rows.append(f"  {metric.title:13}{low:>12,.2f}{middle:>12,.2f}{away:>11,.2f}{high:>12,.2f} {metric.unit}")
     if run.memory:
         known = ((metric, getattr(run.memory, metric.name)) for metric in MEMORY)
-        said = (f"{value:,.2f} MB {metric.title.removeprefix('PSS ')}" for metric, value in known if value is not None)
-        rows.append(_wrapped("  PSS: ", ", ".join(said)))
+        sizes = (f"{value:,.2f} MB {metric.title.removeprefix('PSS ')}" for metric, value in known if value is not None)
+        rows.append(_wrapped("  PSS: ", ", ".join(sizes)))
     if run.retention is not None:
         rows.append(f"  retention: {run.retention:.0%} of the first fifth's decode in the last")
     rows.append(_wrapped("  ", _heat(run)))

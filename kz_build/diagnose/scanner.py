@@ -83,10 +83,10 @@ class Scanner:
         for text in PROMPTS if self.lines < SESSION else ():
             at = block.find(text)
             while at >= 0:
-                found = around(block, at)
-                if is_prompt(found.text):
-                    self._commands.append(self.lines + block.count(b"\n", 0, found.start) + 1)
-                at = block.find(text, max(found.end, at + 1))
+                line = around(block, at)
+                if is_prompt(line.text):
+                    self._commands.append(self.lines + block.count(b"\n", 0, line.start) + 1)
+                at = block.find(text, max(line.end, at + 1))
         self._commands.sort()
 
     def _command(self, line: int) -> int:
@@ -218,17 +218,17 @@ class Scanner:
 
     def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> tuple[Signature | None, dict[str, str]]:
         """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""
-        said = sentence(candidate.passage)
+        spoken = sentence(candidate.passage)
         first: tuple[Signature | None, dict[str, str]] = None, {}
         for one in general:
             if first[0] and one.possible:
                 continue
             if one.sentence:
-                match = _speaks(candidate) and _compiled(one.match).search(said.words)
+                match = _speaks(candidate) and _compiled(one.match).search(spoken.words)
             else:
                 match = re.match(one.match, candidate.passage, re.M)
             if match:
-                groups = (said._asdict() if one.sentence else {}) | match.groupdict()
+                groups = (spoken._asdict() if one.sentence else {}) | match.groupdict()
                 groups = {key: " ".join((value or "").split())[:LONGEST] for key, value in groups.items()}
                 if not one.possible:
                     return one, groups

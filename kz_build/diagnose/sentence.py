@@ -62,8 +62,8 @@ def sentence(passage: str) -> Sentence:
         lines = [lines[inner].lstrip(" >"), *lines[inner + 1 : end]] if lines else []
         return _plain(lines)._replace(who="Gradle")
     frame = _FRAME.search(passage)
-    said = _plain(passage.splitlines())
-    return said if said.place or not frame else said._replace(place=f"{frame['file']}:{frame['line']}")
+    plain = _plain(passage.splitlines())
+    return plain if plain.place or not frame else plain._replace(place=f"{frame['file']}:{frame['line']}")
 
 
 def _plain(lines: list[str]) -> Sentence:

@@ -66,13 +66,13 @@ def bill(project: Project, recipe: Recipe, environment: Environment, sha256: str
 
 def _made(project: Project, file: Path, name: str, of: Weights) -> Data:
     """Return weights that kz made as a component."""
-    made = "content of the recipe" if of.content is not None else json.dumps(of.made_of, sort_keys=True)
+    origin = "content of the recipe" if of.content is not None else json.dumps(of.made_of, sort_keys=True)
     return {
         "type": "machine-learning-model" if of.random else "data",
         "bom-ref": f"weights:{name}",
         "name": name,
         "hashes": _hashes(cached_sha256(project.store, file)),
-        "properties": _properties({"made-of": made}),
+        "properties": _properties({"made-of": origin}),
     }
 
 

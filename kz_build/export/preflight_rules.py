@@ -94,8 +94,8 @@ def python(need: str, have: Iterable[tuple[str, str]]) -> Check:
         if in_range(version, need):
             return passed(f"{program} ({version}), {need} needed")
         versions.append(version)
-    found = ", ".join(dict.fromkeys(versions)) or "none"
-    return failed(f"{found} found, {need} needed", fix=("uv python install 3.12   # or your system's python3.12",))
+    there = ", ".join(dict.fromkeys(versions)) or "none"
+    return failed(f"{there} found, {need} needed", fix=("uv python install 3.12   # or your system's python3.12",))
 
 
 def in_range(version: str, need: str) -> bool:

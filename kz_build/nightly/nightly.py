@@ -150,15 +150,15 @@ class Night:
         history = with_files_fetched(copy, pinned, lambda c: judge_history(copy, c, to))
         diffs = why(copy, history, self.watch)
         hunks = {s.patch: diffs.get((s.patch, s.since.commit.id), "") for s in history.patches if s.since}
-        found = _suggestion(copy, history, self.watch)
-        trouble = Trouble(history, hunks, _command(copy, history, as_new_line=not to), found)
+        suggestion = _suggestion(copy, history, self.watch)
+        trouble = Trouble(history, hunks, _command(copy, history, as_new_line=not to), suggestion)
         self.troubles.append(trouble)
-        told = self._attempt(lambda: tell(self.project.store, self.slug, trouble, dry_run=self.dry_run)) or Told(
+        report = self._attempt(lambda: tell(self.project.store, self.slug, trouble, dry_run=self.dry_run)) or Told(
             (), "", Done("failed")
         )
-        shown = told.text if self.dry_run else ""
+        shown = report.text if self.dry_run else ""
         return StackNight(
-            history.line, history.source, pinned.version, history.to, history, told.changes, shown, told.done
+            history.line, history.source, pinned.version, history.to, history, report.changes, shown, report.done
         )
 
     def _stuck(self, nights: Sequence[StackNight]) -> list[Trouble]:

@@ -126,9 +126,9 @@ class _Trial:
             self.merged = commit_on(self.head, tree, "merged", self.one.head)
             return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
         except KzError as error:
-            said = _sentence(error)
+            problem = _sentence(error)
             own = self.one._replace(relevant=True)
-            return own._replace(unknown=said) if _unanswered(error) else own._replace(problems=(said,))
+            return own._replace(unknown=problem) if _unanswered(error) else own._replace(problems=(problem,))
 
     def after(self, other: _Trial) -> Pair:
         """Merge it into the branch with the other one, and judge the result."""
@@ -180,7 +180,7 @@ def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock
         if _unanswered(error):
             raise
         return (_sentence(error),)
-    found = [
+    problems = [
         f"{result.line} {result.source} {judgement.patch.removesuffix('.patch')}: {cell(judgement)}"
         + (f", {judgement.reason}" if judgement.reason else "")
         for result in results
@@ -188,8 +188,8 @@ def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock
         for judgement in row
         if not judgement.holds
     ]
-    if found or lock:
-        return tuple(found)
+    if problems or lock:
+        return tuple(problems)
     return tuple(filter(None, (_wrong_lock(copy, line, watch) for line in copy.pins.lines)))
 
 

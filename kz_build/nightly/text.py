@@ -54,11 +54,11 @@ def _broken(history: StackHistory, one: PatchHistory, hunk: str) -> list[str]:
 
 def _candidates(trouble: Trouble, patch: str) -> list[str]:
     """List the candidates for a patch, if it is the one that stops, each with its diff against upstream's files."""
-    found = trouble.suggestion
-    if not found or found.stopped.patch.name != patch or not found.shown:
+    suggestion = trouble.suggestion
+    if not suggestion or suggestion.stopped.patch.name != patch or not suggestion.shown:
         return []
-    rows = [] if found.offers else ["", "kz is not sure; one of these may be right."]
-    for number, offer in enumerate(found.shown, 1):
+    rows = [] if suggestion.offers else ["", "kz is not sure; one of these may be right."]
+    for number, offer in enumerate(suggestion.shown, 1):
         one = offer.candidate
         rows += [
             "",

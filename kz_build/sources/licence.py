@@ -82,5 +82,5 @@ def accepted() -> tuple[Acceptance, ...]:
 
 def record(one: Acceptance) -> None:
     """Add a licence to the user's record."""
-    data = {"version": VERSION, "accepted": [asdict(said) for said in (*accepted(), one)]}
+    data = {"version": VERSION, "accepted": [asdict(each) for each in (*accepted(), one)]}
     write_atomic(record_file(), json.dumps(data, indent=1, sort_keys=True).encode() + b"\n")

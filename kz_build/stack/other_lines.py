@@ -33,24 +33,24 @@ class OtherPatch(NamedTuple):
 
 def other_patches(project: Project, session: Session, slug: str) -> tuple[OtherPatch, ...]:
     """Return the patches of this name on the other lines, first those for the version that the stack moves to."""
-    found = []
+    others = []
     for line in project.pins.lines:
         with contextlib.suppress(KzError):  # what is wrong with another line is none of this stack's business
             files = read_stack(project, line, session.source) if line != session.line else None
             patches = parse_stack(files).patches if files else ()
             version = project.pins.line(line)[session.source] if patches else ""
-            found += [OtherPatch(line, version, patch) for patch in patches if patch.slug == slug]
-    return tuple(sorted(found, key=lambda other: other.version != session.version))
+            others += [OtherPatch(line, version, patch) for patch in patches if patch.slug == slug]
+    return tuple(sorted(others, key=lambda other: other.version != session.version))
 
 
 def candidates_of(others: Iterable[OtherPatch], read: Read) -> tuple[Candidate, ...]:
     """Return what these patches make of upstream's files, where they apply."""
-    made: dict[str, Candidate] = {}
+    by_line: dict[str, Candidate] = {}
     for other in others:
         outcome = apply_stack([other.patch], read)[0]
         if isinstance(outcome, Applied):
             files = {path: content(blob) for path, blob in outcome.files.items()}
             reason = f"line {other.line}, on {other.version}, has this patch in a form that applies"
-            if all(one.files != files for one in made.values()):
-                made[other.line] = Candidate(files, "another line's patch", CONFIDENCE, reason)
-    return tuple(made.values())
+            if all(one.files != files for one in by_line.values()):
+                by_line[other.line] = Candidate(files, "another line's patch", CONFIDENCE, reason)
+    return tuple(by_line.values())

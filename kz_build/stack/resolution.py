@@ -210,9 +210,9 @@ def _checks(pinned: PinnedStack, opened: SessionFolder) -> tuple[IntentCheck, ..
 
 def suggested(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Suggestion:
     """Return candidates to show for the patch that a session stopped at; `take` then takes only these. Raises ConfigError if there is no such patch."""
-    found = _suggestion(project, pinned, opened)
-    save(opened, pinned, replace(opened.session, shown=tuple(offer.commit for offer in found.shown)))
-    return found
+    suggestion = _suggestion(project, pinned, opened)
+    save(opened, pinned, replace(opened.session, shown=tuple(offer.commit for offer in suggestion.shown)))
+    return suggestion
 
 
 def _suggestion(project: Project, pinned: PinnedStack, opened: SessionFolder) -> Suggestion:

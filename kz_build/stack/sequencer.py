@@ -81,15 +81,15 @@ def pick_remaining(project: Project, pinned: PinnedStack, opened: SessionFolder)
             return opened
         stop = picked.stopped
         by_hand = stop.missed or stop.kept or stop.by_rules
-        made = None
+        own = None
         if session.verb == "rebase" and not by_hand:
             # In a folder that is not of kz, a file's name does not follow from the subject, as that of stop.patch does.
             by_its_file = _own_patches(pinned, opened.session)[opened.session.todo[0]]
-            made = made_upstream(project, pinned, session.base, by_its_file)
-        unasked = session.take_above and not (by_hand or made)
+            own = made_upstream(project, pinned, session.base, by_its_file)
+        unasked = session.take_above and not (by_hand or own)
         taken = take_best(project, pinned, opened) if unasked else None
         if taken is None:
-            raise _stop(project, pinned, opened, stop, made)
+            raise _stop(project, pinned, opened, stop, own)
         opened = save(opened, pinned, taken)
 
 
@@ -236,9 +236,9 @@ def _stop(
         opened, pinned, stopped
     )  # at once: of a run that was killed before, the next one does all of this again
     certain = made is not None and made.certain
-    if session.verb == "rebase" and not certain and (found := suggested(project, pinned, opened)).shown:
-        rows += offer_rows(found, diffs=1)
-        if found.offers and not stop.by_rules:
+    if session.verb == "rebase" and not certain and (suggestion := suggested(project, pinned, opened)).shown:
+        rows += offer_rows(suggestion, diffs=1)
+        if suggestion.offers and not stop.by_rules:
             then = f"kz rebase --take 1, or {then}"
     rows += [f"  worktree: {tree.path}", *undo_rows(opened.session)]
     lead = f"{patch.subject}: {rows.pop(0).strip()}"

@@ -159,7 +159,7 @@ def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str
     parted = history.merge_base(repository, old_base, base)
     if not parted:
         return []
-    found = [move[1] for path in gone if (move := history.renamed(repository, parted, base, path)) and move[1]]
+    files = [move[1] for path in gone if (move := history.renamed(repository, parted, base, path)) and move[1]]
     suffixes = {Path(path).suffix for path in paths}
     changes = [
         (path, before)
@@ -168,9 +168,9 @@ def _moved_to(pinned: PinnedStack, old_base: str, base: str, paths: Iterable[str
         if after.strip("0") and Path(path).suffix in suffixes
     ]
     # Code moves to new files more often than to those that there were.
-    found += [path for path, before in changes if not before.strip("0")]
-    found += [path for path, _ in changes]
-    return [path for path in dict.fromkeys(found) if path not in set(paths)][:MOST_FILES]
+    files += [path for path, before in changes if not before.strip("0")]
+    files += [path for path, _ in changes]
+    return [path for path in dict.fromkeys(files) if path not in set(paths)][:MOST_FILES]
 
 
 def suggestion(stopped: Stopped) -> Suggestion:
@@ -178,8 +178,8 @@ def suggestion(stopped: Stopped) -> Suggestion:
     sides = ({path: blob.data for path, blob in side.items()} for side in (stopped.base, stopped.ours, stopped.theirs))
     known = candidates_of(stopped.others, stopped.ours.get)
     own = (one.candidate for one in made_candidates(*sides))
-    made = [*known, *(one for one in own if all(one.files != other.files for other in known))]
-    passed = [one for one in made if not refusals(stopped, one.files)][:SHOWN]
+    every = [*known, *(one for one in own if all(one.files != other.files for other in known))]
+    passed = [one for one in every if not refusals(stopped, one.files)][:SHOWN]
     commits = upstream_commits(stopped) if passed else ()
     offers = tuple(_offer(stopped, _with_commits(stopped, one, commits)) for one in passed)
     return Suggestion(stopped, offers) if likely(passed) else Suggestion(stopped, possible=offers)
@@ -200,8 +200,8 @@ def _with_commits(stopped: Stopped, candidate: Candidate, commits: Sequence[Comm
             if any(before != after for before, after in sides):
                 guilty.append(commit.shown)
                 break
-    told = f"; upstream did that in {', '.join(dict.fromkeys(guilty))}" if guilty else ""
-    return replace(candidate, reason=candidate.reason + told)
+    since = f"; upstream did that in {', '.join(dict.fromkeys(guilty))}" if guilty else ""
+    return replace(candidate, reason=candidate.reason + since)
 
 
 def _offer(stopped: Stopped, candidate: Candidate) -> Offer:

@@ -142,12 +142,12 @@ def offer_rows(found: Suggestion, *, diffs: int) -> list[str]:
     return rows
 
 
-def suggestion(found: Suggestion) -> str:
+def suggestion(result: Suggestion) -> str:
     """Show all candidates for the patch that stopped a rebase, with their diffs."""
-    patch = found.stopped.patch
-    if not found.shown:
+    patch = result.stopped.patch
+    if not result.shown:
         return f"{patch.subject}: kz finds no candidate"
-    rows = offer_rows(found, diffs=len(found.shown))
+    rows = offer_rows(result, diffs=len(result.shown))
     return "\n".join([patch.subject, *rows, "  kz rebase --take N continues with one of them"])
 
 

@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not 0 <= arguments.take_above <= 1:
             raise ConfigError(f"kz rebase: --take-above {arguments.take_above:g} is not between 0 and 1")
         if arguments.suggest:
-            found = suggest(project, arguments.line or "", arguments.source)
-            show(arguments, found.plain() if arguments.json else found, text.suggestion(found))
+            result = suggest(project, arguments.line or "", arguments.source)
+            show(arguments, result.plain() if arguments.json else result, text.suggestion(result))
             return 0
         if arguments.take:
             choice = partial(take, project=project, choice=arguments.take)

@@ -60,9 +60,9 @@ def _vulnerabilities(arguments: argparse.Namespace) -> tuple[Check, ...]:
     from kz_build.release.verify import bills
 
     named = tuple(part for bill in bills(arguments.folder) for part in osv.parts(bill))
-    found, count = osv.ask(named, arguments.osv)
+    findings, count = osv.ask(named, arguments.osv)
     if arguments.vex:
         from kz_build.release.vex import vex
 
-        write_atomic(arguments.vex, vex(found, __version__))
-    return tuple(osv.checks(found, named, count))
+        write_atomic(arguments.vex, vex(findings, __version__))
+    return tuple(osv.checks(findings, named, count))

@@ -77,12 +77,12 @@ def main() -> None:
             }
         )
         tokens = torch.cat([tokens, wanted.argmax().reshape(1, 1)], dim=1)
-    said = (
+    reply = (
         {"greedy": say(arguments.pte, arguments.tokenizer, arguments.prompt, arguments.tokens)}
         if arguments.tokenizer
         else {}
     )
-    print("\n" + json.dumps({"steps": steps, **said}))
+    print("\n" + json.dumps({"steps": steps, **reply}))
 
 
 if __name__ == "__main__":

@@ -108,12 +108,12 @@ def main() -> None:
         )
         same = bool(one.argmax() == other.argmax())
         steps.append({"cosine": near.item(), "same": same, "off": int((one - other).abs().max())})
-    said = (
+    reply = (
         {"greedy": say(decoder, arguments.tokenizer, arguments.prompt, arguments.most)} if arguments.tokenizer else {}
     )
     del decoder  # QNN prints when it is unloaded, and the last line must be ours
     gc.collect()
-    print("\n" + json.dumps({"steps": steps, "prefill": same_in_blocks, **said}), flush=True)
+    print("\n" + json.dumps({"steps": steps, "prefill": same_in_blocks, **reply}), flush=True)
 
 
 if __name__ == "__main__":
