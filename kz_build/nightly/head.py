@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from kz_build.core.errors import ConfigError
 from kz_build.core.files import remove
+from kz_build.core.locks import scratch_folder
 from kz_build.core.process import answered, checked, run
 from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.object_types import LINK
 from kz_build.git.repository import Repository, commit_id
-from kz_build.pins.load import LOCK, load_project
+from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
 
 WHO = ("kz_build", "kz_build@localhost")
@@ -46,8 +47,8 @@ def head_of(project: Project) -> Head:
     return Head(Repository(Path(folder)), commit, ref.removeprefix("refs/heads/"), prefix)
 
 
-def copy_of(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
-    """Check the project out into a new folder as a tree of its repository has it, perhaps with another lock, and load it.
+def copy_of(head: Head, tree: str, folder: Path) -> Project:
+    """Check the project out into a new folder as a tree of its repository has it, and load it.
 
     Symbolic links that lead out of the copy are left out: a pull request could have kz read this machine's files by them, and print them.
     """
@@ -59,30 +60,31 @@ def copy_of(head: Head, tree: str, folder: Path, lock: bytes = b"") -> Project:
     for link in (folder / entry.path for entry in entries if entry.mode == LINK):
         if not os.path.realpath(link).startswith(f"{top}/"):
             link.unlink()
-    if lock:
-        (folder / head.prefix / LOCK).write_bytes(lock)
     return load_project(folder / head.prefix)
 
 
 def content_of(head: Head, project: Project, files: Collection[str]) -> tuple[str, str]:
     """Return (the tree of HEAD with these files of a copy, a digest of the files): the digest stays when others change."""
-    index = project.root / ".kz-index"
-    env = {**local_environment(), "GIT_INDEX_FILE": str(index)}
     blobs: dict[str, str] = {}
     for name in sorted(files):
         path = project.root / name
-        words = ("hash-object", "-w", "--no-filters", "--stdin")
-        blobs[head.prefix + name] = (
-            head.repository.git(*words, stdin=path.read_bytes()).decode().strip() if path.is_file() else ""
-        )
+        blobs[head.prefix + name] = blob_of(head, path.read_bytes()) if path.is_file() else ""
+    return with_blobs(head, head.commit, blobs), hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()
+
+
+def blob_of(head: Head, data: bytes) -> str:
+    """Return the id of a file's bytes, which are in the repository then."""
+    return head.repository.git("hash-object", "-w", "--no-filters", "--stdin", stdin=data).decode().strip()
+
+
+def with_blobs(head: Head, tree: str, blobs: Mapping[str, str]) -> str:
+    """Return a tree with other blobs at these paths; '' removes a file."""
     listing = "".join(f"{'100644' if oid else 0} {oid or '0' * 40}\t{name}\0" for name, oid in blobs.items())
-    try:
-        checked(head.repository.argv("read-tree", "--end-of-options", head.commit), env=env)
+    with scratch_folder() as folder:
+        env = {**local_environment(), "GIT_INDEX_FILE": str(folder / "index")}
+        checked(head.repository.argv("read-tree", "--end-of-options", tree), env=env)
         checked(head.repository.argv("update-index", "-z", "--index-info"), env=env, stdin=os.fsencode(listing))
-        tree = checked(head.repository.argv("write-tree"), env=env).decode().strip()
-    finally:
-        index.unlink(missing_ok=True)
-    return tree, hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()
+        return checked(head.repository.argv("write-tree"), env=env).decode().strip()
 
 
 def commit_on(head: Head, tree: str, message: str, merged: str = "") -> str:

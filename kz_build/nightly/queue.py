@@ -6,10 +6,18 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kz_build.core.env import variable
-from kz_build.core.errors import CommandError, ConfigError, KzError, MissingError, StoppedError, UnreachableError
+from kz_build.core.errors import (
+    CommandError,
+    ConfigError,
+    KzError,
+    LockError,
+    MissingError,
+    StoppedError,
+    UnreachableError,
+)
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
@@ -19,9 +27,10 @@ from kz_build.core.rules import bad_id
 from kz_build.git.environment import local_environment, upstream_environment
 from kz_build.git.machine_errors import require_answer
 from kz_build.git.repository import commit_id
-from kz_build.nightly.head import Head, commit_on, copy_of, head_of
+from kz_build.nightly.head import Head, blob_of, commit_on, copy_of, head_of, with_blobs
 from kz_build.patch.text import cell
 from kz_build.pins.load import LOCK, PINS
+from kz_build.pins.lock_file import Lock, parse_lock
 from kz_build.stack.apply import apply
 from kz_build.upstream.verify import verify
 
@@ -115,16 +124,16 @@ class _Trial:
 
     def __init__(self, head: Head, project: Project, watch: Watch | None, own: tuple[str, ...], one: Queued) -> None:
         self.head, self.project, self.watch, self.own, self.one = head, project, watch, own, one
-        self.merged = ""
+        self.merged, self.relocked = "", False
 
     def alone(self) -> Queued:
         """Merge it into the branch and judge the result; one that git cannot merge does not stop the others."""
         try:
             if not self._relevant():
                 return self.one
-            tree, conflicts = _merge(self.head, self.head.commit, self.one.head)
-            self.merged = commit_on(self.head, tree, "merged", self.one.head)
-            return self.one._replace(relevant=True, problems=self._judged(tree, conflicts))
+            merge = _merge(self.head, self.head.commit, self.one.head)
+            self.merged, self.relocked = commit_on(self.head, merge.tree, "merged", self.one.head), merge.relocked
+            return self.one._replace(relevant=True, problems=self._judged(merge))
         except KzError as error:
             problem = _sentence(error)
             own = self.one._replace(relevant=True)
@@ -132,20 +141,14 @@ class _Trial:
 
     def after(self, other: _Trial) -> Pair:
         """Merge it into the branch with the other one, and judge the result."""
-        return Pair(other.one.name, self.one.name, self._judged(*_merge(self.head, other.merged, self.one.head)))
+        merge = _merge(self.head, other.merged, self.one.head)
+        merge = merge._replace(relocked=merge.relocked or other.relocked or self.relocked)
+        return Pair(other.one.name, self.one.name, self._judged(merge))
 
-    def _judged(self, tree: str, conflicts: tuple[str, ...]) -> tuple[str, ...]:
-        lock = self.head.prefix + LOCK
-        own = b""
-        if conflicts == (lock,):
-            # All who change a stack change its line in the lock: after a merge it is written again, so that its conflict says nothing.
-            argv = self.head.repository.argv("cat-file", "blob", "--end-of-options", f"{self.one.head}:{lock}")
-            done = answered(argv, run(argv, env=local_environment()))
-            own = b"" if done.code else done.stdout  # it has removed the lock
-        others = tuple(name for name in conflicts if name != lock) or (() if own else conflicts)
-        if others:
-            return (f"conflict in {', '.join(others)}",)
-        problems = _problems(self.head, tree, self.project, self.watch, own)
+    def _judged(self, merge: _Merge) -> tuple[str, ...]:
+        if merge.conflicts:
+            return (f"conflict in {', '.join(merge.conflicts)}",)
+        problems = _problems(self.head, merge.tree, self.project, self.watch, relocked=merge.relocked)
         return tuple(problem for problem in problems if problem not in self.own)
 
     def _relevant(self) -> bool:
@@ -160,21 +163,60 @@ class _Trial:
         return any(name in (PINS, LOCK) or name.split("/")[0] in folders for name in own)
 
 
-def _merge(head: Head, base: str, other: str) -> tuple[str, tuple[str, ...]]:
-    """Return the tree of a merge, and the files with conflicts."""
-    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+class _Merge(NamedTuple):
+    """A merge: its tree, and the files with conflicts. `relocked`: there was one in pins.lock alone, which a person writes again after
+    the merge; in the tree each of its entries is that of the side that changed it."""
+
+    tree: str
+    conflicts: tuple[str, ...]
+    relocked: bool = False
+
+
+def _merge(head: Head, base: str, other: str) -> _Merge:
+    words = ("merge-tree", "--write-tree", "--no-messages", "-z")
     argv = head.repository.argv(*words, commit_id(base), commit_id(other))
     done = run(argv, env=local_environment())
     if done.code not in (0, 1):  # 1 is a conflict
         require_success(argv, done)
-    tree, *names = os.fsdecode(done.stdout).split("\0")
-    return tree, tuple(sorted({name for name in names if name}))
+    tree, *rows = os.fsdecode(done.stdout).split("\0")
+    stages: dict[str, dict[str, str]] = {}
+    for facts, _, name in (row.partition("\t") for row in rows if row):
+        _, blob, stage = facts.split(" ")
+        stages.setdefault(name, {})[stage] = blob
+    lock = head.prefix + LOCK
+    if stages.keys() == {lock} and stages[lock].keys() >= {"2", "3"}:  # neither side has removed it
+        blobs = (stages[lock].get(stage) for stage in "123")
+        texts = [head.repository.git("cat-file", "blob", blob) if blob else b"" for blob in blobs]
+        return _Merge(with_blobs(head, tree, {lock: blob_of(head, _merged_lock(*texts))}), (), relocked=True)
+    names = sorted(stages.keys() - {lock}) or sorted(stages)
+    if done.code and not names:  # git knows conflicts of folders alone
+        names = ["folders that one side has split"]
+    return _Merge(tree, tuple(names))
 
 
-def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock: bytes = b"") -> tuple[str, ...]:
-    """Return what is wrong with the project in a tree, a sentence each. With another `lock`, nobody compares the trees with it."""
+def _merged_lock(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """Return a lock with each entry of the side that moved its pin, else of the one that changed it."""
     try:
-        copy = copy_of(head, tree, project.out("queue", "project"), lock)
+        sides = [parse_lock(data, LOCK).lines if data else {} for data in (base, ours, theirs)]
+    except LockError:
+        return theirs  # what the branch has may be what it repairs
+    places = {(line, source) for lines in sides for line in lines for source in lines[line]}
+    merged: dict[str, dict[str, Any]] = {}
+    for line, source in places:
+        was, *entries = (lines.get(line, {}).get(source) or {} for lines in sides)
+        moved = [entry for entry in entries if entry.get("version") != was.get("version")]
+        changed = [entry for entry in entries if {**entry, "patched": ""} != {**was, "patched": ""}]
+        if entry := (moved or changed or entries)[0]:
+            merged.setdefault(line, {})[source] = entry
+    return Lock(merged).text().encode()
+
+
+def _problems(
+    head: Head, tree: str, project: Project, watch: Watch | None, *, relocked: bool = False
+) -> tuple[str, ...]:
+    """Return what is wrong with the project in a tree, a sentence each. Nobody compares patched trees with a lock that must be written again."""
+    try:
+        copy = copy_of(head, tree, project.out("queue", "project"))
         results = verify(copy, copy.pins.lines, watch=watch)
     except KzError as error:
         if _unanswered(error):
@@ -188,7 +230,7 @@ def _problems(head: Head, tree: str, project: Project, watch: Watch | None, lock
         for judgement in row
         if not judgement.holds
     ]
-    if problems or lock:
+    if problems or relocked:
         return tuple(problems)
     return tuple(filter(None, (_wrong_lock(copy, line, watch) for line in copy.pins.lines)))
 

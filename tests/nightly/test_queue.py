@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Kz, snapshot
 from tests.nightly.github_server import SLUG, GitHub, Thing, commit, make_github
 from tests.stack.test_git_tools import sh
-from tests.stack.upstreams import Project, copied, project, put, started, text
+from tests.stack.upstreams import Project, before, copied, project, put, started, text
 
 __all__ = ["make_github"]
 STACK = "patches/l/up"
@@ -166,6 +166,45 @@ def test_one_that_has_no_history_with_the_branch_does_not_stop_the_others(own: O
     (own.root / ".git/shallow").write_text(own.git("rev-parse", "topic"))
     done = own.project.kz("queue", "topic")
     assert done.returncode == 2 and "this clone is shallow" in done.stderr and "fetch-depth: 0" in done.stderr
+
+
+def test_a_conflict_in_the_lock_alone_is_none(own: Own) -> None:
+    """One moves the pin, the other changes the stack: each entry of the lock is right on one side, and no side has all of them."""
+    own.project.upstream.commit("Grow", {"b.txt": before(text(), 1, "grown")}, tag="v2")
+    own.git("checkout", "-q", "-b", "move", "main")
+    assert own.project.kz("rebase", "--line", "l", "--source", "up", "--onto", "v2").returncode == 0
+    commit(own.root, "Move")
+    own.git("checkout", "-q", "-b", "checks", "main")
+    (own.root / STACK / "checks.yaml").write_text("first:\n  - absent: {file: a.txt, text: nowhere}\n")
+    commit(own.root, "Checks")
+    own.git("checkout", "-q", "main")
+    own.change("stack", "+ours\n", "+other\n")
+    for names in (("move", "stack", "checks"), ("stack", "checks", "move")):
+        found = own.project.json("queue", *names)
+        assert found["pairs"] == [] and not any(one["problems"] for one in found["queued"])
+    own.git("merge", "-q", "--ff-only", "move")
+    found = own.project.json("queue", "stack", "checks")
+    assert found["pairs"] == [] and not any(one["problems"] for one in found["queued"])
+
+
+def test_a_conflict_of_folders_alone_is_one(own: Own) -> None:
+    """Git names no file of it: half of a folder went elsewhere on one side, and on the other it has a new file."""
+    notes = own.root / "patches/notes"
+    for folder in (notes, notes.with_name("a"), notes.with_name("b")):
+        folder.mkdir()
+    for number in range(4):
+        (notes / str(number)).write_text(f"note {number}\n" * 9)
+    commit(own.root, "Notes")
+    own.git("checkout", "-q", "-b", "split", "main")
+    own.git("mv", "patches/notes/0", "patches/notes/1", "patches/a")
+    own.git("mv", "patches/notes/2", "patches/notes/3", "patches/b")
+    commit(own.root, "Split")
+    own.git("checkout", "-q", "main")
+    notes.mkdir(exist_ok=True)
+    (notes / "more").write_text("more\n")
+    commit(own.root, "More")
+    (split,) = own.project.json("queue", "split", code=4)["queued"]
+    assert split["problems"] == ["conflict in folders that one side has split"]
 
 
 def test_what_a_branch_links_to_outside_is_not_read_and_a_removed_lock_stops_nobody(own: Own) -> None:
