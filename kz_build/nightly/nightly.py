@@ -30,6 +30,8 @@ from kz_build.stack.stack_history import StackHistory, judge_history
 from kz_build.upstream.history import why
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kz_build.core.progress import Watch
     from kz_build.stack.suggestion import Suggestion
 
@@ -78,7 +80,7 @@ class Night:
         self.slug = _repository(required=not dry_run)
         self.head = head_of(project)
         self.failures: list[KzError] = []
-        self.fetched: set[str] = set()
+        self.fetched: set[Path] = set()
         self.troubles: list[Trouble] = []
 
     def run(self) -> Nightly:
@@ -126,9 +128,9 @@ class Night:
 
     def _next(self, copy: Project, pinned: PinnedStack) -> str:
         def ask(fetched: PinnedStack) -> str:
-            if fetched.repository.url not in self.fetched:
+            if fetched.repository.path not in self.fetched:
                 refs.fetch_names(fetched.repository)
-                self.fetched.add(fetched.repository.url)
+                self.fetched.add(fetched.repository.path)  # two sources of one address have a clone each
             return next_version(copy, fetched)
 
         return with_files_fetched(copy, pinned, ask)

@@ -125,7 +125,7 @@ def test_the_pull_request_has_candidates_for_a_stack_that_stays(
     night = Night(ours, make_github(ours.root))
     ours.upstream.commit("Near it (#2)", {"a.txt": put(text(), 8, "theirs")}, tag="v1.0.1")
     said = night.run("--dry-run").stdout
-    assert "l: two v1.0.0 -> v1.0.1" in said and "`up` stays at `v1.0.0`, because of patches on `main`:" in said
+    assert "l: two v1.0.0 -> v1.0.1" in said and "`up` stays at `v1.0.0`, because of patches on `v1.0.1`:" in said
     body = said.partition("`up` stays")[2]
     assert "- `0001-first`" in body and "Candidate 1, confidence 0." in body and "-line 10\n  +ours\n" in body
 
