@@ -131,7 +131,7 @@ def apply_patch(patch: Patch, read: Read) -> Applied | Refused:
     # In git's order: deletions first, so that files may swap their names.
     files: dict[str, Blob | None] = {**dict.fromkeys(state.gone), **state.written}
     mode_unknown = {f.origin for f in patch.files if f.leaves and not f.old_mode}
-    freed, after = overlaid(read, dict.fromkeys(state.gone)), overlaid(read, files)
+    freed, after = overlaid(read, dict.fromkeys(path for path in files if not files[path])), overlaid(read, files)
     if path := next((path for path in state.written if _blocked(path, state, freed, after, mode_unknown)), ""):
         return Refused(patch, path, "a folder is in its place, or a file where its folder would be", 0)
     return Applied(patch, files, tuple(moved))
@@ -216,7 +216,7 @@ class _State:
 def _blocked(path: str, state: _State, freed: Read, after: Read, mode_unknown: set[str]) -> bool:
     """Return whether a file cannot be written: a folder that the patch does not empty is there, or a file is above it.
 
-    `freed` are the files without those that the patch removes, `after` those that it leaves.
+    `freed` are the files without those that are gone afterwards, `after` those that it leaves.
     """
     before = state.read(path)
     if before and before.mode != FOLDER and not any(parent in state.written for parent in folders_above(path)):

@@ -152,6 +152,7 @@ def test_the_hunks_that_sat_at_an_offset_are_listed() -> None:
         ({"x": X}, delete("x").replace(b"@@ -1 +0,0 @@\n-x\n", b"") , "x", "the file it deletes has other content", 1),
         ({"f": X}, LITERAL, "f", "it is not the binary that the patch was made for", 1),
         ({"f/x": X}, create("f"), "f", "a folder is in its place, or a file where its folder would be", 0),
+        ({"f/x": X}, create("f") + delete("f"), "f", "a folder is in its place, or a file where its folder would be", 0),
         ({"f": X}, create("f/x"), "f/x", "a folder is in its place, or a file where its folder would be", 0),
         ({"f": X}, create("f/d/x"), "f/d/x", "a folder is in its place, or a file where its folder would be", 0),
         ({"f": link(b"d")}, create("f/x"), "f/x", "a folder is in its place, or a file where its folder would be", 0),
