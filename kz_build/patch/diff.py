@@ -214,7 +214,9 @@ class DiffReader(LineReader):
             body = text[1:]
             self.at += 1
             if self.peek().startswith(b"\\ ") and len(self.peek()) >= 12:  # in any language
-                body = body.rstrip(b"\n")
+                if not body[:-1]:
+                    raise self.fail("an empty line that ends in no newline is no line")
+                body = body[:-1]
                 self.at += 1
             if kind != b"+":
                 sides[0].append(body)

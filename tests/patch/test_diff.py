@@ -196,6 +196,11 @@ SHORT = "the hunk ends before the lines its header counts"
         (b"@@ -1 +1,2 @@\n-a\n a\n+b\n", 13, "the hunk has more lines than its header counts"),
         (b"@@ -1,2 +1 @@\n+a\n a\n-b\n", 13, "the hunk has more lines than its header counts"),
         (b"@@ -1,2 +1,2 @@\n a\n b\n", 13, "the hunk changes nothing"),
+        (
+            b"@@ -1,2 +1 @@\n-a\n\n\\ No newline at end of file\n",
+            16,
+            "an empty line that ends in no newline is no line",
+        ),
         (b"@@ -0,0 +0,0 @@\n", 13, "the hunk changes nothing"),
         (b"@@ one +1 @@\n-a\n+b\n", 13, "is not a hunk header"),
         (b"@@ -1," + b"9" * 5000 + b" +1 @@\n-a\n+b\n", 13, "is not a hunk header"),
