@@ -24,7 +24,7 @@ from kz_build.stack.pinned import PinnedStack, pinned_stack, with_files_fetched
 if TYPE_CHECKING:
     from kz_build.core.progress import Watch
 
-CACHE_EPOCH = "5"
+CACHE_EPOCH = "6"
 """Part of the name of every result: change it with any rule that could change a tree."""
 
 
