@@ -110,10 +110,12 @@ class Night:
     def _line(self, copy: Project, line: str, sources: Sequence[str], newest: Mapping[str, str]) -> LineNight:
         opened = {source: self._attempt(partial(_on_git, copy, line, source, self.watch)) for source in sources}
         stacks = {source: pinned for source, pinned in opened.items() if pinned}
-        nexts = {source: self._next(copy, pinned) for source, pinned in stacks.items()}
+        asked = {source: self._attempt(partial(self._next, copy, pinned)) for source, pinned in stacks.items()}
+        nexts = {source: to for source, to in asked.items() if to is not None}
         results = self._moves(line, {source: to for source, to in nexts.items() if to})
         nights = []
-        for source, pinned in stacks.items():
+        for source in nexts:
+            pinned = stacks[source]
             night = StackNight(line, source, pinned.version, nexts[source])
             stuck = source in results and not results[source]
             if stuck or newest[source] == line:

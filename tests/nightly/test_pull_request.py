@@ -14,7 +14,7 @@ from tests.conftest import Kz, snapshot
 from tests.nightly.github_server import BASIC, SLUG, TOKEN, GitHub, commit, make_github, serving
 from tests.stack.test_git_tools import sh
 from tests.stack.test_rebase import OURS
-from tests.stack.upstreams import Project, before, copied, project, put, started, text
+from tests.stack.upstreams import URL, Project, before, copied, project, put, started, text
 
 __all__ = ["make_github"]
 BRANCH = "kz/nightly-l"
@@ -111,17 +111,34 @@ def test_the_same_content_is_not_pushed_again_and_more_of_it_updates_the_pull_re
     assert not night.github.wrote
 
 
-def test_the_pull_request_has_candidates_for_a_stack_that_stays(
-    ours: Project, make_github: Callable[[Path], GitHub]
-) -> None:
+def with_second(ours: Project, url: str) -> None:
+    """Give the line a further source, with the second patch alone."""
     pins, stack = ours.root / "pins.yaml", ours.root / "patches/l/two"
-    url = pins.read_text().split("git: ")[1].split("}")[0]
     pins.write_text(pins.read_text().replace("lines:\n  l: {", f"  two: {{git: {url}}}\nlines:\n  l: {{two: v1.0.0, "))
     stack.mkdir()
     (second,) = (ours.root / "patches/l/up").glob("*second*")
     (stack / second.name).write_bytes(second.read_bytes())
     (stack / "series").write_text(f"{second.name}\n")
     assert ours.kz("lock", "--write").returncode == 0
+
+
+def test_an_upstream_that_is_gone_keeps_no_other_stack_of_its_line(
+    ours: Project, make_github: Callable[[Path], GitHub]
+) -> None:
+    other = ours.upstream.folder.with_name("up2")
+    other.symlink_to(ours.upstream.folder)
+    with_second(ours, f"{URL}2")
+    night = Night(ours, make_github(ours.root))
+    ours.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
+    other.unlink()
+    done = night.run(code=6)
+    assert "up2" in done.stderr and night.github.pull.title == "l: up v1.0.0 -> v1.0.1"
+
+
+def test_the_pull_request_has_candidates_for_a_stack_that_stays(
+    ours: Project, make_github: Callable[[Path], GitHub]
+) -> None:
+    with_second(ours, URL)
     night = Night(ours, make_github(ours.root))
     ours.upstream.commit("Near it (#2)", {"a.txt": put(text(), 8, "theirs")}, tag="v1.0.1")
     said = night.run("--dry-run").stdout
