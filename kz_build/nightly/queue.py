@@ -9,15 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kz_build.core.env import variable
-from kz_build.core.errors import (
-    CommandError,
-    ConfigError,
-    KzError,
-    LockError,
-    MissingError,
-    StoppedError,
-    UnreachableError,
-)
+from kz_build.core.errors import CommandError, ConfigError, KzError, LockError, MissingError
 from kz_build.core.files import remove
 from kz_build.core.github import open_pulls
 from kz_build.core.github_types import slug_of
@@ -103,12 +95,19 @@ def _require_history(head: Head, waiting: Sequence[Queued]) -> None:
     if head.repository.git("rev-parse", "--is-shallow-repository").strip() != b"true":
         return
     for one in waiting:
-        argv = head.repository.argv("merge-base", commit_id(head.commit), commit_id(one.head))
-        if answered(argv, run(argv, env=local_environment())).code:
+        if not _common(head, one):
             raise ConfigError(
                 f"this clone is shallow: it lacks the history since {one.name} and {head.branch} parted",
                 hint="git fetch --unshallow; in GitHub Actions: fetch-depth: 0 of actions/checkout",
             )
+
+
+def _common(head: Head, one: Queued) -> bool:
+    argv = head.repository.argv("merge-base", commit_id(head.commit), commit_id(one.head))
+    done = run(argv, env=local_environment())
+    if done.code not in (0, 1):  # 1: there is none
+        require_success(argv, done)
+    return done.code == 0
 
 
 def _shown(what: Collection[One], phase: str, watch: Watch | None, do: Callable[[One], Result]) -> Iterator[Result]:
@@ -129,6 +128,8 @@ class _Trial:
     def alone(self) -> Queued:
         """Merge it into the branch and judge the result; one that git cannot merge does not stop the others."""
         try:
+            if not _common(self.head, self.one):
+                return self.one._replace(relevant=True, problems=(f"there is no merge base with {self.head.branch}",))
             if not self._relevant():
                 return self.one
             merge = _merge(self.head, self.head.commit, self.one.head)
@@ -247,9 +248,8 @@ def _wrong_lock(copy: Project, line: str, watch: Watch | None) -> str:
 
 
 def _unanswered(error: KzError) -> bool:
-    """Return whether an error says nothing of the stacks: a server or a tool is missing, a git was killed, the disk is full."""
-    killed = isinstance(error, CommandError) and error.code < 0
-    return killed or isinstance(error, UnreachableError | StoppedError) or error.exit_code == MissingError.exit_code
+    """Return whether an error says nothing of the stacks: a server or a tool is missing, a git failed or was killed, the disk is full."""
+    return isinstance(error, CommandError) or error.exit_code == MissingError.exit_code
 
 
 def _sentence(error: KzError) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,19 @@ def test_a_conflict_of_folders_alone_is_one(own: Own) -> None:
     commit(own.root, "More")
     (split,) = own.project.json("queue", "split", code=4)["queued"]
     assert split["problems"] == ["conflict in folders that one side has split"]
+
+
+def test_a_git_that_fails_breaks_no_stack(own: Own, tmp_path: Path) -> None:
+    """A partial clone lacks files of what waits, for kz's git asks no server for them."""
+    own.change("topic", "+ours\n", "+topic\n")
+    own.git("config", "uploadpack.allowFilter", "true")
+    partial = tmp_path / "partial"
+    sh("git", "clone", "-q", "--filter=blob:none", f"file://{own.root}", str(partial), cwd=tmp_path)
+    done = replace(own.project, root=partial).kz("queue", "origin/topic")
+    assert done.returncode == 6 and "  not judged  origin/topic Branch topic\n" in done.stdout, (
+        done.stdout + done.stderr
+    )
+    assert "promisor remote" in done.stdout and "would break" not in done.stderr
 
 
 def test_what_a_branch_links_to_outside_is_not_read_and_a_removed_lock_stops_nobody(own: Own) -> None:
