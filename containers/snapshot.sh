@@ -21,4 +21,4 @@ else
 		exit 1
 	fi
 fi
-apt-get update -qq
+apt-get update -qq -o APT::Update::Error-Mode=any
