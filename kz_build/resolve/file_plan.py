@@ -76,7 +76,7 @@ def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan]:
             continue
         used = {*base, *theirs, *(plan.path for plan in made)}
         others = {name: ours[name] for name in sorted(ours) if name not in used}
-        some = _plan(path, after_path, before, after, ours.get(path), others)
+        some = _plan(path, after_path, before, after, ours, others)
         conflicts += sum(1 for plan in some for slot in plan.slots if slot[0].rule is not Rule.MERGED)
         if not some or conflicts > CONFLICTS:
             return []
@@ -85,9 +85,10 @@ def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan]:
 
 
 def _plan(
-    path: str, after_path: str, before: bytes | None, after: bytes | None, there: bytes | None, others: Files
+    path: str, after_path: str, before: bytes | None, after: bytes | None, ours: Files, others: Files
 ) -> list[FilePlan]:
     """Return what to do to a file, and to others that have its code by now; nothing where that is hopeless."""
+    there = ours.get(path)
     if before is None:
         facts = () if there is None or there == after else (_fact(Rule.ADDED_TWICE, 1.0),)
         return [FilePlan(path, facts, whole=after)]
@@ -109,6 +110,8 @@ def _plan(
         return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 6.0)), leaves=now)]
     to = after_path if after_path != path else now
     leaves = now if to != now else ""
+    if leaves and to in ours:
+        facts = (*facts, _fact(Rule.ADDED_TWICE, 1.0))
     if there == before:
         return [FilePlan(to, facts, whole=after, leaves=leaves)]
     if b"\0" in before + there + after:

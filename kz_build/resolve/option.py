@@ -24,8 +24,8 @@ class Rule(Enum):
     FILE_GONE = "left out, because upstream removed the file"
 
 
-OF_A_FILE = {Rule.RENAMED, Rule.MOVED, Rule.ADDED_TWICE, Rule.DELETED, Rule.FILE_GONE}
-"""Rules that are about a file, not about one edit."""
+OF_A_NAME = {Rule.RENAMED, Rule.MOVED}
+"""Rules that say where a file's lines are, and change none."""
 
 
 class Option(NamedTuple):
