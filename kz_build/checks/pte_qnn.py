@@ -19,8 +19,10 @@ MOST_CONTEXT = 4 << 30
 def shared_buffer(subject: PteSubject) -> Check | None:
     """Check that it was exported with the shared-buffer setting of the runner."""
     wanted = subject.contract.shared_buffer
-    if wanted is None or not subject.specs:
+    if wanted is None:
         return None
+    if not subject.specs:
+        return skipped("no QNN delegate of it says whether it shares buffers, as the contract asks", required=True)
     if any(spec.shared_buffer != wanted for spec in subject.specs):
         evidence = {True: "with shared buffers", False: "without shared buffers"}
         return failed(f"it was exported {evidence[not wanted]} and the runner is started {evidence[wanted]}")
@@ -101,8 +103,10 @@ def rehearsal(subject: PteSubject) -> Check | None:
 def soc(subject: PteSubject) -> Check | None:
     """Check that it is compiled for the contract's SoC."""
     wanted = subject.contract.soc
-    if not wanted or not subject.specs:
+    if not wanted:
         return None
+    if not subject.specs:
+        return skipped(f"no QNN delegate of it says for which SoC it is; the contract says {wanted}", required=True)
     if others := {spec.soc for spec in subject.specs} - {wanted.upper()}:
         return failed(f"it is compiled for {listed(others)}, the contract says {wanted}")
     return passed(f"it is compiled for {wanted}")
@@ -116,6 +120,9 @@ def arch(subject: PteSubject) -> Check | None:
     if subject.soc:
         wanted[subject.soc.upper()] = arch_of(subject.soc)
     archs = {spec.arch for spec in subject.specs if spec.backend == "HTP"}
+    if not archs and subject.contract.htp_arch:
+        evidence = "no QNN delegate of it says for which Hexagon arch it is"
+        return skipped(f"{evidence}; the contract says {subject.contract.htp_arch}", required=True)
     if not wanted or not archs:
         return None
     for who, arch in wanted.items():

@@ -54,7 +54,7 @@ def manifest_of(elements: tuple[Element, ...]) -> Manifest:
     activities = frozenset(f"{package}{name}" if name.startswith(".") else name for name in names)
     target = str(attributes[sdk].get("android:targetSdkVersion", attributes[sdk].get("android:minSdkVersion", 0)))
     return Manifest(
-        package, str(root.get("split", "")), int(target) if target.isdecimal() else 0,
+        package, str(root.get("split", "")), int(target) if target.isdecimal() and len(target) < 10 else 0,
         None if extract is None else _flag(extract), libraries, activities,
     )  # fmt: skip
 

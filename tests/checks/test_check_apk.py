@@ -298,6 +298,8 @@ def test_a_manifest_in_its_three_forms(tmp_path: Path) -> None:
     text = manifest_of(read_text(written(spec).encode()))
     assert text.package == "org.example.app" and text.target_sdk == 34 and text.extract is False
     assert text.libraries == {"libcdsprpc.so": False}
+    huge = written(spec).replace('targetSdkVersion="34"', f'targetSdkVersion="{"9" * 5000}"')
+    assert manifest_of(read_text(huge.encode())).target_sdk == 0, "Python makes no number of more than 4,300 digits"
     assert manifest_of(read_axml(manifest(spec, tmp_path))) == text
     assert manifest_of(read_axml(manifest(spec, tmp_path, proto=True))) == text
 
