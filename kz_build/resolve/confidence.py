@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from kz_build.patch.change import split_lines
-from kz_build.resolve.option import OF_A_NAME, Option, Rule
+from kz_build.resolve.option import LOSING_NOTHING, Option, Rule
 from kz_build.resolve.three_versions import key, weight
 
 OFFERED = 0.55
@@ -39,8 +39,8 @@ def features(steps: Sequence[Option], rank: int, names_left: bool, strays: float
     Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, whether both
     sides inserted at one place, and what their scores lack to a plain merge's; not which rule made them.
     """
-    edits = [step for step in steps if step.rule is not Rule.MERGED and step.rule not in OF_A_NAME]
-    left_out = sum(1 for step in edits if step.rule in (Rule.LEFT_OUT, Rule.FILE_GONE))
+    edits = [step for step in steps if step.rule is not Rule.MERGED and step.rule not in LOSING_NOTHING]
+    left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
     either_order = sum(1 for step in edits if _either_order(step))
     rewritten = sum(len(step.was) for step in edits)
     lack = sum(max(PLAIN - step.score, 0) for step in edits)

@@ -24,8 +24,8 @@ class Rule(Enum):
     FILE_GONE = "left out, because upstream removed the file"
 
 
-OF_A_NAME = {Rule.RENAMED, Rule.MOVED}
-"""Rules that say where a file's lines are, and change none."""
+LOSING_NOTHING = {Rule.RENAMED, Rule.MOVED, Rule.FILE_GONE}
+"""Rules about a file by which no line of upstream's is lost."""
 
 
 class Option(NamedTuple):
