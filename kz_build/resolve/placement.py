@@ -244,12 +244,24 @@ def _context(versions: ThreeVersions, at: int, place: int, step: int) -> tuple[f
 
 
 def _indented(versions: ThreeVersions, edit: Edit, start: int, end: int) -> tuple[bytes, ...]:
-    """Return the edit's lines, indented as upstream indents the line next to them today."""
+    """Return the edit's lines, indented and ended as upstream does it today with the line next to them."""
     new = versions.new(edit)
     for at, place in ((edit.start - 1, start - 1), (edit.end, end)):
         if 0 <= at < len(versions.base) and 0 <= place < len(versions.ours):
             line, other = versions.base[at], versions.ours[place]
-            before, now = line[: len(line) - len(line.lstrip())], other[: len(other) - len(other.lstrip())]
-            if line.strip() and line.strip() == other.strip() and before != now and b"\n" not in before + now:
-                return tuple(now + one[len(before) :] if one.startswith(before) and one.strip() else one for one in new)
+            was, now = _edges(line), _edges(other)
+            if line.strip() and line.strip() == other.strip() and was != now:
+                return tuple(_with_edges(one, was, now) for one in new)
     return new
+
+
+def _edges(line: bytes) -> tuple[bytes, bytes]:
+    """Return the indentation of a line, and its kind of line end."""
+    return line[: len(line) - len(line.lstrip())], b"\r\n" if line.endswith(b"\r\n") else b"\n"
+
+
+def _with_edges(line: bytes, was: tuple[bytes, bytes], now: tuple[bytes, bytes]) -> bytes:
+    if line.startswith(was[0]) and line.strip():
+        line = now[0] + line[len(was[0]) :]
+    same_end = line.endswith(was[1]) and _edges(line)[1] == was[1]
+    return line[: -len(was[1])] + now[1] if same_end else line

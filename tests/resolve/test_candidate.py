@@ -228,6 +228,13 @@ def test_new_lines_are_indented_as_upstreams_are_today() -> None:
     assert text(best(FUNCTION, ours, LIMITED)) == LIMITED.replace("\n  ", "\n      ")
 
 
+def test_new_lines_end_as_upstreams_do_today() -> None:
+    ours, theirs = FUNCTION.replace("\n", "\r\n"), LIMITED.replace("\n", "\r\n")
+    assert text(best(FUNCTION, ours, LIMITED)) == theirs
+    assert text(best(ours, FUNCTION, theirs)) == LIMITED
+    assert text(best(FUNCTION, ours.replace("\n  ", "\n\t"), LIMITED)) == theirs.replace("\n  ", "\n\t")
+
+
 def test_a_file_that_upstream_moved_is_patched_where_it_is() -> None:
     ours = {"core/model.c": FUNCTION.replace("int size", "long size").encode()}
     one = made_candidates({"model.c": FUNCTION.encode()}, ours, {"model.c": LIMITED.encode()})[0].candidate
