@@ -231,11 +231,10 @@ def refusals(stopped: Stopped, files: Mapping[str, bytes | None]) -> list[str]:
     if not changed:
         problems.append("it changes nothing")
     for path, data in changed.items():
-        there = stopped.ours.get(path)
-        like = there or stopped.theirs.get(path)
-        if like and like.mode == FOLDER:
+        there, after = stopped.ours.get(path), stopped.theirs.get(path)
+        if any(blob and blob.mode == FOLDER for blob in (there, after)):
             problems.append(f"{path} is a folder")
-        if like and like.mode == LINK and (there or data != like.data):
+        if any(blob and blob.mode == LINK and (there or data != blob.data) for blob in (there, after)):
             problems.append(f"{path} is a symbolic link")
         if data and len(_MARKER.findall(data)) > len(_MARKER.findall(there.data if there else b"")):
             problems.append(f"{path} has conflict markers")
@@ -246,13 +245,22 @@ def refusals(stopped: Stopped, files: Mapping[str, bytes | None]) -> list[str]:
     return problems
 
 
+def _modes(stopped: Stopped) -> dict[str, Blob | None]:
+    """Return upstream's files whose mode the patch changes, with that mode: a result has contents alone."""
+    return {
+        path: Blob(after.mode, there.data)
+        for path, after in stopped.theirs.items()
+        if (base := stopped.base.get(path)) and (there := stopped.ours.get(path))
+        if there.mode == base.mode != after.mode and LINK not in (base.mode, after.mode)
+    }
+
+
 def write(stopped: Stopped, files: Mapping[str, bytes | None], trailers: Mapping[str, str] | None = None) -> str:
     """Write a result as a commit with the patch's author, date and message, and these trailers; return its id."""
-    patch, blobs = stopped.patch, {}
+    patch, blobs = stopped.patch, _modes(stopped)
     for path, data in files.items():
-        there = stopped.ours.get(path) or stopped.theirs.get(path)
-        mode = there.mode if there else FILE
-        blobs[path] = None if data is None else Blob(mode, data)
+        like = blobs.get(path) or stopped.ours.get(path) or stopped.theirs.get(path)
+        blobs[path] = None if data is None else Blob(like.mode if like else FILE, data)
     message = with_trailers(patch.message, dict(trailers)) if trailers else patch.message
     commit = (f"{patch.author} {patch.date}", message, blobs)
     stream = fast_import.commits_stream(stopped.tip, [commit], "refs/kz/candidate")

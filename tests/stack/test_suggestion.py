@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,36 @@ def test_where_none_is_likely_possible_ones_are_shown_apart_and_can_be_taken(tmp
     taken = made.kz("rebase", "--take", "2")
     assert taken.returncode == 0 and "first: candidate 2 was taken: " in taken.stdout, taken.stderr
     assert "+ours\n theirs\n line 5\n" in stack(made)
+
+
+def test_a_mode_that_the_patch_changes_is_in_its_candidates_and_in_answers(stopped: Project) -> None:
+    file = stopped.root / "patches/l/up/0001-first.patch"
+    made = re.sub(r"(index \S+) 100644", r"old mode 100644\nnew mode 100755\n\1", file.read_text())
+    file.write_text(made + "diff --git a/b.txt b/b.txt\nold mode 100644\nnew mode 100755\n")
+    assert stopped.kz("lock", "--write").returncode == 0
+    assert stopped.kz("rebase", "--onto", "v2").returncode == 4
+    best = stopped.json("rebase", "--suggest")["candidates"][0]
+    assert best["diff"].count("new mode 100755") == 2
+    answer = stopped.root / "answer.json"
+    answer.write_text(json.dumps({"files": best["files"]}))
+    assert stopped.kz("rebase", "--take", str(answer)).returncode == 0
+    assert stack(stopped).count("new mode 100755") == 2
+
+
+def test_a_link_in_place_of_a_file_is_left_to_a_person(stopped: Project) -> None:
+    """A result has contents alone: that of a link would become a file's."""
+    file = stopped.root / "patches/l/up/0001-first.patch"
+    lines = text().replace("line", "-line")
+    gone = f"deleted file mode 100644\n--- a/b.txt\n+++ /dev/null\n@@ -1,20 +0,0 @@\n{lines}"
+    link = "new file mode 120000\n--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+a.txt\n\\ No newline at end of file\n"
+    names = "diff --git a/b.txt b/b.txt\n"
+    file.write_text(file.read_text() + names + gone + names + link)
+    (stopped.root / "patches/l/up/series").write_text(f"{file.name}\n")
+    (stopped.root / "patches/l/up/0002-second.patch").unlink()
+    assert stopped.kz("lock", "--write").returncode == 0
+    assert stopped.kz("rebase", "--onto", "v2").returncode == 4
+    found = stopped.json("rebase", "--suggest")
+    assert not found["candidates"] and not found["possible"]
 
 
 def test_a_candidate_that_is_no_longer_what_was_shown_is_not_taken(stopped: Project) -> None:
