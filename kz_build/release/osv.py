@@ -63,10 +63,15 @@ def _part(bill: Any, component: Any) -> Part:
     qualifiers = purl.qualifiers if isinstance(purl.qualifiers, dict) else {}
     vcs = f"github.com/{purl.namespace}/{purl.name}" if purl.type == "github" else qualifiers.get("vcs_url", "")
     return Part(
-        str(component["bom-ref"]), str(bill["serialNumber"]), str(component["version"]),
+        _whole(component["bom-ref"]), _whole(bill["serialNumber"]), str(component["version"]),
         (_TYPES.get(purl.type, ""), _package_name(name)), _repository(vcs.rpartition("@")[0] if "://" in vcs else vcs),
         revisions[0] if revisions else "", component.get("scope") == "excluded",
     )  # fmt: skip
+
+
+def _whole(value: Any) -> str:
+    """Return a name. Raises ValueError for half a character, which JSON can have and no file."""
+    return str(value).encode().decode()
 
 
 def _package_name(name: str) -> str:
@@ -98,7 +103,7 @@ def records(path: Path) -> Iterator[Any]:
 
 def findings(named: tuple[Part, ...], record: Any) -> Iterator[Finding]:
     """Yield which of these components a record is about."""
-    name = str(record["id"])
+    name = _whole(record["id"])
     if record.get("withdrawn"):
         return
     for part in named:

@@ -129,14 +129,19 @@ def test_a_release_is_asked_with_a_zip_of_osv_and_the_findings_are_cyclonedx(
     assert kz("verify-release", folder, "--vex", vex).returncode == 2
 
 
-@pytest.mark.parametrize("bill", [[], {"components": 7}, {"components": [{}]}, {"components": [{"purl": "x"}]}])
+HALF = {"bom-ref": "\ud800", "version": "1", "purl": "pkg:pypi/x@1"}
+
+
+@pytest.mark.parametrize(
+    "bill", [[], {"components": 7}, {"components": [{}]}, {"components": [{"purl": "x"}]}, {"serialNumber": "1", "components": [HALF]}]
+)  # fmt: skip
 def test_an_sbom_that_kz_did_not_write_is_refused(bill: Any) -> None:
     with pytest.raises(AuditError, match="not as kz writes it"):
         osv.parts(bill)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "7", "null", '"x"', "[7]", '[{"affected": 7}]', '{"id": "A", "affected": [{"package": 7}]}', "[" * 100_000, '{"results": [{"vulns": [{"id": "A"}]}]}', '[{}]', "PK\x03\x04xxxx"]
+    "text", ["", "x", "7", "null", '"x"', "[7]", '[{"affected": 7}]', '{"id": "A", "affected": [{"package": 7}]}', "[" * 100_000, '{"results": [{"vulns": [{"id": "A"}]}]}', '[{}]', '{"id": "\\ud800"}', "PK\x03\x04xxxx"]
 )  # fmt: skip
 def test_what_is_no_file_of_osv_is_refused(tmp_path: Path, text: str, built: Path, kz: Kz) -> None:
     file = tmp_path / "osv"
