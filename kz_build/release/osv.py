@@ -125,10 +125,11 @@ def _affected(affected: Mapping[str, Any], part: Part) -> tuple[bool, str] | Non
     ]
     if not same and not ranges:
         return None
-    if part.version in affected.get("versions", ()):
+    public = part.version.partition("+")[0]  # 2.5.1+cpu is a build of 2.5.1
+    if {part.version, public} & {*affected.get("versions", ())}:
         return True, f"{part.version} is listed"
     answers = [
-        _in_history(r["events"], part.commit) if r["type"] == "GIT" else _in_range(r["events"], part.version)
+        _in_history(r["events"], part.commit) if r["type"] == "GIT" else _in_range(r["events"], public)
         for r in ranges
         if r["type"] != "GIT" or part.commit
     ]

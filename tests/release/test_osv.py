@@ -20,9 +20,10 @@ OLD, NOW, NEW = "1" * 40, "2" * 40, "3" * 40
 
 
 def parts() -> tuple[osv.Part, ...]:
-    """Components as kz writes them, read back from an SBOM: a wheel, an archive of Maven, a submodule at a commit, a source at a tag."""
+    """Components as kz writes them, read back from an SBOM: two wheels, an archive of Maven, a submodule at a commit, a source at a tag."""
     listed = [
         Component("pyyaml", "pyyaml", "6.0.1", "wheel", "", "pkg:pypi/pyyaml@6.0.1?file_name=x.whl", {"sha256": "0" * 64}, {}, (), tool=True),
+        Component("torch", "torch", "2.5.1+cpu", "wheel", "", "pkg:pypi/torch@2.5.1%2Bcpu", {"sha256": "0" * 64}, {}, ()),
         Component("fbjni", "fbjni", "0.7.0", "archive", "", "pkg:maven/com.facebook.fbjni/fbjni@0.7.0?type=aar", {"sha256": "0" * 64}, {}, ()),
         Component("et/xnn", "xnn", NOW, "git", "", f"pkg:github/google/XNNPACK@{NOW}", {"gitCommit": NOW, "gitTree": NEW}, {}, ()),
         Component("re2", "re2", "v2.1", "git", "", f"pkg:generic/re2@v2.1?vcs_url=git%2Bhttps://code.example/re2.git%40{NOW}", {"gitCommit": NOW, "gitTree": NEW}, {}, ()),
@@ -54,6 +55,9 @@ ROWS = [
     (affected("PyPI", "PyYAML", ALWAYS, {"fixed": "6.0.1"}), "", False),
     (affected("PyPI", "PyYAML", ALWAYS, {"last_affected": "6.0.1"}), "pyyaml", True),
     (affected("PyPI", "PyYAML", ALWAYS, {"last_affected": "6.0"}), "", False),
+    (affected("PyPI", "torch", ALWAYS, {"last_affected": "2.5.1"}), "torch", True),
+    (affected("PyPI", "torch", {"introduced": "8"}, versions=("2.5.1",)), "torch", True),
+    (affected("PyPI", "torch", ALWAYS, {"fixed": "2.5.1"}), "", False),
     (affected("PyPI", "PyYAML", {"introduced": "6.0.2"}), "", False),
     (affected("PyPI", "PyYAML", {"introduced": "6.0rc1"}, {"fixed": "7"}, {"introduced": "5.0"}, {"fixed": "5.4"}), "pyyaml", True),
     (affected("PyPI", "PyYAML", {"introduced": "8"}, versions=("6.0.1",)), "pyyaml", True),
