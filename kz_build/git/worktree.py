@@ -190,11 +190,11 @@ def _within(path: str, folders: Sequence[str]) -> bool:
 
 def _environment() -> dict[str, str]:
     """Name a committer: a stack does not store it, so users need not configure git. What only reads takes no lock, which
-    would stay if it is killed. The user's settings must not hide a new file, call a conflict resolved, take lines from a
-    message or add some to a log.
+    would stay if it is killed. The user's settings must not hide a new file, call a conflict resolved, or take lines from a
+    message.
     """
     who = {"GIT_COMMITTER_NAME": "kz_build", "GIT_COMMITTER_EMAIL": "kz_build@localhost"}
-    settings = ("status.showUntrackedFiles", "normal"), ("rerere.autoUpdate", "false"), ("log.showSignature", "false")
+    settings = ("status.showUntrackedFiles", "normal"), ("rerere.autoUpdate", "false")
     message = ("commit.cleanup", "verbatim"), ("i18n.commitEncoding", "UTF-8")
     return {**upstream_environment(*settings, *message), **who, "GIT_EDITOR": "true", "GIT_OPTIONAL_LOCKS": "0"}
 

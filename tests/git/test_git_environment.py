@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import Kz
 from tests.stack.test_git_tools import sh
@@ -40,3 +43,26 @@ def test_a_count_of_settings_that_is_no_number_is_named(tmp_path: Path, kz: Kz) 
     ours = project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
     done = ours.kz("verify", "--fetch", GIT_CONFIG_COUNT="x")
     assert done.returncode == 2 and "GIT_CONFIG_COUNT must be a number, and is 'x'" in done.stderr, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="needs ssh-keygen")
+def test_a_signature_that_git_shows_is_no_line_of_its_output(tmp_path: Path, kz: Kz) -> None:
+    """`log.showSignature` is set by people who sign; kz reads commits line by line."""
+    ours = project(tmp_path, kz, started(tmp_path), [("first", {"a.txt": OURS})])
+    sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "key"), cwd=tmp_path)
+    signed = ("-c", "gpg.format=ssh", "-c", f"user.signingKey={tmp_path / 'key'}", "commit", "-S", "-q")
+    config = str(tmp_path / "config")
+    Path(config).write_text("[log]\n\tshowSignature = true\n")
+    assert ours.kz("edit", "up", GIT_CONFIG_GLOBAL=config).returncode == 0
+    tree = ours.root / "out/edit/l/up/tree"
+    sh("git", *signed, "--amend", "--no-edit", cwd=tree)
+    (row,) = ours.json("edit", "up", GIT_CONFIG_GLOBAL=config)["commits"]
+    assert row.endswith(" first")
+
+    (ours.root / ".gitignore").write_text("out/\n")
+    sh("git", "init", "-q", "-b", "main", cwd=ours.root)
+    sh("git", "config", "log.showSignature", "true", cwd=ours.root)
+    sh("git", "add", ".", cwd=ours.root)
+    sh("git", *signed, "-m", "Signed", cwd=ours.root)
+    (queued,) = ours.json("queue", "main")["queued"]
+    assert queued["title"] == "Signed"
