@@ -187,7 +187,7 @@ def _merge(head: Head, base: str, other: str) -> _Merge:
     lock = head.prefix + LOCK
     if stages.keys() == {lock} and stages[lock].keys() >= {"2", "3"}:  # neither side has removed it
         blobs = (stages[lock].get(stage) for stage in "123")
-        texts = [head.repository.git("cat-file", "blob", blob) if blob else b"" for blob in blobs]
+        texts = [head.repository.git("cat-file", "blob", "--end-of-options", blob) if blob else b"" for blob in blobs]
         return _Merge(with_blobs(head, tree, {lock: blob_of(head, _merged_lock(*texts))}), (), relocked=True)
     names = sorted(stages.keys() - {lock}) or sorted(stages)
     if done.code and not names:  # git knows conflicts of folders alone
