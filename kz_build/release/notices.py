@@ -31,14 +31,14 @@ def of_tree(at: TreeAt) -> dict[str, bytes]:
     texts = {}
     with repository.objects() as objects:
         for path in sorted(entries):
-            if is_notice(path) and (entry := _linked(path, entries, objects)):
+            if is_notice(path) and (entry := linked(path, entries, objects)):
                 data = objects.content(entry.id)
                 _require_text(path, len(data))
                 texts[path] = data
     return texts
 
 
-def _linked(path: str, entries: Mapping[str, git.TreeEntry], objects: Objects) -> git.TreeEntry | None:
+def linked(path: str, entries: Mapping[str, git.TreeEntry], objects: Objects) -> git.TreeEntry | None:
     """Return the file that links lead to, None if they lead out of the tree or in a circle."""
     for _ in range(_MOST_LINKS):
         entry = entries.get(path)

@@ -12,6 +12,7 @@ from kz_build.core.errors import ConfigError
 from kz_build.formats.elf import read_elf, registered_strings
 from kz_build.git import repository as git
 from kz_build.release.aar_folder import Part
+from kz_build.release.notices import linked
 from kz_build.sources.fetched import Fetched
 
 FOLDER = "prefab"
@@ -45,19 +46,20 @@ def modules(
 
 
 def headers_of(source: Fetched, listed: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
-    """Return the headers of a source by path, from its patched tree. Raises ConfigError for a path that has none."""
+    """Return the headers of a source by path, from its patched tree; links are followed. Raises ConfigError for a path that has none."""
     if not listed:
         return {}
     repository, tree = git.Repository(source.trees[0].repository), source.trees[0].tree
     wanted = [path for paths in listed.values() for path in paths]
-    entries = [e for e in repository.entries(tree) if _is_listed(e.path, wanted)]
-    for path in wanted:
-        if not any(_is_listed(e.path, [path]) for e in entries):
-            raise ConfigError(
-                f"package.prefab: {source.name} {source.version} has no header {path}", hint="fix pins.yaml"
-            )
+    entries = {e.path: e for e in repository.entries(tree) if not e.submodule}
     with repository.objects() as objects:
-        return {e.path: objects.content(e.id) for e in entries}
+        files = {path: linked(path, entries, objects) for path in entries if _is_listed(path, wanted)}
+        for path in wanted:
+            if not any(file and _is_listed(at, [path]) for at, file in files.items()):
+                raise ConfigError(
+                    f"package.prefab: {source.name} {source.version} has no header {path}", hint="fix pins.yaml"
+                )
+        return {path: objects.content(file.id) for path, file in files.items() if file}
 
 
 def _is_listed(path: str, listed: Sequence[str]) -> bool:

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
+from kz_build.git.object_types import Blob
 from kz_build.release.aar_folder import Part
-from kz_build.release.prefab import modules
+from kz_build.release.prefab import headers_of, modules
+from kz_build.sources import clones
+from kz_build.sources.fetched import Fetched
 from tests.formats.apps import TRIPLES, Lib, Linker
 
 NOTE = """
@@ -74,6 +77,18 @@ def test_an_app_links_a_module(linker: Linker, tmp_path: Path, abi: str) -> None
         "cc", "-target", TRIPLES[abi], "-fPIC", "-I", headers, "-c", "-o", tmp_path / "app.o", tmp_path / "app.c"
     )
     linker.run("ld.lld", "-shared", "--no-undefined", "-o", tmp_path / "libapp.so", tmp_path / "app.o", library)
+
+
+def test_a_header_that_is_a_link_has_the_text_of_its_file(tmp_path: Path) -> None:
+    files = {
+        "toy/toy.h": Blob("120000", b"../src/toy.h"), "src/toy.h": Blob("100644", b"int toy;\n"),
+        "toy/gone.h": Blob("120000", b"../../elsewhere.h"),
+    }  # fmt: skip
+    at = clones.import_files(tmp_path, "", files, "test")
+    source = Fetched("toy", "git", "1", "", (at,))
+    assert headers_of(source, {"libtoy.so": ["toy/"]}) == {"toy/toy.h": b"int toy;\n"}
+    with pytest.raises(ConfigError, match="toy 1 has no header toy/gone.h"):
+        headers_of(source, {"libtoy.so": ["toy/gone.h"]})
 
 
 def test_what_prefab_cannot_have(linker: Linker, tmp_path: Path) -> None:
