@@ -163,7 +163,7 @@ class Daemon:
             )
 
 
-_IMPORT = "containers/base/make | docker import - NAME, or a name that `docker images` shows"
+_IMPORT = "containers/base/make >base.tar && docker import base.tar NAME, or a name that `docker images` shows"
 _REMEDY = "apt install docker.io && adduser $USER docker\nexport DOCKER_HOST=tcp://HOST:PORT\n--engine host"
 
 
