@@ -142,7 +142,7 @@ def _add_release_files(project: Project, line: str, part: Part, to: Path) -> Non
     if record is None or not (own / statement.SUMS).is_file():
         raise LockError(f"{part.target} of {line} has no release files in {own}", hint=hint)
     other = changed(own, {statement.SUMS: Output(record.get("sums", str))})
-    listed = {} if other else statement.parse_sums((own / statement.SUMS).read_text())
+    listed = {} if other else statement.parse_sums((own / statement.SUMS).read_text("utf-8"))
     notices = f"{statement.NOTICES}/"
     names = [n for n in listed if n in (statement.PROVENANCE, statement.SBOM) or n.startswith(notices)]
     if other := other or changed(own, {name: Output(listed[name]) for name in names}):

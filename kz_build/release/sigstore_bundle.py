@@ -140,7 +140,7 @@ def shipped_root(url: str = "https://tuf-repo-cdn.sigstore.dev") -> bytes:
 
 def _read(config: Path | None) -> str:
     try:
-        return config.read_text() if config else ""
+        return config.read_text("utf-8") if config else ""
     except (OSError, ValueError) as error:
         raise ConfigError(f"{config} cannot be read: {error}", hint="--trust-config is a JSON file") from error
 

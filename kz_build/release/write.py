@@ -78,7 +78,7 @@ def _done(plan: Plan, built: Built, path: Path, key: str) -> ReleaseFiles | None
     record = load(path, key)
     if record is None or changed(plan.dist, {statement.SUMS: Output(record.get("sums", str))}):
         return None
-    digests = statement.parse_sums((plan.dist / statement.SUMS).read_text())
+    digests = statement.parse_sums((plan.dist / statement.SUMS).read_text("utf-8"))
     # The artifacts themselves were compared by the build.
     if changed(
         plan.dist, {name: Output(sha256) for name, sha256 in digests.items() if name not in built.record.outputs}
