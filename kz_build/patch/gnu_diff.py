@@ -258,6 +258,8 @@ class GnuReader(LineReader):
             if self.peek().startswith(b"\\") and any(left[side] == 1 for side in on):
                 body = body[:-1]
                 self.at += 1
+                if not body:
+                    raise self.fail("an empty line that ends in no newline is no line", self.at)
             for side in on:
                 sides[side].append(body)
                 left[side] -= 1

@@ -27,10 +27,9 @@ def apply_hunks(data: bytes, hunks: Sequence[Hunk]) -> tuple[bytes, tuple[int, .
         offset += place - guess
         offsets.append(offset)
         # What follows the last change may be the context of the next hunk.
-        kept = len(hunk.before) - hunk.trailing
-        out += lines[frozen:place]
-        out += hunk.after[: len(hunk.after) - hunk.trailing]
-        frozen = place + kept
+        out += lines[frozen : place + hunk.leading]
+        out += hunk.after[hunk.leading : len(hunk.after) - hunk.trailing]
+        frozen = place + len(hunk.before) - hunk.trailing
     out += lines[frozen:]
     # A last line that is no longer the last one gets its newline.
     ended = [line if line.endswith(b"\n") else line + b"\n" for line in out[:-1]]
@@ -43,10 +42,20 @@ def placed(hunks: Sequence[Hunk], offsets: Sequence[int]) -> list[int]:
 
 
 def _find(lines: list[bytes], frozen: int, hunk: Hunk, guess: int) -> int | None:
-    """Find the place nearest to `guess`, from 0, where the hunk fits, later lines first; nothing before `frozen`."""
+    """Find the place nearest to `guess`, from 0, where the hunk fits, later lines first; it changes nothing before `frozen`.
+
+    With a guess before `frozen`, GNU patch tries a place that is as far before it, then `frozen`, then all after the first.
+    """
     if not hunk.before:
         return guess if frozen <= guess else None
-    free = (place for place in fits(lines, hunk) if place >= frozen)
+    places, first = fits(lines, hunk), 2 * guess - frozen
+    if hunk.leading < hunk.trailing and hunk.old_start <= 1:
+        return 0 if places and frozen <= hunk.leading else None
+    if guess < frozen and hunk.leading <= hunk.trailing:
+        later = (place for place in places if place >= first)
+        place = min(later, key=lambda place: (place != first, place != frozen, place), default=None)
+        return None if place is None or place + hunk.leading < frozen else place
+    free = (place for place in places if place >= frozen)
     return min(free, key=lambda place: (abs(place - guess), place < guess), default=None)
 
 

@@ -221,3 +221,25 @@ def test_a_time_says_whether_there_is_a_file(tmp_path: Path, time: str) -> None:
     fills = f"--- a/f\t{time}\n+++ b/f\t2020-01-01 00:00:00\n@@ -0,0 +1 @@\n+x\n".encode()
     for patch, word in product((empties, fills), ("-p1", "-R")):
         agree(tmp_path / "d", {"f": Blob(FILE, b"x\n"), "z": Blob(FILE, b"")}, patch, word)
+
+
+OVERLAPPING = [
+    b"@@ -2,3 +2,4 @@\n a\n+x\n c\n d\n" * 2,
+    b"@@ -1,3 +1,4 @@\n b\n+x\n a\n c\n" * 2,
+    b"@@ -9,1 +9,2 @@\n i\n+x\n" * 2,
+    b"@@ -4 +4,2 @@\n+x\n d\n@@ -2,3 +3,4 @@\n a\n c\n d\n+y\n",
+    b"@@ -2,3 +2,3 @@\n a\n-c\n+x\n d\n@@ -3,2 +3,3 @@\n c\n+y\n d\n",
+    b"@@ -3,3 +3,3 @@\n c\n-d\n+x\n e\n@@ -4,3 +4,3 @@\n d\n-e\n+y\n f\n",
+    b"@@ -4 +2,2 @@\n+x\n a\n@@ -2 +3,2 @@\n+y\n a\n",
+]
+
+
+@pytest.mark.parametrize("hunks", OVERLAPPING)
+@pytest.mark.parametrize("text", [b"b\na\nc\nd\ne\nf\ng\nh\ni\n", b"b\na\na\nc\nd\na\nc\nd\ni\n", b"b\nb\na\nc\nd\n"])
+def test_hunks_that_overlap_go_where_gnu_patch_puts_them(tmp_path: Path, hunks: bytes, text: bytes) -> None:
+    agree(tmp_path / "d", {"f": Blob(FILE, text)}, b"--- a/f\n+++ b/f\n" + hunks)
+
+
+def test_an_empty_line_without_a_newline_is_refused(tmp_path: Path) -> None:
+    patch = b"--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n x\n+\n\\ No newline at end of file\n"
+    assert agree(tmp_path / "d", {"f": Blob(FILE, b"x\n")}, patch) is None
