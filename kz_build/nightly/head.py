@@ -64,10 +64,19 @@ def copy_of(head: Head, tree: str, folder: Path) -> Project:
 
 
 def content_of(head: Head, project: Project, files: Collection[str]) -> tuple[str, str]:
-    """Return (the tree of HEAD with these files of a copy, a digest of the files): the digest stays when others change."""
+    """Return (the tree of HEAD with these files of a copy, a digest of the files): the digest stays when others change.
+
+    Raises ConfigError for a file behind a link: it would replace the link, and the rest of its folder be gone.
+    """
     blobs: dict[str, str] = {}
+    top = os.path.realpath(project.root)
     for name in sorted(files):
         path = project.root / name
+        if os.path.realpath(path) != os.path.join(top, name):
+            raise ConfigError(
+                f"{name} lies behind a symbolic link: what moves one line changes the stack of another",
+                hint="replace the link by a copy of the folder",
+            )
         blobs[head.prefix + name] = blob_of(head, path.read_bytes()) if path.is_file() else ""
     return with_blobs(head, head.commit, blobs), hashlib.sha256(json.dumps(sorted(blobs.items())).encode()).hexdigest()
 

@@ -147,6 +147,21 @@ def test_the_pull_request_has_candidates_for_a_stack_that_stays(
     assert "- `0001-first`" in body and "Candidate 1, confidence 0." in body and "-line 10\n  +ours\n" in body
 
 
+def test_a_stack_that_two_lines_share_by_a_link_is_not_torn(
+    ours: Project, make_github: Callable[[Path], GitHub]
+) -> None:
+    """The branch would have a folder in the link's place, with nothing but the patch that changed."""
+    pins = ours.root / "pins.yaml"
+    pins.write_text(pins.read_text().replace("l: {up: v1.0.0}", "old: {up: v1.0.0}\n  l: {up: v1.0.0}"))
+    (ours.root / "patches/old").symlink_to("l")
+    assert ours.kz("lock", "--write").returncode == 0
+    night = Night(ours, make_github(ours.root))
+    ours.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
+    done = night.run(code=2)
+    assert "patches/old/up/0001-first.patch lies behind a symbolic link" in done.stderr
+    assert [pull.title for pull in night.github.listed(pulls=True)] == ["l: up v1.0.0 -> v1.0.1"]
+
+
 def test_what_a_person_closed_stays_closed_until_it_is_something_else(night: Night) -> None:
     night.project.upstream.commit("Grow (#2)", GROWN, tag="v1.0.1")
     night.run()
