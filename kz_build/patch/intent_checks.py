@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -115,14 +115,24 @@ def _class_once(check: IntentCheck, text: str) -> str:
 
 
 _CMAKE_TOKEN = re.compile(
-    r"""\#\[(=*)\[.*?\]\1\] | \#[^\n]* | \[(=*)\[.*?\]\2\] | "(?:\\.|[^"\\])*" | [()] | [^\s()"#]+""",
+    r"""\#\[(=*)\[.*?\]\1\] | \[(=*)\[.*?\]\2\] | "(?:\\.|[^"\\])*" | (?P<open>\#?\[=*\[|") | \#[^\n]* | [()]
+    | (?:\\.|[^\s()"#\\])+""",
     re.VERBOSE | re.DOTALL,
 )
 
 
+def _cmake_tokens(text: str) -> Iterator[str]:
+    """Yield what is no comment. Raises ValueError at a quote or bracket that is never closed."""
+    for match in _CMAKE_TOKEN.finditer(text):
+        if match["open"]:
+            raise ValueError(f"{match[0]} is never closed, at line {text.count(chr(10), 0, match.start()) + 1}")
+        if not match[0].startswith("#"):
+            yield match[0]
+
+
 def cmake_commands(text: str) -> list[tuple[str, list[str], list[str]]]:
     """Return the commands of a CMake file as (name, arguments, conditions of the if() blocks around it)."""
-    tokens = [m[0] for m in _CMAKE_TOKEN.finditer(text) if not m[0].startswith("#")]
+    tokens = list(_cmake_tokens(text))
     commands: list[tuple[str, list[str], list[str]]] = []
     around: list[str] = []
     at = 0

@@ -31,7 +31,7 @@ _C = {
 _C_SILENT = re.compile(
     rb"//[^\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/)?|\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?", re.DOTALL
 )
-_CMAKE_SILENT = re.compile(rb"#[^\n]*|\"(?:\\.|[^\"\\])*\"?", re.DOTALL)
+_CMAKE_SILENT = re.compile(rb"\\.|#[^\n]*|\"(?:\\.|[^\"\\])*\"?", re.DOTALL)
 _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|endif)", re.MULTILINE)
 _NAME = re.compile(rb"[A-Za-z_]\w\w+")
 _PAIRS = (b"()", b"{}", b"[]")

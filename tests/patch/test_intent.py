@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
@@ -189,6 +190,7 @@ def test_the_commands_of_a_cmake_file() -> None:
         ("set", ["A", '"b c"', "[=[d ]] )]=]", "(", "f", ")"], []),
         ("last", [], []),
     ]
+    assert cmake_commands(r"run(\"a b\" \( c\ d\#)") == [("run", [r"\"a", r"b\"", r"\(", r"c\ d\#"], [])]
     assert cmake_commands("if(A)\nelse(A)\nx()\nendif(A)\n") == [("x", [], [""])]
     assert cmake_commands("if(A)\nif(B)\nx()\nelse()\ny()\nendif()\nz()\nelseif(C D)\nw(1)\nendif()\n") == [
         ("x", [], ["A", "B"]),
@@ -210,8 +212,19 @@ def test_the_commands_of_a_cmake_file() -> None:
         ("Add(", "add( is never closed"),
         ("a b\n", "`(` expected after 'a'"),
         ("a() B", "`(` expected after 'B'"),
+        ('a()\nadd("x)\n', '" is never closed, at line 2'),
+        ("add([=[x]])\n", "[=[ is never closed, at line 1"),
+        ("a()\n#[[x\n", "#[[ is never closed, at line 2"),
     ],
 )
 def test_cmake_that_does_not_balance(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
         cmake_commands(text)
+
+
+@pytest.mark.parametrize("text", ["[[ ", "#[[ \n", '" \\', "\\", "("])
+def test_hostile_cmake_takes_bounded_time(text: str) -> None:
+    start = time.process_time()
+    with pytest.raises(ValueError, match="never closed"):
+        cmake_commands(f"set({text * 100_000}")
+    assert time.process_time() - start < 2

@@ -19,6 +19,7 @@ GUARD = "#ifdef USE_NPU\nvoid load(int kind) {\n  prepare(kind);\n  start(kind);
         ("load.h", 'char close = \'}\'; /* { */ const char *s = "\\"{"; // {\n', "int table[] = {1, 2;\n"),
         ("Load.java", "class Load { int[] sizes = {1}; }\n", "class Load { int[] sizes = {1; }\n"),
         ("CMakeLists.txt", 'set(SOURCES "a(b" c.cpp) # (\n', "set(SOURCES a.cpp\n"),
+        ("a.cmake", 'set(A \\( -D\\"x)\nset(B y)\n', 'set(A \\( -D\\"x)\nset(B y\n'),
         ("load.py", "def load():\n    return {}\n", "def load():\nreturn {}\n"),
     ],
 )
