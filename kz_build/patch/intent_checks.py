@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +51,9 @@ def evaluate(check: IntentCheck, data: bytes | None) -> str:
 def _statements(text: str) -> tuple[ast.stmt, ...]:
     """Return all statements of Python source, outer ones first. Expressions contain none, and are nine tenths of the nodes."""
     statements: list[ast.stmt] = []
-    remaining: list[ast.AST] = [ast.parse(text)]
+    with warnings.catch_warnings():  # of its escapes, which are upstream's
+        warnings.simplefilter("ignore")
+        remaining: list[ast.AST] = [ast.parse(text)]
     while remaining:
         inner = [
             node
@@ -181,7 +184,7 @@ def _parses(check: IntentCheck, text: str) -> str:
         import yaml  # 40 ms that only this kind of file needs
 
         try:
-            yaml.compose(text, yaml.SafeLoader)
+            list(yaml.compose_all(text, yaml.SafeLoader))
         except yaml.YAMLError as error:
             raise ValueError(str(error).replace("\n", " ")) from error
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 
 import pytest
 
@@ -63,7 +64,8 @@ FILES = {
     "latin1.py": "# \udcfc\nlayers = 36\n",
     "zero.py": "\0",
     "ok.json": "{}",
-    "ok.yaml": "a: 1",
+    "ok.yaml": "a: 1\n---\nb: 2\n",
+    "escape.py": "a = '\\d'\n",
     "ok.yml": "a: {1: 2}",
 }
 
@@ -228,3 +230,9 @@ def test_hostile_cmake_takes_bounded_time(text: str) -> None:
     with pytest.raises(ValueError, match="never closed"):
         cmake_commands(f"set({text * 100_000}")
     assert time.process_time() - start < 2
+
+
+def test_upstreams_own_escapes_are_not_warned_of() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ask("parses", "escape.py") == ""
