@@ -28,15 +28,11 @@ def relevant_hunks(patch: Patch, path: str, before: bytes, diff: bytes) -> str:
 
 
 def reversed_hunks(hunks: str) -> str:
-    """Reverse the output of `relevant_hunks`."""
+    """Reverse the output of `relevant_hunks` for one path."""
     swap = {"+": "-", "-": "+"}
-    rows = []
-    for line in hunks.split("\n"):
-        header = re.sub(r"^@@ -(\S+) \+(\S+) @@", r"@@ -\2 +\1 @@", line)
-        rows.append(
-            line if line.startswith("--- ") else header if header != line else swap.get(line[:1], line[:1]) + line[1:]
-        )
-    return "\n".join(rows)
+    path, *rows = hunks.split("\n")
+    headers = (re.sub(r"^@@ -(\S+) \+(\S+) @@", r"@@ -\2 +\1 @@", row) for row in rows)
+    return "\n".join([path, *(row if row[:1] == "@" else swap.get(row[:1], row[:1]) + row[1:] for row in headers)])
 
 
 def _ranges(patch: Patch, path: str, lines: list[bytes]) -> list[tuple[int, int]]:

@@ -67,9 +67,9 @@ def lines_changed(pinned: PinnedStack, patch: Patch, commit: Commit, *, later: b
         for path, before, after in changed(commit, patch.reads):
             old, new = (before, after) if later else (after, before)
             data = read_blobs(pinned.repository, objects, (before, after))[old]
-            hunks.append(relevant_hunks(patch, path, data, blobs.diff_blobs(pinned.repository, old, new)))
-    text = "\n".join(text for text in hunks if text)
-    return text if later else reversed_hunks(text)
+            text = relevant_hunks(patch, path, data, blobs.diff_blobs(pinned.repository, old, new))
+            hunks.append(text if later else reversed_hunks(text))
+    return "\n".join(text for text in hunks if text)
 
 
 def changed(commit: Commit, paths: Collection[str]) -> list[tuple[str, str, str]]:

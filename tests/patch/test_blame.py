@@ -95,8 +95,8 @@ def test_a_patch_that_no_longer_fits_needs_what_is_left_of_its_lines() -> None:
 
 
 def test_the_other_way_round() -> None:
-    there = "--- f\n@@ -3,2 +4 @@ def f():\n-old\n-old too\n+new\n context\n--- f2\n+"
-    back = "--- f\n@@ -4 +3,2 @@ def f():\n+old\n+old too\n-new\n context\n--- f2\n-"
+    there = "--- f\n@@ -3,2 +4 @@ def f():\n-old\n-old too\n+new\n context\n--- a comment of Lua\n+"
+    back = "--- f\n@@ -4 +3,2 @@ def f():\n+old\n+old too\n-new\n context\n+-- a comment of Lua\n-"
     assert reversed_hunks(there) == back
     assert reversed_hunks(back) == there
     assert reversed_hunks("") == ""
