@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kz_build.core.errors import ConfigError, Problem
 from kz_build.core.rules import unsafe_path
@@ -68,7 +68,7 @@ def parse_foreign(entry: SeriesEntry, shown: str, data: bytes) -> Patch:
     named = {name.lower(): value for name, value in fields}
     author, message, left_out = _author(named), _message(entry, fields, free), tuple(reader.left_out)
     patch = Patch(entry.name, author, _date(named), message, files, gnu=True, left_out=left_out)
-    return patch.reverse() if entry.reverse else patch
+    return replace(patch, files=patch.reverse().files[::-1]) if entry.reverse else patch  # GNU patch keeps the order
 
 
 def _header(lines: list[str]) -> tuple[list[tuple[str, str]], list[str]]:

@@ -243,3 +243,10 @@ def test_hunks_that_overlap_go_where_gnu_patch_puts_them(tmp_path: Path, hunks: 
 def test_an_empty_line_without_a_newline_is_refused(tmp_path: Path) -> None:
     patch = b"--- a/f\n+++ b/f\n@@ -1 +1,2 @@\n x\n+\n\\ No newline at end of file\n"
     assert agree(tmp_path / "d", {"f": Blob(FILE, b"x\n")}, patch) is None
+
+
+@pytest.mark.parametrize("text", [b"x\n", b"y\n", b"z\n"])
+@pytest.mark.parametrize("last", [b"x", b"z"])
+def test_several_diffs_of_a_file_are_reverted_in_their_own_order(tmp_path: Path, text: bytes, last: bytes) -> None:
+    diffs = b"".join(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n-%b\n+%b\n" % both for both in ((b"x", b"y"), (b"y", last)))
+    agree(tmp_path / "d", {"f": Blob(FILE, text)}, diffs, "-R")
