@@ -162,7 +162,8 @@ def _sorted(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     if _form(new[0]) in map(_form, around) and all(
         sorted(lines) == lines for lines in ([*around[:1], *side, *around[1:]] for side in (mine, new))
     ):
-        yield Option(gap.our_start, gap.our_end, tuple(sorted({*mine, *new})), Rule.SORTED, 8.0)
+        both = sorted([*mine, *(line for line in new if line not in mine)])
+        yield Option(gap.our_start, gap.our_end, tuple(both), Rule.SORTED, 8.0)
 
 
 def _form(line: bytes) -> bytes:

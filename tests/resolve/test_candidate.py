@@ -203,6 +203,14 @@ def test_what_both_sides_add_to_a_sorted_list_is_sorted() -> None:
     assert text(one) == changed(theirs, ("  'qwen", "  'mistral.cc',\n  'qwen")) and one.rule == "sorted"
 
 
+def test_lines_that_upstream_has_twice_in_a_sorted_list_stay() -> None:
+    base = "sources = [\n  'adam.cc',\n  'bert.cc',\n  'yolo.cc',\n]\n"
+    theirs = changed(base, ("  'bert.cc',\n", "  'bert.cc',\n  'llama.cc',\n  'qwen.cc',\n"))
+    ours = changed(base, ("  'bert.cc',\n", "  'bert.cc',\n  'mistral.cc',\n  'mistral.cc',\n  'qwen.cc',\n"))
+    one = best(base, ours, theirs)
+    assert text(one) == changed(ours, ("  'bert.cc',\n", "  'bert.cc',\n  'llama.cc',\n")) and one.rule == "sorted"
+
+
 def test_a_look_alike_of_the_place_that_the_base_has_too_is_no_place() -> None:
     case = "    case {0}:\n      note = describe(device);\n      print_entry(note, {0});\n"
     rest = "  switch (kind) {\n" + case.format("DISK") + OTHER
