@@ -132,7 +132,8 @@ def _read_zip(archive: zips.Archive, kind: str, prefix: str, facts: _AppFacts) -
         for entry in archive.entries:
             place = prefix + entry.name
             if entry.name.endswith(".so"):
-                path = Path(scratch, "library", entry.name.rsplit("/", 1)[-1])
+                # Its end: a name in a zip may be longer than one of a file.
+                path = Path(scratch, "library", entry.name.rsplit("/", 1)[-1][-60:])
                 path.parent.mkdir(exist_ok=True)
                 with path.open("wb") as to:
                     sha256, versions = _scan(archive.pieces(entry, _MOST_LIBRARY), to)

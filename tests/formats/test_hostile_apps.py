@@ -278,3 +278,13 @@ def test_a_library_that_needs_a_million_others_takes_no_memory(tmp_path: Path, l
     found = done.stdout.splitlines()
     assert int(found[0]) > 0 and int(found[1]) < 200, done
     assert "dynamic entries" in read_folder(tmp_path).libraries[0].problem
+
+
+def test_a_target_of_many_digits_and_a_library_of_a_long_name(tmp_path: Path) -> None:
+    """A name in a zip may have 65,535 bytes, one of a file 255."""
+    sdk = TEXT.replace(b"<application/>", b'<uses-sdk android:targetSdkVersion="' + b"9" * 5000 + b'"/>')
+    place = f"lib/arm64-v8a/{'ä' * 300}.so"
+    (tmp_path / "app.apk").write_bytes(zipped({"AndroidManifest.xml": sdk, place: b"\x7fELF"}))
+    app = read_app(tmp_path / "app.apk")
+    assert app.manifest and app.manifest.target_sdk == 0
+    assert [lib.place for lib in app.libraries] == [place] and "is damaged" in app.libraries[0].problem
