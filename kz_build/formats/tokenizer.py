@@ -22,6 +22,7 @@ from kz_build.formats.tokenizer_types import Tokenizer
 # The largest that are public have 33 MB and 1.5 million values; the limits keep a hostile file below 500 MB of memory.
 _MOST_BYTES, _MOST_VALUES = 64 << 20, 4_000_000
 _MOST_DEPTH = 100
+_MOST_EXPRESSIONS = 10_000  # characters of all: public ones have 500, and a search in them takes their square
 _CONFIG, _TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 # Tokens that a template writes in one piece; one that it builds from parts is not seen.
 _CHAT_TOKEN = re.compile(r"<[|｜][^<>|｜\s\"'{}]{1,64}[|｜]>|<(?:start|end|begin)_of_[a-z_]{1,32}>")
@@ -110,6 +111,8 @@ def _hugging_face(root: Json, name: str) -> Tokenizer:
     steps = [*_steps(root.get("pre_tokenizer")), *_steps(root.get("normalizer"))]
     expressions = (_mapping(s.get("pattern"), "a pattern").get("Regex") for s in steps if s.get("pattern"))
     found = tuple(dict.fromkeys(text for text in expressions if isinstance(text, str)))
+    if sum(map(len, found)) > _MOST_EXPRESSIONS:
+        raise DamagedError(f"its regular expressions have more than {_MOST_EXPRESSIONS:,} characters")
     return Tokenizer(name, "tokenizer.json", frozenset(ids | set(special.values())), special, found)
 
 

@@ -119,9 +119,13 @@ def test_the_other_formats_are_read_as_upstreams_loader_reads_them() -> None:
         (b"\x0a" + b"\xff" * 20, "a number at byte 11 has no end"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a git-lfs pointer"),
         (b"", "is no tokenizer.json, tiktoken or sentencepiece file"),
+        (
+            b'{"model": {"vocab": {}}, "pre_tokenizer": {"pattern": {"Regex": "' + b"[" * 100_000 + b'"}}}',
+            "more than 10,000 characters",
+        ),
         (b'{"a": [' + b"0," * 4_000_001, "more than 4,000,000 values"),
     ],
-    ids=["cut", "deep", "config", "id", "vocab", "tiktoken", "short", "varint", "lfs", "empty", "many"],
+    ids=["cut", "deep", "config", "id", "vocab", "tiktoken", "short", "varint", "lfs", "empty", "expression", "many"],
 )
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "x").write_bytes(data)
