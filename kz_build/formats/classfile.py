@@ -15,7 +15,8 @@ _CLASS, _STRING, _METHOD, _INTERFACE_METHOD, _NAME_AND_TYPE = 7, 8, 10, 11, 12
 # Sizes of the constants that are skipped.
 _SIZES = {3: 4, 4: 4, 5: 8, 6: 8, 9: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 # ldc or ldc_w of a constant, then invokestatic: every compiler's form of loadLibrary("name").
-_LOAD = re.compile(rb"(?:\x12(?P<short>.)|\x13(?P<long>..))\xb8(?P<method>..)", re.DOTALL)
+# It is tried at every byte, for the operand before it may look like an ldc.
+_LOAD = re.compile(rb"(?=(?:\x12(?P<short>.)|\x13(?P<long>..))\xb8(?P<method>..))", re.DOTALL)
 
 
 def java_side(classes: Iterable[bytes]) -> JavaSide:
