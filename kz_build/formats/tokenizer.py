@@ -145,6 +145,8 @@ def _tiktoken(data: bytes, name: str) -> Tokenizer:
             ids.add(_id(int(rank)))
         except (binascii.Error, ValueError):
             raise DamagedError(f"line {number} is not base64 and a rank: {line[:40]!r}") from None
+        if len(ids) != number:  # the special tokens follow them
+            raise DamagedError(f"line {number} repeats a rank: {line[:40]!r}")
     special = {f"<|{text}|>": len(ids) + index for index, text in enumerate(_LLAMA3)}
     return Tokenizer(name, "tiktoken", frozenset(ids | set(special.values())), special)
 

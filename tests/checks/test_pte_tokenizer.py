@@ -115,6 +115,7 @@ def test_the_other_formats_are_read_as_upstreams_loader_reads_them() -> None:
         (b'{"model": {"vocab": {"a": -1}}}', "a token's id is -1"),
         (b'{"model": {"vocab": 7}}', "model.vocab is no list"),
         (b"QQ== 0\nhello\n", "line 2 is not base64 and a rank: b'hello'"),
+        (b"QQ== 0\nQg== 1\nQw== 1\n", "line 3 repeats a rank: b'Qw== 1'"),
         (b"\x0a\x7fabc", "does not fit at byte 2: it is cut off"),
         (b"\x0a" + b"\xff" * 20, "a number at byte 11 has no end"),
         (b"version https://git-lfs.github.com/spec/v1\n", "a git-lfs pointer"),
@@ -125,7 +126,7 @@ def test_the_other_formats_are_read_as_upstreams_loader_reads_them() -> None:
         ),
         (b'{"a": [' + b"0," * 4_000_001, "more than 4,000,000 values"),
     ],
-    ids=["cut", "deep", "config", "id", "vocab", "tiktoken", "short", "varint", "lfs", "empty", "expression", "many"],
+    ids=["cut", "deep", "config", "id", "vocab", "tiktoken", "rank", "short", "varint", "lfs", "empty", "expression", "many"],
 )
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "x").write_bytes(data)
