@@ -7,8 +7,9 @@ from collections.abc import Mapping
 
 from kz_build.formats.elf_types import JavaSide, NativeMethod
 
-_COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.DOTALL)
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+_CHARACTER = r"'(?:\\[^\n]|[^'\\\n])[0-9a-fA-F]{0,4}'"
+_COMMENT = re.compile(rf'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*"|{_CHARACTER})', re.DOTALL)
+_STRING = re.compile(rf'"(?:\\.|[^"\\\n])*"|{_CHARACTER}')
 _PACKAGE = re.compile(r"^\s*package\s+([\w.]+)", re.MULTILINE)
 _LOAD = re.compile(r'\bloadLibrary\s*\(\s*"([^"]+)"')
 _TOKEN = re.compile(

@@ -37,6 +37,12 @@ def methods(text: str) -> list[tuple[str, str]]:
         ("class A { class C { companion object { @JvmStatic external fun go() } } }", [("A$C", "go")]),
         ('class C { String s = "native void go();"; }', []),
         ('class C { String s = "\\" // "; native void go(); }', [("C", "go")]),
+        (
+            "class C { char a = '}', b = '\\u007d', c = '\"', d = '\\''; native void go(); String s = \"{\"; }",
+            [("C", "go")],
+        ),
+        ('class C { char c = \'"\'; String s = "native void go();"; }', []),
+        ("class C { // it's\n native void go(); /* isn't */ }", [("C", "go")]),
         ("class C { String s = nativeOrder(); boolean native_; }", []),
         ("} class C { native void go(); }", [("C", "go")]),
         ("class C { } native void go();", [("", "go")]),
