@@ -53,7 +53,8 @@ def _judged(project: Project, pinned: PinnedStack, applied: Mapping[str, str]) -
     names = (*refs.releases(pinned.repository), trunk) if trunk else ()
     with pinned.repository.objects() as objects:
         versions = [Version(name, *at) for name, at in zip(names, objects.commits(names), strict=True) if at]
-        if pinned.base not in (version.commit for version in versions):  # a pin that is no release
+        # The pin, unless it is a release by that name; upstream's branch may have it, and have moved on.
+        if (pinned.version, pinned.base) not in ((version.name, version.commit) for version in versions):
             versions[:0] = [Version(pinned.version, *at) for at in objects.commits([pinned.base]) if at]
     if not git:
         versions = [Version(pinned.version, version.commit, "") for version in versions]

@@ -79,3 +79,14 @@ def test_a_library_that_is_gone_or_changed_did_not_pass_its_audit(project: Path,
         assert "it was removed since it was built" in page or "it is not the file that was built and audited" in page
         shown = kz("-C", project, "report").stdout
         assert "audit linux-arm64: lib/libminirt.so was changed or removed since: kz build" in shown
+
+
+def test_a_pin_by_its_commit_is_judged_where_a_release_has_it_too(sample: Path, kz: Kz) -> None:
+    """No patch held on its pin, said the page, and to run `kz verify`."""
+    pins = (sample / "pins.yaml").read_text()
+    commit = json.loads((sample / "pins.lock").read_text())["lines"]["sample-0.1"]["minirt"]["commit"]
+    (sample / "pins.yaml").write_text(pins.replace("minirt: v0.1.0", f"minirt: {commit}"))
+    for words in (["lock", "--write"], ["health"]):
+        assert kz("-C", sample, *words).returncode == 0
+    done = kz("-C", sample, "report", "--html")
+    assert "5 of 5 patches hold on their pins" in done.stdout, done.stdout + done.stderr
