@@ -65,6 +65,7 @@ class MergeCache:
             elif oid == (old[1] if old else ""):
                 state[path] = own
             else:
+                conflicts |= (own[1] if own else "") not in (old[1] if old else "", oid)
                 state[path] = (mode, oid) if oid else None
         return state, conflicts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -116,6 +117,16 @@ def test_a_pull_request_is_merged_into_main_as_it_is_now(ours: Project) -> None:
     # In a store that has nothing yet, contents come while they are asked for.
     fresh = ours.kz("radar", KZ_CACHE=str(ours.root.parent / "fresh"))
     assert (fresh.returncode, fresh.stdout) == (0, shown), fresh.stderr
+
+
+def test_a_file_that_one_side_deletes_and_the_other_changes_conflicts(ours: Project) -> None:
+    up = ours.upstream
+    up.pull(11, {"a.txt": None}, base="v1")
+    assert not seen(ours)[11]["conflicts"]
+    up.commit("Change a line far away (#5)", {"a.txt": put(text(), 2, "main's")})
+    assert subprocess.run(["git", "merge", "-q", "refs/pull/11/head"], cwd=up.folder, capture_output=True).returncode
+    up.git("merge", "--abort")
+    assert seen(ours, "--fetch")[11]["conflicts"]
 
 
 def test_numbers_are_brought_when_they_are_asked_for(ours: Project) -> None:
