@@ -30,7 +30,7 @@ def collect(project: Project, lines: Sequence[str]) -> Facts:
     """Return the facts of these lines. Raises LockError for a record that kz did not write."""
     try:
         return _collect(project, lines)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise LockError(
             f"a record in {project.out('')} or {project.root / 'dist'} was not written by this kz:"
             f" {type(error).__name__}: {error}",

@@ -90,3 +90,11 @@ def test_a_pin_by_its_commit_is_judged_where_a_release_has_it_too(sample: Path, 
         assert kz("-C", sample, *words).returncode == 0
     done = kz("-C", sample, "report", "--html")
     assert "5 of 5 patches hold on their pins" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_number_without_end_in_a_record_is_named(project: Path, kz: Kz) -> None:
+    record = project / "out/build/sample-0.1/linux-arm64/manifest.json"
+    facts = json.loads(record.read_text())
+    record.write_text(json.dumps({**facts, "ccache": {"hits": float("inf"), "misses": 0}}))
+    done = kz("-C", project, "report", "--html")
+    assert done.returncode == 3 and "was not written by this kz: OverflowError" in done.stderr, done.stderr
