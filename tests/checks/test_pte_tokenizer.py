@@ -126,7 +126,7 @@ def test_the_other_formats_are_read_as_upstreams_loader_reads_them() -> None:
         ),
         (b'{"a": [' + b"0," * 4_000_001, "more than 4,000,000 values"),
     ],
-    ids=["cut", "deep", "config", "id", "vocab", "tiktoken", "rank", "short", "varint", "lfs", "empty", "expression", "many"],
+    ids=["cut", "deep", "config", "id", "vocab", "tiktoken", "rank", "short", "varint", "lfs", "empty", "expr", "many"],
 )
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path, data: bytes, words: str) -> None:
     (tmp_path / "x").write_bytes(data)
