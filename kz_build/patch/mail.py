@@ -133,7 +133,8 @@ class _Reader(DiffReader):
             first += 1
         headers.update({key: self._header(key, value, line) for key, (value, line) in in_body.items()})
         title = _TAGS.sub("", headers["subject"])
-        return (title + "\n\n" + "\n".join(body).strip("\n")).rstrip("\n") + "\n"
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(body).strip("\n"))
+        return f"{title}\n\n{text}".rstrip("\n") + "\n"
 
     def _body(self) -> list[str]:
         lines = []

@@ -76,6 +76,7 @@ def test_the_title_is_the_subject_without_its_tags(subject: bytes, title: str) -
     [
         (b"\n---\n\n" + GOOD, "T\n"),
         (b"\n\n\nText.\n\n\n---\n" + GOOD, "T\n\nText.\n"),
+        (b"\nText.\n\n\n \nMore.\n---\n" + GOOD, "T\n\nText.\n\nMore.\n"),
         (b"\nText.  \n  indented\n" + GOOD, "T\n\nText.\n  indented\n"),
         (b"\nText.\n----\nmore\r\n--- \nnot this\n" + GOOD, "T\n\nText.\n----\nmore\n"),
         (b"\n\xc3\xbc \xff\n---\n" + GOOD, "T\n\n\u00fc \u00ff\n"),
