@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from kz_build.formats.android_manifest import ANDROID, DEEPEST, DamagedError, Element, Value
-from kz_build.formats.protobuf import contents
+from kz_build.formats.protobuf import contents, fields
 
 # Android knows an attribute by its id; its name in the file may be anything. From AOSP's public.xml.
 _ATTRIBUTES = {
@@ -146,16 +146,17 @@ def _node(data: bytes, path: tuple[str, ...]) -> Iterator[Element]:
             continue
         if len(path) >= DEEPEST:
             raise DamagedError(f"elements are nested deeper than {DEEPEST}")
-        fields = list(contents(element))
-        here = (*path, b"".join(v for n, v in fields if n == 3).decode())
-        yield Element(here, dict(_attribute(v) for n, v in fields if n == 4))
-        for number, child in fields:
+        parts = list(contents(element))
+        here = (*path, b"".join(v for n, v in parts if n == 3).decode())
+        yield Element(here, dict(_attribute(v) for n, v in parts if n == 4))
+        for number, child in parts:
             if number == 5:
                 yield from _node(child, here)
 
 
 def _attribute(data: bytes) -> tuple[str, Value]:
-    """XmlAttribute: 1 namespace, 2 name, 3 value as it was written."""
-    fields = {number: value.decode() for number, value in contents(data) if number in (1, 2, 3)}
-    prefix = "android:" if fields.get(1) == ANDROID else ""
-    return prefix + fields.get(2, ""), fields.get(3, "")
+    """XmlAttribute: 1 namespace, 2 name, 3 value as it was written, 5 its id."""
+    given = dict(fields(data))
+    space, name, value = (v.decode() if isinstance(v := given.get(n), bytes) else "" for n in (1, 2, 3))
+    known = _ATTRIBUTES.get(v) if isinstance(v := given.get(5), int) else None
+    return known or ("android:" if space == ANDROID else "") + name, value
