@@ -74,6 +74,8 @@ def qnn(subject: PteSubject) -> Check | None:
         evidence = f"QNN {newest or 'of unknown version'} compiled it; it loads on that or newer, and the QNN of the device is unknown"
         return skipped(evidence) if subject.library or subject.soc else None
     for who, runtime in runtimes.items():
+        if runtime and not version_key(runtime):
+            return failed(f"{who} has QNN {runtime}, which is no version such as 2.42.0.251225")
         if runtime and newest and newer(newest, runtime):
             evidence = f"QNN {newest} compiled it and {who} has {runtime}"
             return failed(f"{evidence}: a context loads only on the same or newer (err 5000)")

@@ -60,6 +60,7 @@ SENTENCES = [
     ("other-models", (TWO, {}), "at risk: 2 QNN contexts share 4,096 bytes", (TWO_APART, {})),
     ("context-size", (HUGE, {}), "4,294,967,297 bytes, and HTP takes 4 GB", (HYBRID, {})),
     ("qnn", (NEW, {"qnn": "2.42.0.251225"}), "2.49.40.260810 compiled it and the device has 2.42.0.251225", (NEW, {"qnn": "2.49.40.260810"})),
+    ("qnn", (NEW, {"qnn": "latest"}), "the device has QNN latest, which is no version", (NEW, {"qnn": "v2.50"})),
     ("qnn", (NEW, {"library": LIB}), "and lib has 2.42.0.251225: a context loads only on the same or newer", (HYBRID, {"library": LIB})),
     ("qnn", (NEW, {"library": LIB, "qnn": "2.50.0.270101"}), "and lib has 2.42.0.251225", (HYBRID, {"library": LIB, "qnn": "2.50.0.270101"})),
     ("qnn", (SILENT, {"qnn": "2.42.0.251225"}), "does not say which QNN", (HYBRID, {"qnn": "2.42.0.251225"})),
