@@ -114,7 +114,7 @@ class EmulatedDevice:
 
     def log(self, text: str) -> None:
         """Append to the output of logcat."""
-        with (self.root.folder / OWN / "logcat").open("a") as file:
+        with self.root.own(f"{OWN}/logcat").open("a") as file:
             file.write(text)
 
     def _service(self, name: str) -> Service | None:

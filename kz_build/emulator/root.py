@@ -83,7 +83,7 @@ class DeviceRoot:
     def furnish(self, properties: Mapping[str, str]) -> None:
         """Create what every device has. The emulation's own programs and properties are written again, all else stays."""
         for name in (TMP, CPU, "/system/bin", f"/{OWN}", "/proc", "/dev", "/usr", *self.read_only):
-            (self.folder / name[1:]).mkdir(parents=True, exist_ok=True)
+            self.host(os.fsencode(name)).mkdir(parents=True, exist_ok=True)
         for name in ("bin", "lib", "lib64", "sbin"):
             # As on the host: a folder that is mounted there, or a link into /usr.
             here, host = self.folder / name, Path("/", name)
@@ -93,16 +93,15 @@ class DeviceRoot:
             elif host.is_dir():
                 here.mkdir(exist_ok=True)
         for name in ("possible", "present", "online"):
-            (self.folder / CPU[1:] / name).write_text(f"0-{(os.cpu_count() or 1) - 1}\n")
-        own = self.folder / OWN
-        (own / "props").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
-        (own / "storage").write_text("" if self.storage is None else f"{self.storage}\n")
-        (own / "logcat").touch()
+            self.own(f"{CPU}/{name}").write_text(f"0-{(os.cpu_count() or 1) - 1}\n")
+        self.own(f"{OWN}/props").write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        self.own(f"{OWN}/storage").write_text("" if self.storage is None else f"{self.storage}\n")
+        self.own(f"{OWN}/logcat").touch()
         for name, text in _PROGRAMS.items():
-            program = self.folder / "system" / "bin" / name
+            program = self.own(f"system/bin/{name}")
             program.write_text(_SH + text)
             program.chmod(0o755)
-        shell = self.folder / "system" / "bin" / "sh"
+        shell = self.host(b"system/bin") / "sh"
         if not shell.is_symlink():
             shell.symlink_to("/bin/sh")
         self.measure()
@@ -116,6 +115,13 @@ class DeviceRoot:
         for path in files:
             with contextlib.suppress(FileNotFoundError):
                 self.used += path.lstat().st_size
+
+    def own(self, path: str) -> Path:
+        """Return the place of a file of the emulation's own. A link that a program of the device left there is removed."""
+        place = self.host(path.encode(), follow=False)
+        if place.is_symlink():
+            place.unlink()
+        return place
 
     def host(self, path: bytes, *, follow: bool = True) -> Path:
         """Map a device's path to this machine: links are followed as the device would, never out of the root.

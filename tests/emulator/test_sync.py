@@ -88,3 +88,16 @@ def test_a_small_file_and_its_end_are_one_message(root: DeviceRoot) -> None:
     assert answers(serve, asked(b"RECV", b"/file"), root) == [asked(b"DATA", b"content") + DONE]
     (root.folder / "file").write_bytes(bytes(2_000_000))
     assert [len(one) for one in answers(serve, asked(b"RECV", b"/file"), root)] == [983_160, 983_160, 33_936]
+
+
+def test_links_that_a_program_left_lead_nowhere_out_of_the_root(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "root"
+    outside.mkdir()
+    (outside / "file").write_text("mine")
+    (folder / "system/emulated").mkdir(parents=True)
+    (folder / "system/emulated/props").symlink_to(outside / "file")
+    (folder / "system/bin").symlink_to(outside)
+    DeviceRoot(folder, read_only=("/vend\udcff",)).furnish({"a": "b"})
+    assert os.listdir(os.fsencode(folder)).count(b"vend\xff") == 1
+    assert (outside / "file").read_text() == "mine" and [p.name for p in outside.iterdir()] == ["file"]
+    assert (folder / "system/emulated/props").read_text() == "a=b\n"
