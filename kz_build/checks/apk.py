@@ -11,6 +11,7 @@ from kz_build.checks import apk_qnn
 from kz_build.checks.apk_qnn import MAIN, QNN, count
 from kz_build.checks.elf_rules import PAGE, aligned, is_for, lacking, lacking_cxx, names
 from kz_build.core.check import Answer, Check, ask, failed, passed, skipped, unanswered
+from kz_build.core.escape import one_line
 from kz_build.formats.app import PARTS, read_app, read_folder, with_models
 from kz_build.formats.app_types import App, Library
 from kz_build.formats.elf_types import MACHINES, Elf
@@ -57,7 +58,7 @@ def _manifest(app: App) -> Answer:
         return unanswered(app.manifest_problem, "AndroidManifest.xml")
     if app.manifest is None:
         return skipped("there is no app's AndroidManifest.xml: check the APK too")
-    return passed(app.manifest.package)
+    return passed(one_line(app.manifest.package))
 
 
 def _abi(app: App) -> Answer:

@@ -288,3 +288,10 @@ def test_a_target_of_many_digits_and_a_library_of_a_long_name(tmp_path: Path) ->
     app = read_app(tmp_path / "app.apk")
     assert app.manifest and app.manifest.target_sdk == 0
     assert [lib.place for lib in app.libraries] == [place] and "is damaged" in app.libraries[0].problem
+
+
+def test_a_package_with_a_line_end_makes_no_line_of_its_own(tmp_path: Path) -> None:
+    text = TEXT.replace(b'"x"', b'"x&#10;PASS  -  elf"')
+    (tmp_path / "app.apk").write_bytes(zipped({"AndroidManifest.xml": text}))
+    (found,) = (c for c in check_apk((tmp_path / "app.apk",), None) if c.name == "manifest")
+    assert "\n" not in found.evidence
