@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
@@ -44,7 +45,7 @@ class DockerEngine:
         elif server:
             why = "ccache speaks no TLS" if server.tls else "KZ_CCACHE_NETWORK names no network"
             self.network = f"off; the compile cache at {server.name} is not asked: {why}"
-        memory = _bytes(environment.variable("KZ_MEMORY")) or daemon.memory * 7 // 8
+        memory = memory_limit(environment.variable("KZ_MEMORY")) or daemon.memory * 7 // 8
         self.sandbox = Sandbox(daemon, image, self.cache, memory, internal)
         self._checkouts: dict[Path, Future[Path]] = {}
 
@@ -147,11 +148,11 @@ def _checkout(step: Checkout, folder: Path, stop: Event) -> Path:
     return folder
 
 
-def _bytes(text: str) -> int:
+def memory_limit(text: str) -> int:
     """Return the bytes of a size in Docker's form (512m, 16g); 0 for ''. Raises ConfigError."""
     if not text:
         return 0
     number, unit = (text[:-1], text[-1].lower()) if text[-1].isalpha() else (text, "b")
-    if not number.isdigit() or unit not in "bkmg":
+    if not re.fullmatch("[0-9]{1,15}", number) or unit not in "bkmg":
         raise ConfigError(f"KZ_MEMORY={text} is not a size", hint="use Docker's form: 512m, 16g")
     return int(number) << (10 * "bkmg".index(unit))

@@ -122,7 +122,8 @@ def pulls(repository: Repository, since: str = "") -> dict[int, str]:
     for line in output_lines(repository.git("for-each-ref", f"--format={form}", "refs/pull")):
         name, head, *date = line.split(" ")
         number = name.split("/")[2]
-        if name.endswith("/head") and number.isdigit() and (not date or date[0] >= since):
+        # Upstream may have any name there: ² is a digit, too, and no number.
+        if name.endswith("/head") and re.fullmatch("[0-9]{1,18}", number) and (not date or date[0] >= since):
             heads[int(number)] = head
     return heads
 

@@ -68,7 +68,8 @@ def test_a_pull_request_with_a_tree_that_kz_refuses_is_named_and_the_others_are_
     blob = up.git("rev-parse", "v1:a.txt").strip()
     odd = tree(up, within(up, "../x", blob), ("100644", "a.txt", blob), ("100644", "b.txt", blob))
     commit = up.git("commit-tree", odd, "-p", "v1", "-m", "odd").strip()
-    up.git("update-ref", "refs/pull/12/head", commit)
+    for name in ("12", "²", "x", "9" * 200):
+        up.git("update-ref", f"refs/pull/{name}/head", commit)
     for choice in ((), ("--pr", "11", "12")):
         found = ours.json("radar", *choice)[0]
         assert [p["pull"] for p in found["pulls"]] == [11] and found["heads"] == 2

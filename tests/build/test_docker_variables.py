@@ -1,4 +1,4 @@
-"""A DOCKER_HOST that is no daemon's."""
+"""A DOCKER_HOST that is no daemon's, and a KZ_MEMORY that is no size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from kz_build.build.docker_engine import memory_limit
 from kz_build.container.daemon import connect
-from kz_build.core.errors import MissingError
+from kz_build.core.errors import ConfigError, MissingError
 
 
 @pytest.fixture
@@ -38,3 +39,9 @@ def test_what_is_no_daemons_address_is_missing(address: str, server: str, monkey
     with pytest.raises(MissingError) as missing:
         connect()
     assert (address or server) in str(missing.value) and "--engine host" in str(missing.value)
+
+
+@pytest.mark.parametrize("size", ["²g", "16x", "g", "-1g", "9" * 5000])
+def test_a_memory_limit_that_is_no_size(size: str) -> None:
+    with pytest.raises(ConfigError, match="is not a size"):
+        memory_limit(size)
