@@ -15,10 +15,10 @@ def expression(subject: PteSubject) -> Check | None:
     tokenizer, library = subject.tokenizer, subject.library
     if not tokenizer or not tokenizer.expressions:
         return None
-    found = next(filter(None, map(refused, tokenizer.expressions)), "")
-    if not found:
+    beyond_re2 = next(filter(None, map(refused, tokenizer.expressions)), "")
+    if not beyond_re2:
         return passed("RE2 takes its regular expressions")
-    needs = f"its regular expression has what RE2 refuses ({found}), so it needs PCRE2"
+    needs = f"its regular expression has what RE2 refuses ({beyond_re2}), so it needs PCRE2"
     if not library:
         return skipped(f"{needs}; --lib says whether the library has it")
     if "PCRE2" in library.expressions:

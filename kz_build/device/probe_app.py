@@ -109,9 +109,9 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
         raise ConfigError(
             f"{target} has no `package` in pins.yaml", hint="kz's docs/reference/verbs/device.md, or --apk FILE"
         )
-    folder, path, found = project.out("app", line, target), project.record("app", line, target), tools()
-    if found.missing and not path.is_file():
-        raise MissingError(found.missing)
+    folder, path, programs = project.out("app", line, target), project.record("app", line, target), tools()
+    if programs.missing and not path.is_file():
+        raise MissingError(programs.missing)
     built = load_any(project.record("build", line, target))
     if not built:
         raise LockError(f"{target} of {line} is not built", hint=f"kz build --line {line} --target {target}")
@@ -125,11 +125,11 @@ def app(project: Project, line: str, target: str, commands: Commands, watch: Wat
     record, apk = load(path, key), folder / "probe.apk"
     if record and not changed(apk, record.outputs):
         return App(apk, record.outputs[""].sha256, PROBE)
-    if found.missing:
-        raise MissingError(found.missing)
+    if programs.missing:
+        raise MissingError(programs.missing)
     abi = android_abi(settings["abi"])
     libraries = {f"lib/{abi}/{Path(n).name}": project.dist_folder(line, target) / n for n in kept}
-    package = build(folder / "work", archives, libraries, found, project.out("app") / "debug.keystore", commands)
+    package = build(folder / "work", archives, libraries, programs, project.out("app") / "debug.keystore", commands)
     shutil.copyfile(package, apk)
     remove(folder / "work")
     output = Output(sha256_file(apk))

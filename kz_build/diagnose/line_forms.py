@@ -43,8 +43,8 @@ class FormSearch:
             return
         starts = [0, *accumulate(len(forms[number]) + 1 for number in kept)]
         places = [0, *accumulate(len(form) + 1 for form in forms)]
-        found = list(self._search.hits(b"\n".join([forms[number] for number in kept])))
-        for form, at in found:
+        matches = list(self._search.hits(b"\n".join([forms[number] for number in kept])))
+        for form, at in matches:
             which = bisect_right(starts, at) - 1
             fresh.discard(forms[kept[which]])
             place = places[kept[which]] + at - starts[which]

@@ -195,8 +195,8 @@ class Pte:
     def eos_ids(self) -> tuple[int, ...]:
         """The tokens that end a text, by get_eos_ids or get_eos_id."""
         values = dict(self.constants)
-        found = values.get("get_eos_ids", values.get("get_eos_id", ()))
-        return tuple(v for v in found if isinstance(v, int) and not isinstance(v, bool))
+        ids = values.get("get_eos_ids", values.get("get_eos_id", ()))
+        return tuple(v for v in ids if isinstance(v, int) and not isinstance(v, bool))
 
     @property
     def ar_lengths(self) -> tuple[tuple[str, int], ...]:

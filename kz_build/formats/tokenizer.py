@@ -110,10 +110,10 @@ def _hugging_face(root: Json, name: str) -> Tokenizer:
         special[str(token.get("content"))] = _id(token.get("id"))
     steps = [*_steps(root.get("pre_tokenizer")), *_steps(root.get("normalizer"))]
     expressions = (_mapping(s.get("pattern"), "a pattern").get("Regex") for s in steps if s.get("pattern"))
-    found = tuple(dict.fromkeys(text for text in expressions if isinstance(text, str)))
-    if sum(map(len, found)) > _MOST_EXPRESSIONS:
+    texts = tuple(dict.fromkeys(text for text in expressions if isinstance(text, str)))
+    if sum(map(len, texts)) > _MOST_EXPRESSIONS:
         raise DamagedError(f"its regular expressions have more than {_MOST_EXPRESSIONS:,} characters")
-    return Tokenizer(name, "tokenizer.json", frozenset(ids | set(special.values())), special, found)
+    return Tokenizer(name, "tokenizer.json", frozenset(ids | set(special.values())), special, texts)
 
 
 def _id(value: object) -> int:

@@ -171,10 +171,10 @@ def _emulated() -> str:
 def _app() -> str:
     from kz_build.device.probe_app import tools
 
-    found = tools()
-    if found.missing:
-        raise MissingError(found.missing)
-    return str(found.d8)
+    programs = tools()
+    if programs.missing:
+        raise MissingError(programs.missing)
+    return str(programs.d8)
 
 
 def _sign() -> str:

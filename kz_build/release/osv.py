@@ -183,16 +183,16 @@ def _in_range(events: list[Any], version: str) -> bool | None:
 
 def ask(named: tuple[Part, ...], path: Path) -> tuple[tuple[Finding, ...], int]:
     """Return what a file of OSV knows of components, and how many records it has. Raises ConfigError."""
-    found: list[Finding] = []
+    results: list[Finding] = []
     count = 0
     for record in records(path):
         count += 1
         try:
-            found += findings(named, record)
+            results += findings(named, record)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
             name = record.get("id") if isinstance(record, dict) else None
             raise ConfigError(f"{path}: record {name or count} is not of OSV's schema: {error!r}") from error
-    return tuple(sorted(found, key=lambda one: (one.part.ref, one.id))), count
+    return tuple(sorted(results, key=lambda one: (one.part.ref, one.id))), count
 
 
 def checks(found: tuple[Finding, ...], named: tuple[Part, ...], count: int) -> Iterator[Check]:

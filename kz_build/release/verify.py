@@ -103,11 +103,11 @@ def _run_checks(folder: Folder, checks: Mapping[str, Callable[[Folder], _Rows]])
 
 def read(path: Path) -> Folder:
     """Read a release folder; what is wrong with it, the checks say. Raises AuditError for one that is too large."""
-    found = sorted(islice(all_below(path), MOST_FILES + 1))
-    size = sum(facts.st_size for p in found if stat.S_ISREG((facts := p.lstat()).st_mode))
-    if len(found) > MOST_FILES or size > MOST_BYTES:
+    paths = sorted(islice(all_below(path), MOST_FILES + 1))
+    size = sum(facts.st_size for p in paths if stat.S_ISREG((facts := p.lstat()).st_mode))
+    if len(paths) > MOST_FILES or size > MOST_BYTES:
         raise AuditError(f"{path} has more than {MOST_FILES:,} files or {MOST_BYTES >> 30} GB: it is no release of kz")
-    there = {p.relative_to(path).as_posix(): _digest(p) for p in found if p.is_symlink() or not p.is_dir()}
+    there = {p.relative_to(path).as_posix(): _digest(p) for p in paths if p.is_symlink() or not p.is_dir()}
     listed, problem = {}, ""
     try:
         listed = statement.parse_sums(paper(path / statement.SUMS).decode())

@@ -84,10 +84,10 @@ def _files(project: Project, cell: Cell) -> list[Path]:
     dist = cell.folder / "dist" / cell.line / cell.target
     if gone := changed(dist, build.outputs):
         raise LockError(f"{gone} is not the file that was built", hint="keep dist/LINE/TARGET of each job, whole")
-    found = list(islice(all_below(dist), MOST_FILES + 1))
-    if len(found) > MOST_FILES:
+    paths = list(islice(all_below(dist), MOST_FILES + 1))
+    if len(paths) > MOST_FILES:
         raise LockError(f"{dist} has more than {MOST_FILES:,} files")
-    files = [path for path in found if not stat.S_ISDIR(path.lstat().st_mode)]
+    files = [path for path in paths if not stat.S_ISDIR(path.lstat().st_mode)]
     if odd := next((path for path in files if not stat.S_ISREG(path.lstat().st_mode)), None):
         raise LockError(f"{odd} is no regular file: a link leads out of the folder")
     return files

@@ -67,21 +67,21 @@ class FilePlan:
 def plans(base: Files, ours: Files, theirs: Files) -> list[FilePlan]:
     """Return what to do to each file; nothing where that is hopeless."""
     renames = _renames(base, theirs)
-    made: list[FilePlan] = []
+    result: list[FilePlan] = []
     conflicts = 0
     for path in sorted({*base, *theirs} - set(renames.values())):
         after_path = renames.get(path, path)
         before, after = base.get(path), theirs.get(after_path)
         if before == after and path == after_path:
             continue
-        used = {*base, *theirs, *(plan.path for plan in made)}
+        used = {*base, *theirs, *(plan.path for plan in result)}
         others = {name: ours[name] for name in sorted(ours) if name not in used}
         some = _plan(path, after_path, before, after, ours, others)
         conflicts += sum(1 for plan in some for slot in plan.slots if slot[0].rule is not Rule.MERGED)
         if not some or conflicts > CONFLICTS:
             return []
-        made += some
-    return made
+        result += some
+    return result
 
 
 def _plan(

@@ -34,15 +34,15 @@ def search(rule: Rule, data: bytes) -> list[Edit] | Mismatch:
         argv = ["sh", "-c", _LIMITED, "sh", program, *words, f"--max-results={rule.enough}"]
         argv.append(f"--inline-rules={rule.syntax}")
         done = process.run(argv, stdin=data, cwd=folder, timeout=SECONDS)
-        said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        errors = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
         if done.code == 124:
             raise StoppedError(f"ast-grep took longer than {SECONDS:g} s for {rule.where} in {rule.file}")
         if -done.code in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):  # others are its own end
             raise StoppedError(f"ast-grep was killed by signal {-done.code} for {rule.where} in {rule.file}")
         if done.code == _WRONG_RULE:
-            raise ConfigError("\n".join([f"ast-grep does not accept {rule.where}:", *(f"  {line}" for line in said)]))
+            raise ConfigError("\n".join([f"ast-grep does not accept {rule.where}:", *(f"  {line}" for line in errors)]))
         if done.code:
-            return Mismatch(f"ast-grep cannot read it for {rule.where}: {said[0] if said else f'exit {done.code}'}")
+            return Mismatch(f"ast-grep cannot read it for {rule.where}: {errors[0] if errors else f'exit {done.code}'}")
         rows = [json.loads(line) for line in (folder / "matches").read_bytes().splitlines()]
     return [_edit(row) for row in rows]
 

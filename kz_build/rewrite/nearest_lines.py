@@ -19,16 +19,16 @@ def nearest_lines(wanted: bytes, content: bytes) -> tuple[int, tuple[bytes, ...]
     """
     words = set(_WORD.findall(wanted))
     lines = content.split(b"\n")
-    found = [words.intersection(_WORD.findall(line)) for line in lines]
-    often = Counter(word for some in found for word in some)
+    shared = [words.intersection(_WORD.findall(line)) for line in lines]
+    often = Counter(word for some in shared for word in some)
     size = min(MOST_LINES, max(1, len(wanted.strip().split(b"\n"))))
 
     def score(at: int) -> float:
-        return sum(1 / often[word] for word in set().union(*found[at : at + size]))
+        return sum(1 / often[word] for word in set().union(*shared[at : at + size]))
 
     rare = heapq.nlargest(
-        MOST_TRIED, range(len(found)), key=lambda at: max((1 / often[w] for w in found[at]), default=0)
+        MOST_TRIED, range(len(shared)), key=lambda at: max((1 / often[w] for w in shared[at]), default=0)
     )
-    starts = {start for at in rare for start in range(max(0, at - size + 1), at + 1) if found[start]}
+    starts = {start for at in rare for start in range(max(0, at - size + 1), at + 1) if shared[start]}
     best = max(sorted(starts), key=score, default=None)
     return (0, ()) if best is None else (best + 1, tuple(lines[best : best + size]))
