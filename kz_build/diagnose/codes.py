@@ -195,6 +195,7 @@ def decode(table: str, text: str) -> str:
     ExecuTorch's error.h is in hexadecimal, while apps print decimal numbers: where both readings of a decimal are codes, the
     wrong one is named too.
     """
+    text = text.replace("0x:", "0x")  # as ExecuTorch's Python binding prints it
     hexadecimal = text[:2].lower() == "0x"
     try:
         number = int(text, 16 if hexadecimal else 10)
