@@ -270,12 +270,18 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
     return below if head in _OF_GRADLE else Found(below.start, below.end, "")
 
 
+def _narrow(line: str) -> str:
+    """Return a line that is not too long: of one that names a long C++ function before its error, the error."""
+    at = line.rfind("error: ")
+    return line[at : at + WIDTH] if len(line) > WIDTH and at > WIDTH // 2 else line[:WIDTH]
+
+
 def _passage(block: bytes, start: int) -> str:
     """Return an error and the lines below it, without times and ids, and the last frame of a Python exception below those."""
     lines = block[start : start + PASSAGE].decode("utf-8", "replace").splitlines()[:PASSAGE_LINES]
     parts = [(prefix(line), line) for line in lines]
     shown = [f"{p.level} {p.tag}: {p.message}" if p.tag else p.message if p.level else bare(line) for p, line in parts]
-    passage = "\n".join(line[:WIDTH].rstrip() for line in shown).strip()
+    passage = "\n".join(_narrow(line).rstrip() for line in shown).strip()
     frame = block.rfind(b'File "', max(0, start - 800), start)
     if frame >= 0 and block.count(b"\n", frame, start) <= FRAME:
         code = (bare(line).strip() for line in block[frame:start].decode("utf-8", "replace").splitlines())
