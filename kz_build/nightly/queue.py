@@ -47,15 +47,16 @@ class Queued(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two that hold alone, and what breaks with both."""
+    """Two that hold alone, and what breaks with both; `unknown` says why that could not be judged."""
 
     first: str
     second: str
     problems: tuple[str, ...]
+    unknown: str = ""
 
 
 class Queue(NamedTuple):
-    """The branch with its own problems, what waits for it, and the pairs that break it together."""
+    """The branch with its own problems, what waits for it, and the pairs that break it together or could not be judged."""
 
     branch: str
     commit: str
@@ -66,7 +67,7 @@ class Queue(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether nothing that waits breaks a stack."""
-        return not self.pairs and not any(one.problems for one in self.queued)
+        return not any(one.problems for one in self.queued) and not any(pair.problems for pair in self.pairs)
 
 
 def queue(project: Project, revisions: Sequence[str], watch: Watch | None = None) -> Queue:
@@ -87,7 +88,7 @@ def queue(project: Project, revisions: Sequence[str], watch: Watch | None = None
         pairs = tuple(_shown([*combinations(sound, 2)], "every two", watch, lambda two: two[1].after(two[0])))
     finally:
         remove(folder)
-    return Queue(head.branch, head.commit, own, queued, tuple(pair for pair in pairs if pair.problems))
+    return Queue(head.branch, head.commit, own, queued, tuple(pair for pair in pairs if pair.problems or pair.unknown))
 
 
 def _require_history(head: Head, waiting: Sequence[Queued]) -> None:
@@ -141,10 +142,15 @@ class _Trial:
             return own._replace(unknown=problem) if _unanswered(error) else own._replace(problems=(problem,))
 
     def after(self, other: _Trial) -> Pair:
-        """Merge it into the branch with the other one, and judge the result."""
-        merge = _merge(self.head, other.merged, self.one.head)
-        merge = merge._replace(relocked=merge.relocked or other.relocked or self.relocked)
-        return Pair(other.one.name, self.one.name, self._judged(merge))
+        """Merge it into the branch with the other one, and judge the result; two that git cannot merge do not stop the others."""
+        names = other.one.name, self.one.name
+        try:
+            merge = _merge(self.head, other.merged, self.one.head)
+            merge = merge._replace(relocked=merge.relocked or other.relocked or self.relocked)
+            return Pair(*names, self._judged(merge))
+        except KzError as error:
+            problem = _sentence(error)
+            return Pair(*names, (), problem) if _unanswered(error) else Pair(*names, (problem,))
 
     def _judged(self, merge: _Merge) -> tuple[str, ...]:
         if merge.conflicts:

@@ -28,12 +28,19 @@ def text(queue: Queue) -> str:
         rows += wrap(f"change no pin and no stack: {', '.join(others)}", "  ", "    ")
     if not queue.queued:
         rows.append("  nothing waits")
-    if queue.pairs:
-        rows.append("hold alone, and break together:")
-    for (first, problems), pairs in groupby(queue.pairs, key=lambda pair: (pair.first, pair.problems)):
-        rows += wrap(f"{first} with {', '.join(pair.second for pair in pairs)}", "  ", "    ")
-        rows += _problems(problems)
+    rows += _pairs(
+        "hold alone, and break together:", [(*pair[:2], pair.problems) for pair in queue.pairs if pair.problems]
+    )
+    rows += _pairs("not judged together:", [(*pair[:2], (pair.unknown,)) for pair in queue.pairs if pair.unknown])
     return "\n".join(rows)
+
+
+def _pairs(head: str, pairs: Sequence[tuple[str, str, tuple[str, ...]]]) -> list[str]:
+    rows = [head] if pairs else []
+    for (first, reasons), same in groupby(pairs, key=lambda pair: (pair[0], pair[2])):
+        rows += wrap(f"{first} with {', '.join(second for _, second, _ in same)}", "  ", "    ")
+        rows += _problems(reasons)
+    return rows
 
 
 def _problems(problems: Sequence[str]) -> list[str]:

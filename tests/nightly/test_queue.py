@@ -138,6 +138,18 @@ def test_a_git_that_was_killed_breaks_no_stack(own: Own, tmp_path: Path, words: 
     assert "breaks" not in done.stdout and "is no branch" not in done.stderr
 
 
+def test_two_that_cannot_be_judged_together_do_not_stop_the_others(own: Own, tmp_path: Path) -> None:
+    ours = put(text(), 3, "ours")
+    for number, name in enumerate(("one", "two", "three")):
+        own.branch(name, add=(name, put(ours, 9 + 4 * number, name)))
+    killed = f"*merge-tree*{own.git('rev-parse', 'main').strip()}*) ;; *merge-tree*{own.git('rev-parse', 'two').strip()}*) kill -9 $$"
+    (tmp_path / "git").write_text(f'#!/bin/sh\ncase "$*" in {killed};; esac\nexec {shutil.which("git")} "$@"\n')
+    (tmp_path / "git").chmod(0o755)
+    done = own.project.kz("queue", "one", "two", "three", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert done.returncode == 4 and "kz: one with three, two with three would break" in done.stderr, done.stdout
+    assert "not judged together:\n  one with two\n      " in done.stdout and "killed by signal 9" in done.stdout
+
+
 def test_the_open_pull_requests_are_githubs(made: Project, make_github: Callable[[Path], GitHub]) -> None:
     github = make_github(made.root)
     own = Own(made)
@@ -272,16 +284,3 @@ def test_an_upstream_that_does_not_answer_is_no_verdict(own: Own) -> None:
 def test_what_cannot_be_judged(own: Own, argv: tuple[str, ...], reason: str) -> None:
     done = own.project.kz("queue", *argv)
     assert done.returncode == 2 and reason in done.stderr, done.stderr
-
-
-@pytest.mark.parametrize("asked", ["--absolute-git-dir", "--verify --quiet", "merge-tree"])
-def test_a_git_that_was_killed_has_judged_nothing(own: Own, tmp_path: Path, asked: str) -> None:
-    own.branch("beside", add=("beside", put(put(text(), 3, "ours"), 7, "beside")))
-    program = tmp_path / "bin" / "git"
-    program.parent.mkdir()
-    kill = f'case "$*" in *"{asked}"*) kill -9 $$;; esac'
-    program.write_text(f'#!/bin/sh\n{kill}\nexec {shutil.which("git")} "$@"\n')
-    program.chmod(0o755)
-    done = own.project.kz("queue", "beside", PATH=f"{program.parent}:{os.environ['PATH']}")
-    assert done.returncode in (5, 6) and "killed by signal 9" in done.stdout + done.stderr, done.stdout + done.stderr
-    assert "would break" not in done.stderr

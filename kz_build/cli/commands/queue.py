@@ -32,9 +32,11 @@ def run(arguments: argparse.Namespace) -> None:
     add_to_job_summary("\n".join(code_block(text, "")) + "\n")
     if not result.holds:
         broken = [one.name for one in result.queued if one.problems]
-        pairs = [f"{pair.first} with {pair.second}" for pair in result.pairs]
+        pairs = [f"{pair.first} with {pair.second}" for pair in result.pairs if pair.problems]
         broken += pairs if len(pairs) <= MOST_NAMED else [f"{len(pairs)} pairs"]
         raise ConflictError(f"{', '.join(broken)} would break a stack on {result.branch}")
-    if unknown := [one for one in result.queued if one.unknown]:
-        why = tuple(Missing(one.name, one.unknown, "run it again") for one in unknown)
+    unknown = {one.name: one.unknown for one in result.queued if one.unknown}
+    unknown |= {f"{pair.first} with {pair.second}": pair.unknown for pair in result.pairs if pair.unknown}
+    if unknown:
+        why = tuple(Missing(name, reason, "run it again") for name, reason in unknown.items())
         raise MissingError(why, hint="the others hold, alone and every two together")
