@@ -295,9 +295,9 @@ def _cache_variables(context: _Context) -> dict[str, str]:
         "CCACHE_STATSLOG": str(context.layout.build / CCACHE_LOG),
         "CMAKE_C_COMPILER_LAUNCHER": ccache.program,
         "CMAKE_CXX_COMPILER_LAUNCHER": ccache.program,
-        # A compiler by its bytes, and the pinned sources that it is part of by theirs: times differ in each folder.
+        # A compiler by its bytes; what it starts and reads (as, cc1, specs) by the image and the pinned sources they are part of.
         "CCACHE_COMPILERCHECK": "content",
-        "CCACHE_NAMESPACE": digest_of([s.identity for s in context.sources if not s.trees]),
+        "CCACHE_NAMESPACE": digest_of([context.layout.image, *(s.identity for s in context.sources if not s.trees)]),
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.build.plan import plan
-from kz_build.build.steps import Checkout, Command, Copy, Plan
+from kz_build.build.steps import MAPPED, Ccache, Checkout, Command, Copy, Layout, Plan
 from kz_build.core.errors import ConfigError
 from kz_build.pins.load import load_project
 from kz_build.pins.project import Project
@@ -124,6 +124,19 @@ def test_the_key_is_of_content_not_of_places_or_cores(project: Project) -> None:
     assert made(project, TARGETS[0], at=Path("/elsewhere"), jobs=64).key == base.key
     assert made(project, TARGETS[0], tree="f" * 40).key != base.key
     assert made(project, TARGETS[0], soc="SM8650").key != base.key
+
+
+def test_the_compile_cache_of_one_image_says_nothing_to_another(project: Project) -> None:
+    """ccache knows the compiler's own file, and not the assembler or the headers of the image beside it."""
+
+    def namespace(image: str) -> str:
+        at = sources(project, "et-1.2", TARGETS[0], Path("/store"), "a" * 40)
+        layout = Layout(Path(MAPPED), Path(MAPPED) / "out", Path("/cache"), "python3", image)
+        ccache = Ccache("ccache", Path("/cache/ccache"))
+        found = plan(project, "et-1.2", TARGETS[0], at, soc="", jobs=4, ccache=ccache, layout=layout)
+        return next(dict(s.env)["CCACHE_NAMESPACE"] for s in found.steps if isinstance(s, Command))
+
+    assert namespace("one") == namespace("one") != namespace("two")
 
 
 def test_a_folder_that_upstream_breaks_at_is_refused_before_the_build(project: Project) -> None:
