@@ -213,7 +213,7 @@ def _stop(
         then = f"make the missing change there, `git add` it, then {then}"
     if stop.applies and session.verb == "rebase":
         then += "; to apply it as it is: abort, and start again with --keep PATCH"
-    rows += _culprits(pinned, session, patch)
+    rows += _culprits(pinned, session, patch, made.commit if made and made.certain else "")
     if made:
         how = "made this change itself, by" if made.certain else "has a commit with the subject of the patch:"
         rows += [f"  upstream {how} {made.commit}", "  What is there now differs from what the patch makes."]
@@ -286,8 +286,9 @@ def _reason(pinned: PinnedStack, session: Session, patch: Patch) -> str:
     return reason
 
 
-def _culprits(pinned: PinnedStack, session: Session, patch: Patch) -> list[str]:
-    """Return the upstream commits between the two bases that changed the patch's lines, with their diffs of those lines."""
+def _culprits(pinned: PinnedStack, session: Session, patch: Patch, own: str) -> list[str]:
+    """Return the upstream commits between the two bases that changed the patch's lines, with their diffs of those lines; that of
+    `own`, by which upstream made the patch's change, would show the patch again."""
     parted = history.merge_base(pinned.repository, session.old_base, session.base)
     if not parted:
         return []
@@ -298,7 +299,9 @@ def _culprits(pinned: PinnedStack, session: Session, patch: Patch) -> list[str]:
     ):
         rows = []
         for commit in history.log(pinned.repository, parted, tip, patch.reads):
-            if diff := lines_changed(pinned, patch, commit, later=later):
+            if commit.shown == own:
+                rows.append(f"  {commit.shown}: the patch's own change")
+            elif diff := lines_changed(pinned, patch, commit, later=later):
                 lines = diff.split("\n")
                 rows += [f"  {commit.shown}", *(f"    {line}" for line in lines[:MOST_LINES])]
                 more = len(lines) - MOST_LINES

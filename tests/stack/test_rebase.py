@@ -148,7 +148,8 @@ def test_who_carries_what_upstream_made_and_changed_again_is_told_to_drop_it(our
         and f"upstream made this change itself, by {taken} 2026-01-04 Take ours (#4)\n" in done.stderr
     )
     assert "-> kz rebase skip if upstream's is enough, or resolve it there" in done.stderr
-    assert "candidates" not in done.stderr
+    assert f"  {taken} 2026-01-04 Take ours (#4): the patch's own change\n  " in done.stderr, done.stderr
+    assert "    +" not in done.stderr and "candidates" not in done.stderr
     assert ours.kz("rebase", "skip").returncode == 0 and ours.kz("verify").returncode == 0
 
 
