@@ -125,7 +125,8 @@ def shown(repository: Repository, commit: str) -> str:
 def log(
     repository: Repository, base: str, tip: str, paths: Iterable[str], *, whole: bool = False
 ) -> tuple[Commit, ...]:
-    """Return the commits of base..tip (all of tip's if base is '') along first parents that touch a path, oldest first.
+    """Return the commits of base..tip (all of tip's if base is '') along first parents that touch a path, or without a path all of
+    them, oldest first.
 
     Each has its changes to these paths, or to all files if `whole`.
     """
@@ -152,7 +153,8 @@ def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> W
     """Run all of a history's questions to git at the same time."""
     span = f"{base}..{tip}"
     count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
-    words = [*_above(repository, base), count, repository.argv(*_LOG, "--end-of-options", span, "--", *_specs(paths))]
+    specs = _specs(paths) or [":(top,exclude)*"]  # git takes no path for all of them
+    words = [*_above(repository, base), count, repository.argv(*_LOG, "--end-of-options", span, "--", *specs)]
     above, tags, total, log_output = checked_parallel(words, env=local_environment())
     return Walk(int(total), _commits(log_output), above, tags)
 
@@ -176,8 +178,8 @@ _LOG = (
 )
 
 
-def _specs(paths: Iterable[str]) -> Iterable[str]:
-    return (f":(literal){path}" for path in sorted(paths))
+def _specs(paths: Iterable[str]) -> list[str]:
+    return [f":(literal){path}" for path in sorted(paths)]
 
 
 def _commits(output: bytes) -> tuple[Commit, ...]:

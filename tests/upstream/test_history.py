@@ -57,6 +57,13 @@ def test_who_broke_the_context_and_who_took_the_content(tmp_path: Path, kz: Kz) 
     assert ": 5, on files of the stack: 4\n" in shown.stdout
 
 
+def test_no_commit_is_on_files_of_a_stack_without_patches(tmp_path: Path, kz: Kz) -> None:
+    upstream = started(tmp_path)
+    upstream.commit("Later", {"a.txt": put(text(), 3, "later")}, tag="v2")
+    done = project(tmp_path, kz, upstream, []).kz("history")
+    assert done.returncode == 0 and ": 1, on files of the stack: 0\n" in done.stdout, done.stdout + done.stderr
+
+
 def test_an_upstream_may_have_a_mailmap(tmp_path: Path, kz: Kz) -> None:
     """In a bare clone git log reads it, and in one without contents it is not there."""
     upstream = started(tmp_path)
