@@ -153,7 +153,7 @@ def walk(repository: Repository, base: str, tip: str, paths: Iterable[str]) -> W
     """Run all of a history's questions to git at the same time."""
     span = f"{base}..{tip}"
     count = repository.argv("rev-list", "--count", "--first-parent", "--end-of-options", span)
-    specs = _specs(paths) or [":(top,exclude)*"]  # git takes no path for all of them
+    specs = _specs(paths) or [":(top,exclude)*"]  # without a path, git lists every commit
     words = [*_above(repository, base), count, repository.argv(*_LOG, "--end-of-options", span, "--", *specs)]
     above, tags, total, log_output = checked_parallel(words, env=local_environment())
     return Walk(int(total), _commits(log_output), above, tags)
