@@ -12,6 +12,7 @@ from kz_build.patch.apply import Applied, Read, Refused, Stack, apply_patch, con
 from kz_build.patch.attempt import ELSEWHERE, PARTLY_THERE, attempt, in_target, located
 from kz_build.patch.change import NOT_THERE, FileChange, Hunk, Patch, split_lines
 from kz_build.patch.intent_checks import evaluate
+from kz_build.patch.line_map import edits
 from kz_build.patch.place import Place
 from kz_build.patch.verdict import Judgement, Verdict
 
@@ -222,15 +223,12 @@ def _reason(change: FileChange, refused: Refused, there: Blob | None) -> tuple[V
 @cache
 def required_lines(hunk: Hunk) -> tuple[tuple[bytes, ...], ...]:
     """Return the lines that a hunk requires: those it removes, and for an insertion the lines on either side of it."""
-    from difflib import SequenceMatcher  # only a patch that failed needs it
-
-    runs = []
-    for kind, i, j, _, _ in SequenceMatcher(None, hunk.before, hunk.after, autojunk=False).get_opcodes():
-        if kind in ("replace", "delete"):
-            runs.append(hunk.before[i:j])
-        elif kind == "insert":
-            runs.append(hunk.before[max(i - 1, 0) : i + 1])
-    return tuple(runs)
+    return tuple(
+        hunk.before[edit.start : edit.end]
+        if edit.start < edit.end
+        else hunk.before[max(edit.start - 1, 0) : edit.start + 1]
+        for edit in edits(hunk.before, hunk.after)
+    )
 
 
 def _has_required_lines(hunk: Hunk, lines: Sequence[bytes]) -> bool:

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kz_build.patch.change import Hunk, split_lines
+from kz_build.patch.line_map import edits
 
 Fits = Callable[[list[bytes], Hunk], list[int]]
 """Every place, from 0, where the lines before a hunk are."""
@@ -172,21 +173,18 @@ def mapped_back(place: Place, target: bytes, current: bytes) -> Place:
     """Map a place in a patched file to the target's own lines, or to the lines beside it if the patches added all of them."""
     if not place.first or target == current:
         return place
-    from difflib import SequenceMatcher  # only files that earlier patches changed need it
-
     old, new = split_lines(target), split_lines(current)
-    most = min(len(old), len(new))
-    head = next((i for i in range(most) if old[i] != new[i]), most)
-    tail = next((i for i in range(most - head) if old[-1 - i] != new[-1 - i]), most - head)
-    changed = SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False)
+    changes = edits(old, new)
 
     def back(line: int) -> int:
-        if line < head:
-            return line
-        if line >= len(new) - tail:
-            return line - len(new) + len(old)
-        _, i1, i2, j1, _ = next(op for op in changed.get_opcodes() if op[3] <= line - head < op[4])
-        return min(head + min(i1 + line - head - j1, max(i2 - 1, i1)), len(old) - 1)
+        shift = 0
+        for change in changes:
+            if line < change.new_start:
+                break
+            if line < change.new_end:
+                return min(change.start + line - change.new_start, max(change.end - 1, change.start), len(old) - 1)
+            shift = change.end - change.new_end
+        return line + shift
 
     first, last = back(place.first - 1) + 1, back(place.last - 1) + 1
     return place._replace(first=first, last=max(first, last))

@@ -8,7 +8,7 @@ from functools import cached_property
 from heapq import nlargest
 
 from kz_build.patch.change import split_lines
-from kz_build.resolve.line_map import Edit
+from kz_build.patch.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.placement import options
 from kz_build.resolve.syntax import allowed, faults, names

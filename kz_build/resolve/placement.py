@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kz_build.resolve.line_map import Edit
+from kz_build.patch.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.three_versions import NOWHERE, WORD, Gap, ThreeVersions, key, weight
 from kz_build.resolve.token_merge import line_break, merge_tokens, similarity

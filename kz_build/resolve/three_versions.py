@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kz_build.patch.change import split_lines
-from kz_build.resolve.line_map import Edit, edits, line_map
+from kz_build.patch.line_map import Edit, edits, line_map
 
 WORD = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 _NO_WORD = bytes(set(range(256)) - set(WORD))

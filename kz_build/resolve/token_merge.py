@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kz_build.patch.change import split_lines
-from kz_build.resolve.line_map import Edit, edits, line_map
+from kz_build.patch.line_map import Edit, edits, line_map
 
 _TOKEN = re.compile(rb"(\n)|(\w+|[^\w\s])([^\S\n]*)|([^\S\n]+)")
 _NAME = re.compile(rb"[^\W\d]\w*")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kz_build.git.object_types import Blob, State
     from kz_build.patch.judge import Memo
 
-CACHE_EPOCH = "11"
+CACHE_EPOCH = "12"
 """Part of the name of every cached verdict: change it with any rule that could change a verdict."""
 
 Row = tuple[Judgement, ...]

@@ -373,6 +373,13 @@ def test_the_lines_that_a_hunk_stands_on(before: str, after: str, runs: list[str
     assert required_lines(hunk(before, after)) == tuple(tuple(split_lines(lines(run).data)) for run in runs)
 
 
+def test_a_hunk_of_lines_that_repeat_between_others_does_not_take_hours() -> None:
+    sides = [
+        tuple(line for n in range(20_000) for line in (b"x\n", b"%s%d\n" % (side, n))) for side in (b"old", b"new")
+    ]
+    assert required_lines(Hunk(1, 1, sides[0], sides[1], 0, 0, 1)) == (sides[0][1:],)
+
+
 def test_a_line_that_stands_everywhere_in_a_long_hunk_is_still_found() -> None:
     many = tuple([b"  {0, 0},\n"] * 250)
     assert required_lines(Hunk(1, 1, many, (*many, b"  {1, 1},\n"), 0, 0, 1)) == (many[-1:],)

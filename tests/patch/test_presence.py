@@ -346,7 +346,7 @@ def test_the_own_line_of_a_hunk_without_a_name() -> None:
 
 
 def test_a_place_among_lines_that_were_moved_and_repeated() -> None:
-    assert mapped_back(Place("f", 1, 3), text("ccaa"), text("aaca")) == Place("f", 1, 1)
+    assert mapped_back(Place("f", 1, 3), text("ccaa"), text("aaca")) == Place("f", 3, 4)
     assert mapped_back(Place("f", 1, 2), text("a"), text("aa")) == Place("f", 1, 1)
 
 

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kz_build.resolve.line_map import edits, line_map
+from kz_build.patch.line_map import edits, line_map
 
 FEW = st.lists(st.integers(0, 5), max_size=40)
 
