@@ -131,7 +131,7 @@ def _zip(app: App) -> Answer:
     extract = app.manifest.extract if app.manifest else None
     rows: list[Check] = []
     for library in libraries:
-        if library.stored and library.offset % PAGE:
+        if library.stored and library.offset % PAGE and not app.unpacked:
             rows.append(
                 failed(f"stored at byte {library.offset:,}, not a multiple of 16,384: zipalign -P 16 4", library.place)
             )
@@ -144,8 +144,9 @@ def _zip(app: App) -> Answer:
                 unanswered(f"compressed, and android:extractNativeLibs is {extract}: say true or false", library.place)
             )
     stored = sum(bool(lib.stored) for lib in libraries)
+    placed = f"{stored} stored{', unpacked when installed' if app.unpacked else ' at 16 KB'}" if stored else ""
     packed = f"{len(libraries) - stored} compressed, unpacked when installed" if len(libraries) > stored else ""
-    return rows or passed(", ".join(x for x in (f"{stored} stored at 16 KB" if stored else "", packed) if x))
+    return rows or passed(", ".join(x for x in (placed, packed) if x))
 
 
 def _needed(app: App) -> Answer:

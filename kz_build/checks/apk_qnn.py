@@ -142,8 +142,7 @@ def extracted(app: App) -> Answer:
     if app.manifest is None:
         return _unknown()
     extract = app.manifest.extract
-    # Without the attribute an APK's libraries are unpacked; Gradle and bundletool decide otherwise when they make one.
-    if extract is True or (extract is None and app.kind == "apk"):
+    if app.unpacked:
         return passed("libraries are unpacked when installed")
     if isinstance(extract, str):
         return unanswered(f"android:extractNativeLibs is {extract}: say true or false", "AndroidManifest.xml")

@@ -56,3 +56,13 @@ class App:
     declared: frozenset[str] = field(default=frozenset())
     """uses-native-library of the app's manifest and of those that Gradle merges into it."""
     adsp_path: bool | None = None
+
+    @property
+    def unpacked(self) -> bool:
+        """Whether libraries become files when the app is installed.
+
+        Without the attribute an APK's libraries do; Gradle and bundletool decide otherwise when they make one.
+        """
+        if self.manifest is None:
+            return False
+        return self.manifest.extract is True or (self.manifest.extract is None and self.kind == "apk")

@@ -95,7 +95,9 @@ def _plan(
     facts = ()
     now = path
     if there is None:
-        now = most_alike(path, before, others)
+        # Upstream may have renamed it as the patch does.
+        renamed = {after_path: ours[after_path]} if after_path in ours else {}
+        now = most_alike(path, before, renamed) or most_alike(path, before, others)
         if not now:
             if after is None or b"\0" in before + after:
                 # A file that both sides delete is no loss.
@@ -105,7 +107,7 @@ def _plan(
             left_out = len(done) < len(versions.edits)
             return [FilePlan(path, (_fact(Rule.FILE_GONE, 2.0),) if left_out else (), leaves=path), *moved]
         facts = (_fact(Rule.RENAMED, 6.0),)
-        there = others[now]
+        there = ours[now]
     if after is None:
         return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 6.0)), leaves=now)]
     to = after_path if after_path != path else now

@@ -76,7 +76,7 @@ BROKEN: dict[str, tuple[Change, str, str]] = {
         lambda s: s.libraries(QnnOther=Lib("libQnnOther.so", soname="libQnnHtp.so", says=QNN)), "duplicates", "libQnnOther.so",
     ),
     "4 KB pages": (lambda s: s.libraries(QnnHtp=replace(HTP, page=4096)), "pages-16k", "aligned to 4,096 bytes"),
-    "stored, not aligned": (lambda s: replace(s, stored=True, align=4096), "zip-align", "not a multiple of 16,384"),
+    "stored, not aligned": (lambda s: replace(s, stored=True, align=4096, extract="false"), "zip-align", "not a multiple of 16,384"),
     "compressed, not unpacked": (lambda s: replace(s, extract="false"), "zip-align", "it cannot be loaded"),
     "no arm64": (
         lambda s: Spec({"x86_64/libexecutorch.so": Lib("libexecutorch.so", "x86_64")}), "abi", "it has no library, only these have: x86_64",
@@ -133,6 +133,7 @@ FITS: dict[str, Change] = {
         s, stored=True, extract="false", libs={p: lib for p, lib in s.libs.items() if "nn" not in p}, files={}
     ),
     "stored, aligned, unpacked": lambda s: replace(s, stored=True),
+    "stored, not aligned, but unpacked when installed": lambda s: replace(s, stored=True, align=4096),
     "an APK that does not say whether it unpacks": lambda s: replace(s, extract=None),
     "cdsprpc before API 31": lambda s: replace(s, uses="", target=30).libraries(QnnHtpV79Stub=Lib("libQnnHtpV79Stub.so", says=QNN)),
     "32-bit with 4 KB pages": lambda s: replace(

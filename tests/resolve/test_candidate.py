@@ -262,6 +262,12 @@ def test_a_file_that_the_patch_only_renames_keeps_what_upstream_changed() -> Non
     assert one.files == {"model.c": None, "loader.c": ours["model.c"]}
 
 
+def test_a_file_that_both_sides_rename_alike_keeps_what_upstream_changed() -> None:
+    ours = {"loader.c": FUNCTION.replace("int size", "long size").encode()}
+    (one, *_) = candidates({"model.c": FUNCTION.encode()}, ours, {"loader.c": LIMITED.encode()})
+    assert one.files == {"loader.c": LIMITED.replace("int size", "long size").encode()}
+
+
 def test_new_and_removed_files() -> None:
     base = {"gone.c": b"a\n", "model.c": FUNCTION.encode()}
     theirs = {"new.c": b"unlike anything that was there\n", "model.c": LIMITED.encode()}
