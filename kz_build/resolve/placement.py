@@ -146,11 +146,29 @@ def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Optio
         return
     old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
     start, end = (line_break(old, mine, at - gap.start) for at in (edit.start, edit.end))
-    if start is None or end is None or start >= end:
+    if start is None and (first := _outermost(versions, edit, -1)) is not None:
+        start = first - gap.our_start
+    if end is None and (last := _outermost(versions, edit, 1)) is not None:
+        end = last + 1 - gap.our_start
+    if start is None or end is None or not 0 <= start < end <= len(mine):
         return
     alike = similarity(b"".join(versions.base[edit.start : edit.end]), b"".join(mine[start:end]))
     if alike >= ALIKE:
         yield Option(gap.our_start + start, gap.our_start + end, versions.new(edit), Rule.OVERRIDDEN, 2.5 + alike)
+
+
+def _outermost(versions: ThreeVersions, edit: Edit, step: int) -> int | None:
+    """Return where the first (-1) or last (1) line that an edit replaces is in ours: beside those that upstream kept, and like it."""
+    kept = [at for at in range(edit.start, edit.end) if versions.place(at) >= 0]
+    if not kept:
+        return None
+    at, outermost = (kept[0], edit.start) if step < 0 else (kept[-1], edit.end - 1)
+    place = versions.place(at)
+    while at != outermost:
+        at, place = at + step, place + step
+        if not 0 <= place < len(versions.ours) or similarity(versions.base_keys[at], versions.our_keys[place]) < ALIKE:
+            return None
+    return place
 
 
 def _sorted(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
@@ -208,7 +226,9 @@ def _spot(versions: ThreeVersions, edit: Edit, gap: Gap, start: int) -> Spot | N
     end = start + len(old)
     if ours[start:end] != old:
         return None
-    next_before, before = _context(versions, edit.start - 1, start - 1, -1)
+    # What the patch appends to a file stays at its end, behind what upstream appends.
+    appended = edit.start == len(keys) and end == len(ours)
+    next_before, before = _context(versions, edit.start - 1, (gap.our_start if appended else start) - 1, -1)
     next_after, after = _context(versions, edit.end, end, 1)
     inside = gap.our_start <= start and end <= gap.our_end
     own = sum(map(weight, old[:8]))

@@ -133,6 +133,20 @@ def test_lines_that_the_patch_replaces_are_replaced_though_upstream_changed_the_
     assert text(one) == changed(ours, ("  int size = file_size64(handle);\n", "")) and one.rule == "overridden"
 
 
+def test_lines_that_the_patch_removes_are_found_by_those_that_upstream_kept_among_them() -> None:
+    rule = '  elseif(flag MATCHES "^{0}")\n    # These suppress warnings in our headers.\n    set(CFLAGS "flag")\n'
+    note = '    # Leave it out before it\n    # reaches the "^-m" filter.\n    set(skip ON)\n'
+    base = f"foreach(flag)\n  if(skip)\n    set(skip OFF)\n{note}{rule.format('(-Wno|/wd)')}  endif()\nendforeach()\n"
+    ours = base.replace(note, "    # It is in one string,\n    # which we ignore.\n").replace("-Wno", "-Wno-")
+    one = best(base, ours, base.replace(rule.format("(-Wno|/wd)"), ""))
+    assert text(one) == ours.replace(rule.format("(-Wno-|/wd)"), "") and one.rule == "overridden"
+
+
+def test_what_the_patch_appends_stays_at_the_end() -> None:
+    lists = "rlm_redis\nrlm_rediswho\n"
+    assert text(best(lists, f"{lists}rlm_kafka\n", f"{lists}rlm_policy\n")) == f"{lists}rlm_kafka\nrlm_policy\n"
+
+
 def test_a_name_that_the_patch_removes_and_upstream_uses_again_is_told_and_costs_confidence() -> None:
     theirs = FUNCTION.replace("handle", "file")
     calm = best(FUNCTION, f"{FUNCTION}\n/* end */\n", theirs)
