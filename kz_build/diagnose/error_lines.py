@@ -168,6 +168,8 @@ class ErrorLines:
             value = 3  # it goes on with what another line says, perhaps a warning
         if sure and found.text.strip() and value < EXIT:
             value = 0
+        if value == 0 and _is_ignored(block, found.start):
+            return
         if value == 0 and (block.find(_WRAPPED, found.end, found.end + 400) >= 0 or _has_cause(block, found.end)):
             value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
@@ -225,6 +227,21 @@ JAVA_FRAMES = 12_000
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)
 _HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
+
+
+IGNORED = (b"Exception ignored in", b"--- Logging error ---")
+"""Python's words above the traceback of an exception that stops nothing."""
+
+
+def _is_ignored(block: bytes, start: int) -> bool:
+    """Return whether the exception that begins at `start` is one that Python only shows and goes on."""
+    head = block.rfind(TRACEBACK, max(0, start - PASSAGE), start)
+    line = block.rfind(b"\n", 0, max(head, 0)) + 1
+    above = block[max(0, line - WIDTH) : line].rstrip(b"\n").rsplit(b"\n", 1)[-1]
+    if head < 0 or not any(words in above for words in IGNORED):
+        return False
+    frames = block[head:start].split(b"\n")[1:-1]
+    return all(frame[:1] in (b" ", b"\t", b"\r") for frame in frames)
 
 
 def _has_cause(block: bytes, end: int) -> bool:

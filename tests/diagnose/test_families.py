@@ -265,3 +265,26 @@ ORDINARY = [
 @pytest.mark.parametrize("log", ORDINARY)
 def test_ordinary_logs_raise_no_alarm(log: str) -> None:
     assert not answers(log + "\n")
+
+
+IGNORED = """\
+Exception ignored in: <function Foo.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "/x/a.py", line 9, in __del__
+    self.x.close()
+AttributeError: 'Foo' object has no attribute 'x'
+Traceback (most recent call last):
+  File "/x/main.py", line 3, in <module>
+    import frob
+ModuleNotFoundError: No module named 'frob'
+"""
+
+
+def test_an_exception_that_python_ignores_is_not_the_error() -> None:
+    assert all(one.line > 5 for one in answers(IGNORED))
+    assert not answers("".join(IGNORED.splitlines(keepends=True)[:5]))
+
+
+def test_of_two_errors_of_the_compiler_the_first_is_named() -> None:
+    log = "/x/a.h:3:2: error: expected ';' after class\n/x/a.h:9:2: error: unknown type name 'u8'\n"
+    assert [one.id for one in causes(log)] == ["compiler-syntax"]
