@@ -74,7 +74,7 @@ _FOLLOWS = re.compile(
     r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|^Error generating(?: file)?$"
+    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
@@ -85,6 +85,7 @@ _ORDINARY = re.compile(
     r"(?i)\b(?:0|no|without|ignor\w+|zero) (?:\w+ )?(?:errors?|failures?|exceptions?|failed)\b"
     r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b"
     r"|QnnBackend_validateOpConfig failed|Failed to validate op |has incorrect (?:Rank|Value|Datatype)|^-- |\w+Warning: |: warning: |: note: |^[+$] "
+    r"|\bconftest\.c\w*:|/(?:CMakeTmp|CMakeScratch)/(?!.*testC\w*Compiler)|\bCheck(?:FunctionExists|SymbolExists|IncludeFiles?)\.c\w*:|^(?:# ?)?(?:If|When|In case) (?:you|it|this|that|the)\b"
 )
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
@@ -93,6 +94,8 @@ _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama"
 )
 _UNRELATED_TAGS = frozenset({"DEBUG", "audit", "tombstoned", "crash_dump64"})
+_SERVICES = re.compile(r"(?i)^(?:gms|google|firebase|fa(?:-\w+)?$|crashlytics|finsky|ads$|chromium$|volley$|dynamite|phenotype|clearcut|sqlitelog$)")
+"""Tags of Google's services, whose exceptions stand in nearly every log of a device and hinder no app."""
 
 
 def rank(line: str) -> int:
@@ -105,7 +108,7 @@ def rank(line: str) -> int:
     if _FOLLOWS.search(message):
         return EXIT
     if _EXCEPTION.match(message):
-        return 0
+        return 3 if _SERVICES.match(tag) else 0
     if level and level not in "EFA" or _ORDINARY.search(message):
         return -1
     if _FATAL.search(message):
@@ -274,6 +277,8 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
             break
         if crash and not _FRAME.search(text):
             break
+        if head in _OF_GRADLE and text.startswith("at "):
+            break  # it stood in the stack trace of an exception
         if crash and not _SYSTEM.search(text):
             return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):

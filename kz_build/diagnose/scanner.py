@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines
+from kz_build.diagnose.error_lines import Candidate, ErrorLines, rank
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed
 from kz_build.diagnose.sentence import LONGEST, sentence
@@ -185,7 +185,8 @@ class Scanner:
             self._hold_earlier()
             return
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
-        if any(_ENDS_WELL.search(line) for line in last):
+        well = max((number for number, line in enumerate(last) if _ENDS_WELL.search(line)), default=LAST)
+        if well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :]):
             return
         candidates = self._candidates()
         for place, candidate in enumerate(candidates):

@@ -268,6 +268,7 @@ def test_ordinary_logs_raise_no_alarm(log: str) -> None:
 
 
 IGNORED = """\
+Loading model
 Exception ignored in: <function Foo.__del__ at 0x7f>
 Traceback (most recent call last):
   File "/x/a.py", line 9, in __del__
@@ -281,10 +282,24 @@ ModuleNotFoundError: No module named 'frob'
 
 
 def test_an_exception_that_python_ignores_is_not_the_error() -> None:
-    assert all(one.line > 5 for one in answers(IGNORED))
-    assert not answers("".join(IGNORED.splitlines(keepends=True)[:5]))
+    assert all(one.line > 6 for one in answers(IGNORED))
+    assert not answers("".join(IGNORED.splitlines(keepends=True)[:6]))
 
 
 def test_of_two_errors_of_the_compiler_the_first_is_named() -> None:
     log = "/x/a.h:3:2: error: expected ';' after class\n/x/a.h:9:2: error: unknown type name 'u8'\n"
     assert [one.id for one in causes(log)] == ["compiler-syntax"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "loading\n/x/CMakeFiles/CMakeTmp/CheckSymbolExists.c:8:19: error: 'gettid' undeclared (first use in this function)\n",
+        "config.log\nconftest.c:10:10: fatal error: frob.h: No such file or directory\n",
+        "hints\nIf you see \"error: Permission denied\", run chmod +x.\n",
+        "log\n11-21 08:00:02.124  1234  5678 E GmsClient: java.lang.SecurityException: Unknown calling package name 'com.google.android.gms'.\n",
+    ],
+    ids=["try-compile", "configure", "hint", "service"],
+)
+def test_lines_of_checks_hints_and_services_are_not_the_cause(log: str) -> None:
+    assert not causes(log)
