@@ -27,6 +27,7 @@ _ENDS_WELL = re.compile(
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
 )
 
+_MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -103,6 +104,8 @@ class Scanner:
             if one.match and not match:
                 continue
             if number < 0:
+                if is_prompt(shown):
+                    return  # what a command itself quotes is no error
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
                 self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {})
@@ -136,6 +139,10 @@ class Scanner:
         """
         self._hold_families()
         by_id = {one.id: one for one in self._all}
+        if self._ends_well():
+            # What was a warning, or was tried again, hindered nothing then.
+            mild = (id for id, (_, text, _) in self._first.items() if _MILD.search(text) and not by_id[id].harmless)
+            self._possible += [id for id in mild if id not in self._possible]
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
@@ -173,6 +180,12 @@ class Scanner:
         first = min((self._command(one.line.line) for one in best if one.rank <= 1), default=0)
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
 
+    def _ends_well(self) -> bool:
+        """Return whether the log's last lines say that all went well, and no error stands behind that."""
+        last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
+        well = max((number for number, line in enumerate(last) if _ENDS_WELL.search(line)), default=LAST)
+        return well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :])
+
     def _hold_families(self) -> None:
         """Note the family of the likeliest error as the cause if it tells why, otherwise as possible like those of the next errors.
 
@@ -184,9 +197,7 @@ class Scanner:
         if self._claimed:
             self._hold_earlier()
             return
-        last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
-        well = max((number for number, line in enumerate(last) if _ENDS_WELL.search(line)), default=LAST)
-        if well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :]):
+        if self._ends_well():
             return
         candidates = self._candidates()
         for place, candidate in enumerate(candidates):

@@ -303,3 +303,18 @@ def test_of_two_errors_of_the_compiler_the_first_is_named() -> None:
 )
 def test_lines_of_checks_hints_and_services_are_not_the_cause(log: str) -> None:
     assert not causes(log)
+
+
+def test_a_warning_in_a_log_that_ends_well_is_not_claimed() -> None:
+    retried = "WARNING: Retrying (Retry(total=4)) after connection broken by 'ProxyError('Cannot connect to proxy.')': /simple/pip/\n"
+    assert [one.id for one in causes(retried + "ERROR: No matching distribution found for pip\n")] == ["proxy"]
+    assert not causes(retried + "Collecting pip\nSuccessfully installed pip-24.0\n")
+
+
+def test_an_error_behind_words_of_success_is_still_read() -> None:
+    log = "Successfully installed numpy-2.1\nCMake Error at CMakeLists.txt:3 (frobnicate):\n  Unknown CMake command \"frobnicate\".\n"
+    assert [one.id for one in causes(log)] == ["cmake-command"]
+
+
+def test_what_a_command_quotes_is_no_finding() -> None:
+    assert not causes("user@host:~/x$ dmesg | grep 'Out of memory: Killed process 12 (python)'\nnothing\n")
