@@ -28,6 +28,7 @@ _ENDS_WELL = re.compile(
 )
 
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
+_WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -51,6 +52,7 @@ class Scanner:
         self._claimed = False
         self._commands: list[int] = []
         self._possible: list[str] = []
+        self._mild = False
         self._held = False
         self._texts: frozenset[bytes] = frozenset()
         self._search = FormSearch()
@@ -113,7 +115,10 @@ class Scanner:
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
         if not (one.harmless or one.consequence or one.possible or one.id in self._possible):
-            self._claimed = True
+            if _WARNED.search(shown):
+                self._mild = True
+            else:
+                self._claimed = True
         self._times[one.id] = self._times.get(one.id, 0) + 1
         if one.id not in self._first or number < self._first[one.id][0]:
             self._first[one.id] = (number, trimmed(shown, one.find), groups)
@@ -128,6 +133,7 @@ class Scanner:
             self._times[id] = min(LIMIT, self._times.get(id, 0) + later._times[id])
         self._errors.add(later._errors, self.lines)
         self._claimed |= later._claimed
+        self._mild |= later._mild
         self._commands += [line + self.lines for line in later._commands]
         self.lines += later.lines
         self._tail = later._tail
@@ -200,6 +206,9 @@ class Scanner:
         if self._ends_well():
             return
         candidates = self._candidates()
+        if self._mild:
+            self._hold_behind_warnings(candidates)
+            return
         for place, candidate in enumerate(candidates):
             one, groups = self._general(candidate, self._families)
             if place == 0 and (not one or one.possible):
@@ -216,6 +225,17 @@ class Scanner:
                 self._note(one, candidate.line.line, candidate.line.text, groups)
             if self._claimed or len(self._possible) == MOST_POSSIBLE:
                 return
+
+    def _hold_behind_warnings(self, candidates: tuple[Candidate, ...]) -> None:
+        """Note the family of the likeliest error, if it tells why, where only warnings and retries were recognised: then those are only possible."""
+        self._claimed = True
+        if not candidates or candidates[0].rank > 1:
+            return
+        one, groups = self._general(candidates[0], self._families)
+        if one and not one.possible:
+            sure = {one.id for one in self._all if not (one.harmless or one.consequence or one.possible)}
+            self._possible += [id for id, (_, text, _) in self._first.items() if id in sure and _WARNED.search(text)]
+            self._note(one, candidates[0].line.line, candidates[0].line.text, groups)
 
     def _hold_earlier(self) -> None:
         """Note the family of an error in a command before the one whose cause is known, if it tells why: the first command that fails decides."""

@@ -318,3 +318,9 @@ def test_an_error_behind_words_of_success_is_still_read() -> None:
 
 def test_what_a_command_quotes_is_no_finding() -> None:
     assert not causes("user@host:~/x$ dmesg | grep 'Out of memory: Killed process 12 (python)'\nnothing\n")
+
+
+def test_an_error_counts_more_than_a_warning_before_it() -> None:
+    retried = "WARNING: Retrying (Retry(total=4)) after connection broken by 'ProxyError('Cannot connect to proxy.')': /simple/pip/\n"
+    log = retried + "Collecting pip\n/x/a.cpp:3:5: error: use of undeclared identifier 'frob'\n"
+    assert [(one.id, one.possible) for one in answers(log)] == [("compiler-undeclared", False), ("proxy", True)]
