@@ -175,6 +175,8 @@ class ErrorLines:
             return
         if value == 0 and (block.find(_WRAPPED, found.end, found.end + 400) >= 0 or _has_cause(block, found.end)):
             value = 1
+        if value == 0 and _LOOKUP.search(found.text) and block.find(_HANDLED, found.end, found.end + 400) >= 0:
+            value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
         if value < 0 or value in self._full:
             return
@@ -225,6 +227,10 @@ _SYSTEM = re.compile(
 )
 _WRAPPED = b"The above exception was the direct cause of"
 """Python's words between an exception and the one that was made of it, which says more."""
+_HANDLED = b"During handling of the above exception"
+"""Python's words between an exception that was caught and one that came while the program went on."""
+_LOOKUP = re.compile(r"^(?:[\w.|│ ]+)?\b(?:Attribute|Key|Index|Type|Lookup)Error\b|^StopIteration\b")
+"""Exceptions by which code asks whether something is there, to go on in another way."""
 JAVA_FRAMES = 12_000
 """Bytes below a Java exception in which its "Caused by" is looked for."""
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)

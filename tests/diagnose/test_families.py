@@ -324,3 +324,21 @@ def test_an_error_counts_more_than_a_warning_before_it() -> None:
     retried = "WARNING: Retrying (Retry(total=4)) after connection broken by 'ProxyError('Cannot connect to proxy.')': /simple/pip/\n"
     log = retried + "Collecting pip\n/x/a.cpp:3:5: error: use of undeclared identifier 'frob'\n"
     assert [(one.id, one.possible) for one in answers(log)] == [("compiler-undeclared", False), ("proxy", True)]
+
+
+def test_of_a_question_that_python_answers_by_an_exception_the_next_exception_is_the_error() -> None:
+    log = """\
+loading
+Traceback (most recent call last):
+  File "/x/a.py", line 3, in load
+    return self.fast
+AttributeError: 'Frob' object has no attribute 'fast'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/a.py", line 5, in load
+    connect()
+ConnectionRefusedError: [Errno 111] Connection refused
+"""
+    assert [one.id for one in causes(log)] == ["says-network"]
