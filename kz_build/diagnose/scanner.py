@@ -10,7 +10,7 @@ from functools import cache
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines, rank
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
@@ -50,7 +50,7 @@ class Scanner:
         self._here: set[tuple[str, int]] = set()
         self._errors = ErrorLines()
         self._claimed = False
-        self._commands: list[int] = []
+        self._commands: list[tuple[int, str]] = []
         self._possible: list[str] = []
         self._mild = False
         self._held = False
@@ -74,7 +74,7 @@ class Scanner:
             self._line(block, text, at)
             self._errors.look(block, self.lines, text, at)
         self._errors.trim()
-        if self._claimed:
+        if self._claimed and self.lines > SESSION:
             self._errors.stop()  # they are for logs, or commands before it, in which no cause is found
         self._note_commands(block)
         self._choose_texts()
@@ -87,14 +87,18 @@ class Scanner:
             at = block.find(text)
             while at >= 0:
                 line = around(block, at)
-                if is_prompt(line.text):
-                    self._commands.append(self.lines + block.count(b"\n", 0, line.start) + 1)
+                if command := typed(line.text):
+                    self._commands.append((self.lines + block.count(b"\n", 0, line.start) + 1, command))
                 at = block.find(text, max(line.end, at + 1))
         self._commands.sort()
 
     def _command(self, line: int) -> int:
         """Return which command of the log a line is of: 0 before the first prompt."""
-        return bisect_right(self._commands, line)
+        return bisect_right(self._commands, (line, "\U0010ffff"))
+
+    def _runs_again(self, command: int) -> bool:
+        """Return whether the same command is started once more later: what failed in it was mended, or was not what ends the log."""
+        return command > 0 and any(text == self._commands[command - 1][1] for _, text in self._commands[command:])
 
     def _line(self, block: bytes, text: bytes, at: int) -> None:
         """Check the line around a text."""
@@ -134,7 +138,7 @@ class Scanner:
         self._errors.add(later._errors, self.lines)
         self._claimed |= later._claimed
         self._mild |= later._mild
-        self._commands += [line + self.lines for line in later._commands]
+        self._commands += [(line + self.lines, text) for line, text in later._commands]
         self.lines += later.lines
         self._tail = later._tail
 
@@ -183,7 +187,8 @@ class Scanner:
         """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
         best = [one for one in self._errors.best() if one.line.line not in known]
-        first = min((self._command(one.line.line) for one in best if one.rank <= 1), default=0)
+        failed = {self._command(one.line.line) for one in best if one.rank <= 1}
+        first = min({one for one in failed if not self._runs_again(one)} or failed, default=0)
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
 
     def _ends_well(self) -> bool:
@@ -202,6 +207,7 @@ class Scanner:
         self._held = True
         if self._claimed:
             self._hold_earlier()
+            self._hold_later()
             return
         if self._ends_well():
             return
@@ -242,11 +248,28 @@ class Scanner:
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}
         claim = min(number for id, (number, *_) in self._first.items() if id not in weak)
         for candidate in self._candidates():
-            if candidate.rank <= 1 and self._command(candidate.line.line) < self._command(claim):
+            command = self._command(candidate.line.line)
+            if candidate.rank <= 1 and command < self._command(claim) and not self._runs_again(command):
                 one, groups = self._general(candidate, self._families)
                 if one and not one.possible:
                     self._note(one, candidate.line.line, candidate.line.text, groups)
                 return
+
+    def _hold_later(self) -> None:
+        """Make causes in a command that is started again only possible if another error follows, and note the family of that."""
+        weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}
+        claims = {id: self._command(n) for id, (n, *_) in self._first.items() if id not in weak}
+        mended = {id for id, command in claims.items() if self._times[id] == 1 and self._runs_again(command)}
+        if not mended:
+            return
+        after = max(claims.values())
+        later = next((c for c in self._candidates() if c.rank <= 1 and self._command(c.line.line) > after), None)
+        if mended == set(claims) and not later:
+            return
+        self._possible += [id for id in mended if id not in self._possible]
+        one, groups = self._general(later, self._families) if later and mended == set(claims) else (None, {})
+        if later and one and not one.possible and one.id not in self._first:
+            self._note(one, later.line.line, later.line.text, groups)
 
     def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> tuple[Signature | None, dict[str, str]]:
         """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""

@@ -296,7 +296,7 @@ def test_of_two_errors_of_the_compiler_the_first_is_named() -> None:
     [
         "loading\n/x/CMakeFiles/CMakeTmp/CheckSymbolExists.c:8:19: error: 'gettid' undeclared (first use in this function)\n",
         "config.log\nconftest.c:10:10: fatal error: frob.h: No such file or directory\n",
-        "hints\nIf you see \"error: Permission denied\", run chmod +x.\n",
+        'hints\nIf you see "error: Permission denied", run chmod +x.\n',
         "log\n11-21 08:00:02.124  1234  5678 E GmsClient: java.lang.SecurityException: Unknown calling package name 'com.google.android.gms'.\n",
     ],
     ids=["try-compile", "configure", "hint", "service"],
@@ -312,7 +312,7 @@ def test_a_warning_in_a_log_that_ends_well_is_not_claimed() -> None:
 
 
 def test_an_error_behind_words_of_success_is_still_read() -> None:
-    log = "Successfully installed numpy-2.1\nCMake Error at CMakeLists.txt:3 (frobnicate):\n  Unknown CMake command \"frobnicate\".\n"
+    log = 'Successfully installed numpy-2.1\nCMake Error at CMakeLists.txt:3 (frobnicate):\n  Unknown CMake command "frobnicate".\n'
     assert [one.id for one in causes(log)] == ["cmake-command"]
 
 
@@ -342,3 +342,22 @@ Traceback (most recent call last):
 ConnectionRefusedError: [Errno 111] Connection refused
 """
     assert [one.id for one in causes(log)] == ["says-network"]
+
+
+def test_a_failure_in_a_command_that_is_started_again_is_not_the_cause_of_the_next_one() -> None:
+    log = """\
+me@host:~/x$ ./build.sh
+ModuleNotFoundError: No module named 'yaml'
+me@host:~/x$ pip install pyyaml
+Successfully installed pyyaml-6.0
+me@host:~/x$ ./build.sh
+/x/a.cpp:3:5: error: use of undeclared identifier 'frob'
+ninja: build stopped: subcommand failed.
+"""
+    assert [one.id for one in causes(log)] == ["compiler-undeclared"]
+    again = log.replace(
+        "/x/a.cpp:3:5: error: use of undeclared identifier 'frob'", "ModuleNotFoundError: No module named 'yaml'"
+    )
+    assert [one.id for one in causes(again)] == ["module-missing"]
+    first = log.replace("ModuleNotFoundError: No module named 'yaml'", "./build.sh: line 3: cmake: command not found")
+    assert [one.id for one in causes(first)] == ["compiler-undeclared"]
