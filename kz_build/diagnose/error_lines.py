@@ -74,7 +74,7 @@ _FOLLOWS = re.compile(
     r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|^Error generating(?: file)?$"
+    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
@@ -85,6 +85,8 @@ _ORDINARY = re.compile(
     r"(?i)\b(?:0|no|without|ignor\w+|zero) (?:\w+ )?(?:errors?|failures?|exceptions?|failed)\b"
     r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b"
     r"|QnnBackend_validateOpConfig failed|Failed to validate op |has incorrect (?:Rank|Value|Datatype)|^-- |\w+Warning: |: warning: |: note: |^[+$] "
+    r"|\bconftest\.c\w*:|/(?:CMakeTmp|CMakeScratch)/(?!.*testC\w*Compiler)|\bCheck(?:FunctionExists|SymbolExists|IncludeFiles?)\.c\w*:|^(?:# ?)?(?:If|When|In case) (?:you|it|this|that|the)\b"
+    r"|^(?:find|du|grep|rg): .*: (?:Permission denied|No such file or directory|Is a directory)$"
 )
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
@@ -93,6 +95,10 @@ _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama"
 )
 _UNRELATED_TAGS = frozenset({"DEBUG", "audit", "tombstoned", "crash_dump64"})
+_SERVICES = re.compile(
+    r"(?i)^(?:gms|google|firebase|fa(?:-\w+)?$|crashlytics|finsky|ads$|chromium$|volley$|dynamite|phenotype|clearcut|sqlitelog$)"
+)
+"""Tags of Google's services, whose exceptions stand in nearly every log of a device and hinder no app."""
 
 
 def rank(line: str) -> int:
@@ -105,7 +111,7 @@ def rank(line: str) -> int:
     if _FOLLOWS.search(message):
         return EXIT
     if _EXCEPTION.match(message):
-        return 0
+        return 3 if _SERVICES.match(tag) else 0
     if level and level not in "EFA" or _ORDINARY.search(message):
         return -1
     if _FATAL.search(message):
@@ -168,7 +174,11 @@ class ErrorLines:
             value = 3  # it goes on with what another line says, perhaps a warning
         if sure and found.text.strip() and value < EXIT:
             value = 0
+        if value == 0 and _is_ignored(block, found.start):
+            return
         if value == 0 and (block.find(_WRAPPED, found.end, found.end + 400) >= 0 or _has_cause(block, found.end)):
+            value = 1
+        if value == 0 and _LOOKUP.search(found.text) and block.find(_HANDLED, found.end, found.end + 400) >= 0:
             value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
         if value < 0 or value in self._full:
@@ -220,11 +230,30 @@ _SYSTEM = re.compile(
 )
 _WRAPPED = b"The above exception was the direct cause of"
 """Python's words between an exception and the one that was made of it, which says more."""
+_HANDLED = b"During handling of the above exception"
+"""Python's words between an exception that was caught and one that came while the program went on."""
+_LOOKUP = re.compile(r"^(?:[\w.|│ ]+)?\b(?:Attribute|Key|Index|Type|Lookup)Error\b|^StopIteration\b")
+"""Exceptions by which code asks whether something is there, to go on in another way."""
 JAVA_FRAMES = 12_000
 """Bytes below a Java exception in which its "Caused by" is looked for."""
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)
 _HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
+
+
+IGNORED = (b"Exception ignored in", b"--- Logging error ---")
+"""Python's words above the traceback of an exception that stops nothing."""
+
+
+def _is_ignored(block: bytes, start: int) -> bool:
+    """Return whether the exception that begins at `start` is one that Python only shows and goes on."""
+    head = block.rfind(TRACEBACK, max(0, start - PASSAGE), start)
+    line = block.rfind(b"\n", 0, max(head, 0)) + 1
+    above = block[max(0, line - WIDTH) : line].rstrip(b"\n").rsplit(b"\n", 1)[-1]
+    if head < 0 or not any(words in above for words in IGNORED):
+        return False
+    frames = block[head:start].split(b"\n")[1:-1]
+    return all(frame[:1] in (b" ", b"\t", b"\r") for frame in frames)
 
 
 def _has_cause(block: bytes, end: int) -> bool:
@@ -257,6 +286,8 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
             break
         if crash and not _FRAME.search(text):
             break
+        if head in _OF_GRADLE and text.startswith("at "):
+            break  # it stood in the stack trace of an exception
         if crash and not _SYSTEM.search(text):
             return found
         if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):

@@ -76,6 +76,12 @@ def is_prompt(line: str) -> bool:
     return bool(_PROMPT.match(line))
 
 
+def typed(line: str) -> str:
+    """Return the command in a line of a prompt, without the prompt; '' if it is none."""
+    match = _PROMPT.match(line)
+    return line[match.end() :].strip() if match else ""
+
+
 class Found(NamedTuple):
     """The line around a text: from `start` to `end` of the block, and its text."""
 

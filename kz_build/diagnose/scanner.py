@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from functools import cache
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines
+from kz_build.diagnose.error_lines import Candidate, ErrorLines, rank
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
@@ -27,6 +27,8 @@ _ENDS_WELL = re.compile(
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
 )
 
+_MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
+_WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -48,8 +50,9 @@ class Scanner:
         self._here: set[tuple[str, int]] = set()
         self._errors = ErrorLines()
         self._claimed = False
-        self._commands: list[int] = []
+        self._commands: list[tuple[int, str]] = []
         self._possible: list[str] = []
+        self._mild = False
         self._held = False
         self._texts: frozenset[bytes] = frozenset()
         self._search = FormSearch()
@@ -71,7 +74,7 @@ class Scanner:
             self._line(block, text, at)
             self._errors.look(block, self.lines, text, at)
         self._errors.trim()
-        if self._claimed:
+        if self._claimed and self.lines > SESSION:
             self._errors.stop()  # they are for logs, or commands before it, in which no cause is found
         self._note_commands(block)
         self._choose_texts()
@@ -84,14 +87,18 @@ class Scanner:
             at = block.find(text)
             while at >= 0:
                 line = around(block, at)
-                if is_prompt(line.text):
-                    self._commands.append(self.lines + block.count(b"\n", 0, line.start) + 1)
+                if command := typed(line.text):
+                    self._commands.append((self.lines + block.count(b"\n", 0, line.start) + 1, command))
                 at = block.find(text, max(line.end, at + 1))
         self._commands.sort()
 
     def _command(self, line: int) -> int:
         """Return which command of the log a line is of: 0 before the first prompt."""
-        return bisect_right(self._commands, line)
+        return bisect_right(self._commands, (line, "\U0010ffff"))
+
+    def _runs_again(self, command: int) -> bool:
+        """Return whether the same command is started once more later: what failed in it was mended, or was not what ends the log."""
+        return command > 0 and any(text == self._commands[command - 1][1] for _, text in self._commands[command:])
 
     def _line(self, block: bytes, text: bytes, at: int) -> None:
         """Check the line around a text."""
@@ -103,6 +110,8 @@ class Scanner:
             if one.match and not match:
                 continue
             if number < 0:
+                if is_prompt(shown):
+                    return  # what a command itself quotes is no error
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
                 self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {})
@@ -110,7 +119,10 @@ class Scanner:
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
         if not (one.harmless or one.consequence or one.possible or one.id in self._possible):
-            self._claimed = True
+            if _WARNED.search(shown):
+                self._mild = True
+            else:
+                self._claimed = True
         self._times[one.id] = self._times.get(one.id, 0) + 1
         if one.id not in self._first or number < self._first[one.id][0]:
             self._first[one.id] = (number, trimmed(shown, one.find), groups)
@@ -125,7 +137,8 @@ class Scanner:
             self._times[id] = min(LIMIT, self._times.get(id, 0) + later._times[id])
         self._errors.add(later._errors, self.lines)
         self._claimed |= later._claimed
-        self._commands += [line + self.lines for line in later._commands]
+        self._mild |= later._mild
+        self._commands += [(line + self.lines, text) for line, text in later._commands]
         self.lines += later.lines
         self._tail = later._tail
 
@@ -136,6 +149,10 @@ class Scanner:
         """
         self._hold_families()
         by_id = {one.id: one for one in self._all}
+        if self._ends_well():
+            # What was a warning, or was tried again, hindered nothing then.
+            mild = (id for id, (_, text, _) in self._first.items() if _MILD.search(text) and not by_id[id].harmless)
+            self._possible += [id for id in mild if id not in self._possible]
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
@@ -170,8 +187,15 @@ class Scanner:
         """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
         best = [one for one in self._errors.best() if one.line.line not in known]
-        first = min((self._command(one.line.line) for one in best if one.rank <= 1), default=0)
+        failed = {self._command(one.line.line) for one in best if one.rank <= 1}
+        first = min({one for one in failed if not self._runs_again(one)} or failed, default=0)
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
+
+    def _ends_well(self) -> bool:
+        """Return whether the log's last lines say that all went well, and no error stands behind that."""
+        last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
+        well = max((number for number, line in enumerate(last) if _ENDS_WELL.search(line)), default=LAST)
+        return well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :])
 
     def _hold_families(self) -> None:
         """Note the family of the likeliest error as the cause if it tells why, otherwise as possible like those of the next errors.
@@ -183,11 +207,14 @@ class Scanner:
         self._held = True
         if self._claimed:
             self._hold_earlier()
+            self._hold_later()
             return
-        last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
-        if any(_ENDS_WELL.search(line) for line in last):
+        if self._ends_well():
             return
         candidates = self._candidates()
+        if self._mild:
+            self._hold_behind_warnings(candidates)
+            return
         for place, candidate in enumerate(candidates):
             one, groups = self._general(candidate, self._families)
             if place == 0 and (not one or one.possible):
@@ -205,16 +232,44 @@ class Scanner:
             if self._claimed or len(self._possible) == MOST_POSSIBLE:
                 return
 
+    def _hold_behind_warnings(self, candidates: tuple[Candidate, ...]) -> None:
+        """Note the family of the likeliest error, if it tells why, where only warnings and retries were recognised: then those are only possible."""
+        self._claimed = True
+        if not candidates or candidates[0].rank > 1:
+            return
+        one, groups = self._general(candidates[0], self._families)
+        if one and not one.possible:
+            sure = {one.id for one in self._all if not (one.harmless or one.consequence or one.possible)}
+            self._possible += [id for id, (_, text, _) in self._first.items() if id in sure and _WARNED.search(text)]
+            self._note(one, candidates[0].line.line, candidates[0].line.text, groups)
+
     def _hold_earlier(self) -> None:
         """Note the family of an error in a command before the one whose cause is known, if it tells why: the first command that fails decides."""
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}
         claim = min(number for id, (number, *_) in self._first.items() if id not in weak)
         for candidate in self._candidates():
-            if candidate.rank <= 1 and self._command(candidate.line.line) < self._command(claim):
+            command = self._command(candidate.line.line)
+            if candidate.rank <= 1 and command < self._command(claim) and not self._runs_again(command):
                 one, groups = self._general(candidate, self._families)
                 if one and not one.possible:
                     self._note(one, candidate.line.line, candidate.line.text, groups)
                 return
+
+    def _hold_later(self) -> None:
+        """Make causes in a command that is started again only possible if another error follows, and note the family of that."""
+        weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}
+        claims = {id: self._command(n) for id, (n, *_) in self._first.items() if id not in weak}
+        mended = {id for id, command in claims.items() if self._times[id] == 1 and self._runs_again(command)}
+        if not mended:
+            return
+        after = max(claims.values())
+        later = next((c for c in self._candidates() if c.rank <= 1 and self._command(c.line.line) > after), None)
+        if mended == set(claims) and not later:
+            return
+        self._possible += [id for id in mended if id not in self._possible]
+        one, groups = self._general(later, self._families) if later and mended == set(claims) else (None, {})
+        if later and one and not one.possible and one.id not in self._first:
+            self._note(one, later.line.line, later.line.text, groups)
 
     def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> tuple[Signature | None, dict[str, str]]:
         """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""

@@ -265,3 +265,99 @@ ORDINARY = [
 @pytest.mark.parametrize("log", ORDINARY)
 def test_ordinary_logs_raise_no_alarm(log: str) -> None:
     assert not answers(log + "\n")
+
+
+IGNORED = """\
+Loading model
+Exception ignored in: <function Foo.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "/x/a.py", line 9, in __del__
+    self.x.close()
+AttributeError: 'Foo' object has no attribute 'x'
+Traceback (most recent call last):
+  File "/x/main.py", line 3, in <module>
+    import frob
+ModuleNotFoundError: No module named 'frob'
+"""
+
+
+def test_an_exception_that_python_ignores_is_not_the_error() -> None:
+    assert all(one.line > 6 for one in answers(IGNORED))
+    assert not answers("".join(IGNORED.splitlines(keepends=True)[:6]))
+
+
+def test_of_two_errors_of_the_compiler_the_first_is_named() -> None:
+    log = "/x/a.h:3:2: error: expected ';' after class\n/x/a.h:9:2: error: unknown type name 'u8'\n"
+    assert [one.id for one in causes(log)] == ["compiler-syntax"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "loading\n/x/CMakeFiles/CMakeTmp/CheckSymbolExists.c:8:19: error: 'gettid' undeclared (first use in this function)\n",
+        "config.log\nconftest.c:10:10: fatal error: frob.h: No such file or directory\n",
+        'hints\nIf you see "error: Permission denied", run chmod +x.\n',
+        "log\n11-21 08:00:02.124  1234  5678 E GmsClient: java.lang.SecurityException: Unknown calling package name 'com.google.android.gms'.\n",
+    ],
+    ids=["try-compile", "configure", "hint", "service"],
+)
+def test_lines_of_checks_hints_and_services_are_not_the_cause(log: str) -> None:
+    assert not causes(log)
+
+
+def test_a_warning_in_a_log_that_ends_well_is_not_claimed() -> None:
+    retried = "WARNING: Retrying (Retry(total=4)) after connection broken by 'ProxyError('Cannot connect to proxy.')': /simple/pip/\n"
+    assert [one.id for one in causes(retried + "ERROR: No matching distribution found for pip\n")] == ["proxy"]
+    assert not causes(retried + "Collecting pip\nSuccessfully installed pip-24.0\n")
+
+
+def test_an_error_behind_words_of_success_is_still_read() -> None:
+    log = 'Successfully installed numpy-2.1\nCMake Error at CMakeLists.txt:3 (frobnicate):\n  Unknown CMake command "frobnicate".\n'
+    assert [one.id for one in causes(log)] == ["cmake-command"]
+
+
+def test_what_a_command_quotes_is_no_finding() -> None:
+    assert not causes("user@host:~/x$ dmesg | grep 'Out of memory: Killed process 12 (python)'\nnothing\n")
+
+
+def test_an_error_counts_more_than_a_warning_before_it() -> None:
+    retried = "WARNING: Retrying (Retry(total=4)) after connection broken by 'ProxyError('Cannot connect to proxy.')': /simple/pip/\n"
+    log = retried + "Collecting pip\n/x/a.cpp:3:5: error: use of undeclared identifier 'frob'\n"
+    assert [(one.id, one.possible) for one in answers(log)] == [("compiler-undeclared", False), ("proxy", True)]
+
+
+def test_of_a_question_that_python_answers_by_an_exception_the_next_exception_is_the_error() -> None:
+    log = """\
+loading
+Traceback (most recent call last):
+  File "/x/a.py", line 3, in load
+    return self.fast
+AttributeError: 'Frob' object has no attribute 'fast'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/x/a.py", line 5, in load
+    connect()
+ConnectionRefusedError: [Errno 111] Connection refused
+"""
+    assert [one.id for one in causes(log)] == ["says-network"]
+
+
+def test_a_failure_in_a_command_that_is_started_again_is_not_the_cause_of_the_next_one() -> None:
+    log = """\
+me@host:~/x$ ./build.sh
+ModuleNotFoundError: No module named 'yaml'
+me@host:~/x$ pip install pyyaml
+Successfully installed pyyaml-6.0
+me@host:~/x$ ./build.sh
+/x/a.cpp:3:5: error: use of undeclared identifier 'frob'
+ninja: build stopped: subcommand failed.
+"""
+    assert [one.id for one in causes(log)] == ["compiler-undeclared"]
+    again = log.replace(
+        "/x/a.cpp:3:5: error: use of undeclared identifier 'frob'", "ModuleNotFoundError: No module named 'yaml'"
+    )
+    assert [one.id for one in causes(again)] == ["module-missing"]
+    first = log.replace("ModuleNotFoundError: No module named 'yaml'", "./build.sh: line 3: cmake: command not found")
+    assert [one.id for one in causes(first)] == ["compiler-undeclared"]
