@@ -30,18 +30,18 @@ BACKTRACE, FRAME_0, FRAME_00 = b"backtrace:", b"#00 pc ", b"#00  pc "
 TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
     b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
-    b"E/", b"E 00:", b"E [Qnn", b"E tokenizers:", b"nknown ", b"nrecognized ", b"rrorWith", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
+    b"E/", b"E 00:", b"E [Qnn", b"E [executorch:", b"E tokenizers:", b"nknown ", b"nrecognized ", b"rrorWith", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
     b" *** ", b"not found", b"ould not ", b"rror occurred",
     b"No solution found", b"e: /", b"e: file:", b".kt: (", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
     b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
-    b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
+    b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported", b"nductor.exc.",
     b"error loading model", b"rror response from",
     TASK, PROBLEM, b"assert failed", b"nable to ", FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
     b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
     b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
-    b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
+    b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"overflowed by ", b"will not fit in region", b"not a mach-o file", b"rchive has no ", b"architecture of input file",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -61,7 +61,7 @@ _ERROR = re.compile(
 _SAID = re.compile(
     r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:command )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
-    r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
+    r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|ld\S*: region [`'].* overflowed by |will not fit in region [`']|architecture of input file [`']|not a mach-o file|rchive has no (?:index|table)"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""

@@ -39,9 +39,17 @@ _MARGIN = re.compile(
 )
 
 
+_BOARD = re.compile(r"\[executorch:(\w+\.\w+:\d+) \w+\(\)\](?= )")
+
+
+def usual(line: str) -> str:
+    """Return a line of ExecuTorch on a board without a system, which names the function too, in the form of all others."""
+    return _BOARD.sub(r"executorch:\1]", line) if "[executorch:" in line else line
+
+
 def bare(line: str) -> str:
     """Return a line without what another program writes before it: pytest, torchrun, docker, flutter, a CI service."""
-    return _MARGIN.sub("", line)
+    return usual(_MARGIN.sub("", line))
 
 
 def prefix(line: str) -> Prefix:

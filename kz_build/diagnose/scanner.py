@@ -10,7 +10,7 @@ from functools import cache
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines, rank
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed, usual
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
@@ -106,7 +106,7 @@ class Scanner:
             return
         shown, number = around(block, at).text, -1
         for one in self._wanted.get(text, ()):
-            match = _compiled(one.match).search(shown) if one.match else None
+            match = _compiled(one.match).search(usual(shown)) if one.match else None
             if one.match and not match:
                 continue
             if number < 0:

@@ -10,6 +10,7 @@ from pydantic import Field, RootModel, StringConstraints
 
 from kz_build.diagnose.codes import TABLES
 from kz_build.diagnose.error_lines import ErrorLines
+from kz_build.diagnose.log_line import usual
 from kz_build.diagnose.sentence import Sentence, sentence
 from kz_build.diagnose.signature import PLACE
 from kz_build.pins.source_schema import Strict, Text
@@ -105,4 +106,4 @@ def _hits(entry: dict[str, Any], pattern: re.Pattern[str], line: str) -> bool:
         if entry["sentence"]:
             return any(pattern.search(sentence(passage).words) for passage in best)
         return any(re.match(entry["match"], passage, re.M) for passage in best)
-    return any(text in line for text in entry["find"]) and bool(pattern.search(line))
+    return any(text in line for text in entry["find"]) and bool(pattern.search(usual(line)))

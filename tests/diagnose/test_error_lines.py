@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from kz_build.diagnose.diagnose import diagnose, shipped
-from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, search_words
+from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, rank, search_words
 from kz_build.diagnose.line_forms import FormSearch
+from kz_build.diagnose.log_line import prefix
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
@@ -260,3 +261,9 @@ def test_a_line_that_cannot_be_among_the_best_costs_no_passage(monkeypatch: pyte
     for _ in range(50):
         lines.look_at(b"frob: error: handle is odd\nE/Frob: no handle\n")
     assert len(made) <= 4 and len(lines.best()) == 2
+
+
+def test_a_line_of_a_board_without_a_system_is_read_as_any_other() -> None:
+    line = "E [executorch:EthosUBackend.cpp:94 init()] Malformed vela_bin_stream found"
+    assert prefix(line) == ("E", "", "executorch:EthosUBackend.cpp:94] Malformed vela_bin_stream found")
+    assert rank(line) == 1
