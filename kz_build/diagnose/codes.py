@@ -237,7 +237,11 @@ FASTRPC = {
 }
 """AEE_… of FastRPC's AEEStdErr.h, https://github.com/qualcomm/fastrpc; on the DSP and on Android 0x80000400 is added."""
 FASTRPC_OFFSET = 0x80000400
-FASTRPC_HOST = {0x27: "ENOSUCH", 0x2E: "EINTERRUPTED, the DSP's process ended", 0x68: "ECONNRESET, the connection was reset"}
+FASTRPC_HOST = {
+    0x27: "ENOSUCH",
+    0x2E: "EINTERRUPTED, the DSP's process ended",
+    0x68: "ECONNRESET, the connection was reset",
+}
 """Codes of the same header that never have the offset."""
 
 OPENCL = {

@@ -59,14 +59,14 @@ _ERROR = re.compile(
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _SAID = re.compile(
-    r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:command )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
+    r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
-    r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:command|: \d+: (?:\S+: )?\S+:) not found$"
+    r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:[Cc]ommand|: \d+: (?:\S+: )?\S+:) not found$"
     r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:Unknown|[Uu]nrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
 )
 _FOLLOWS = re.compile(
