@@ -186,7 +186,107 @@ SIGNALS = {
 }
 """Linux on arm64 and x86_64: signal(7). A shell's exit code is 128 more, Python's subprocess has it negative."""
 
-TABLES = ("executorch", "tokenizers", "qnn", "signal", "htp")
+FASTRPC = {
+    0x01: "EFAILED, a general failure",
+    0x02: "ENOMEMORY, no memory on the DSP",
+    0x04: "EVERSIONNOTSUPPORT, a version that is not supported",
+    0x06: "EUNABLETOLOAD, a library that the DSP cannot load",
+    0x0D: "EBADSTATE, a process that is not in the expected state",
+    0x0E: "EBADPARM, an invalid parameter",
+    0x10: "EBADITEM, a value out of range",
+    0x14: "EUNSUPPORTED, a function that is not there",
+    0x15: "EPRIVLEVEL, too few rights",
+    0x16: "ERESOURCENOTFOUND",
+    0x1D: "EMEMPTR, a bad pointer",
+    0x26: "EBUFFERTOOSMALL",
+    0x2B: "ENOTALLOWED",
+    0x2C: "EINVHANDLE, an invalid handle",
+    0x2D: "EOUTOFHANDLES",
+    0x30: "ECPUEXCEPTION, an exception on the DSP",
+    0x39: "EINVALIDDOMAIN, no such DSP",
+    0x3A: "EINVALIDFD",
+    0x3B: "EINVALIDDEVICE, the DSP's device does not open",
+    0x3C: "EINVALIDMODE",
+    0x3E: "ENOSUCHMOD, no such module",
+    0x41: "ENOSUCHPROCESS",
+    0x42: "ENOSUCHSYMBOL, a function that the library does not have",
+    0x43: "ENOSUCHDEVICE",
+    0x45: "ENOSUCHFILE",
+    0x46: "ENOSUCHHANDLE",
+    0x48: "ENOSUCHMAP, memory that is not mapped",
+    0x4B: "EBADDOMAIN, a DSP that is not started",
+    0x4E: "EBADPERMS, permissions of a file or of memory",
+    0x52: "EBADELF, a library of another kind",
+    0x56: "EIOCTL",
+    0x57: "EFOPEN, a file or the DSP's device does not open",
+    0x65: "EMMAP, memory that cannot be mapped",
+    0x67: "EIONALLOC, no memory for the buffer",
+    0x68: "ENORPCMEMORY, no shared memory",
+    0x69: "ENOROOTOFTRUST",
+    0x6B: "ENOTINITIALIZED",
+    0x6C: "EUNSUPPORTEDAPI, a function that is not there",
+    0x72: "ECONNREFUSED, the DSP refuses",
+    0x81: "EUNSIGNEDMOD, a library without signature",
+    0x82: "EINVALIDHASH, a library with a wrong signature",
+    0x8A: "ENOSESSION, no session is free",
+    0x14B: "EQURTTHREADCREATE, no thread on the DSP",
+    0x14F: "EQURTBADASID",
+    0x194: "ESTUBSKELVERMISMATCH, stub and skel of two versions",
+    0x200: "ERPC, a fault of FastRPC",
+    0x201: "EFILE, a file",
+}
+"""AEE_… of FastRPC's AEEStdErr.h, https://github.com/qualcomm/fastrpc; on the DSP and on Android 0x80000400 is added."""
+FASTRPC_OFFSET = 0x80000400
+FASTRPC_HOST = {
+    0x27: "ENOSUCH",
+    0x2E: "EINTERRUPTED, the DSP's process ended",
+    0x68: "ECONNRESET, the connection was reset",
+}
+"""Codes of the same header that never have the offset."""
+
+OPENCL = {
+    -1: "CL_DEVICE_NOT_FOUND",
+    -2: "CL_DEVICE_NOT_AVAILABLE",
+    -3: "CL_COMPILER_NOT_AVAILABLE",
+    -4: "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+    -5: "CL_OUT_OF_RESOURCES",
+    -6: "CL_OUT_OF_HOST_MEMORY",
+    -9: "CL_IMAGE_FORMAT_MISMATCH",
+    -10: "CL_IMAGE_FORMAT_NOT_SUPPORTED",
+    -11: "CL_BUILD_PROGRAM_FAILURE",
+    -12: "CL_MAP_FAILURE",
+    -13: "CL_MISALIGNED_SUB_BUFFER_OFFSET",
+    -14: "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
+    -15: "CL_COMPILE_PROGRAM_FAILURE",
+    -17: "CL_LINK_PROGRAM_FAILURE",
+    -30: "CL_INVALID_VALUE",
+    -32: "CL_INVALID_PLATFORM",
+    -33: "CL_INVALID_DEVICE",
+    -34: "CL_INVALID_CONTEXT",
+    -36: "CL_INVALID_COMMAND_QUEUE",
+    -38: "CL_INVALID_MEM_OBJECT",
+    -39: "CL_INVALID_IMAGE_FORMAT_DESCRIPTOR",
+    -40: "CL_INVALID_IMAGE_SIZE",
+    -42: "CL_INVALID_BINARY",
+    -43: "CL_INVALID_BUILD_OPTIONS",
+    -44: "CL_INVALID_PROGRAM",
+    -45: "CL_INVALID_PROGRAM_EXECUTABLE",
+    -46: "CL_INVALID_KERNEL_NAME",
+    -48: "CL_INVALID_KERNEL",
+    -49: "CL_INVALID_ARG_INDEX",
+    -50: "CL_INVALID_ARG_VALUE",
+    -51: "CL_INVALID_ARG_SIZE",
+    -52: "CL_INVALID_KERNEL_ARGS",
+    -54: "CL_INVALID_WORK_GROUP_SIZE",
+    -55: "CL_INVALID_WORK_ITEM_SIZE",
+    -58: "CL_INVALID_EVENT",
+    -59: "CL_INVALID_OPERATION",
+    -61: "CL_INVALID_BUFFER_SIZE",
+    -1001: "CL_PLATFORM_NOT_FOUND_KHR",
+}
+"""Khronos' cl.h and cl_ext.h: https://github.com/KhronosGroup/OpenCL-Headers."""
+
+TABLES = ("executorch", "tokenizers", "qnn", "signal", "fastrpc", "opencl", "htp")
 
 
 def decode(table: str, text: str) -> str:
@@ -211,6 +311,12 @@ def decode(table: str, text: str) -> str:
     if table == "qnn":
         part = next((part for codes, part in QNN_PARTS.items() if number in codes), "")
         return f"{both} {QNN.get(number) or (f'from QNN {part}' if part else 'unknown to QNN')}"
+    if table == "opencl":
+        return f"{text} {OPENCL.get(number, 'unknown to OpenCL')}"
+    if table == "fastrpc":
+        plain = number - FASTRPC_OFFSET if number >= FASTRPC_OFFSET else number
+        name = FASTRPC.get(plain) if plain != number else FASTRPC_HOST.get(number) or FASTRPC.get(number)
+        return f"{text} = AEE_{name}" if name else text
     if table == "signal":
         return f"{text} {SIGNALS.get(number - 128 if number > 128 else abs(number), 'unknown')}"
     socs = [soc for soc, arch in ARCH.items() if arch == f"v{number}"]

@@ -41,7 +41,7 @@ TEXTS = frozenset((
     b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
-    b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"overflowed by ", b"will not fit in region", b"not a mach-o file", b"rchive has no ", b"architecture of input file",
+    b"rror C", b"rror LNK", b"rror MSB", b"rror NETSDK", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"overflowed by ", b"will not fit in region", b"not a mach-o file", b"rchive has no ", b"architecture of input file",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -54,19 +54,19 @@ _FATAL = re.compile(
     r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ ?ERROR ?\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _SAID = re.compile(
-    r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:command )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
+    r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|ld\S*: region [`'].* overflowed by |will not fit in region [`']|architecture of input file [`']|not a mach-o file|rchive has no (?:index|table)"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
-    r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:command|: \d+: (?:\S+: )?\S+:) not found$"
+    r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:[Cc]ommand|: \d+: (?:\S+: )?\S+:) not found$"
     r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:Unknown|[Uu]nrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
 )
 _FOLLOWS = re.compile(
@@ -92,7 +92,7 @@ _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
 )
 _NAMES = re.compile(
-    r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama"
+    r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama|litert|tflite|genie|snpe"
 )
 _UNRELATED_TAGS = frozenset({"DEBUG", "audit", "tombstoned", "crash_dump64"})
 _SERVICES = re.compile(

@@ -33,9 +33,9 @@ class Prefix(NamedTuple):
 
 
 _MARGIN = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/|ld|rust-lld|clang|collect2)|#\d+ \d+\.\d+\s"
+    r"^(?:\[?rank\d+\]?:\s*|[|│]\s*|E\s{2,}| *\d+\.\d+ms (?:\[[^\]\n]{0,40}\]){0,2}(?=\[ ?(?:ERROR|WARNING) ?\])|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/|ld|rust-lld|clang|collect2)|#\d+ \d+\.\d+\s"
     r"|(?:std(?:err|out)|[Ee]rror|ERROR):\s?(?=(?:fatal|error|adb|ninja|g?make|ld(?:\.lld)?|clang(?:\+\+)?|collect2|CMake Error): |'[^'\s]+', needed by )"
-    r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
+    r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s(?:[-|]\s+(?:[\w.]+\s+[-|]\s+)?)?(?=\[?(?:ERROR|CRITICAL)\b)|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
 )
 
 
@@ -48,7 +48,7 @@ def usual(line: str) -> str:
 
 
 def bare(line: str) -> str:
-    """Return a line without what another program writes before it: pytest, torchrun, docker, flutter, a CI service."""
+    """Return a line without what another program writes before it: pytest, torchrun, docker, flutter, QNN's tools, a CI service."""
     return usual(_MARGIN.sub("", line))
 
 

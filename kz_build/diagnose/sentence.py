@@ -28,7 +28,7 @@ _HEADS = re.compile(
       (?:(?:\w+\ ){1,4}failed:\s+)?Cause:\s+|(?:\w+\ ){1,4}failed:\s+(?=[A-Z])
     | (?:Caused\ by|Exception\ in\ thread\ "[^"]*"|Pending\ exception)[:\s]\s*
     | [EF]\ (?P<tag>[^\s:]+):\ *
-    | \[?(?:ERROR|FATAL|error|E|FAIL)\]:?\s+(?:\[[^\]\n]*\]:?\s+)*(?:\w+\ +<E>\s+)?
+    | \[?\ ?(?:ERROR|FATAL|error|E|FAIL)\ ?\]:?\s+(?:\[[^\]\n]*\]:?\s+)*(?:\w+\ +<E>\s+)?
     | \[Qnn\ ExecuTorch\]:?\s+
     | (?:\w{2,}:)?(?P<place>(?:[A-Za-z]:)?[^\s:()]*[\w)]\.\w+(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)))\]?:?\s+
     | e:\ (?:file://)?

@@ -34,6 +34,12 @@ from kz_build.diagnose.diagnose import read
         ("signal", "137", "137 SIGKILL, killed from outside, nearly always for its memory"),
         ("signal", "-11", "-11 SIGSEGV, an access to memory that it does not have"),
         ("signal", "11", "11 SIGSEGV, an access to memory that it does not have"),
+        ("fastrpc", "0x80000406", "0x80000406 = AEE_EUNABLETOLOAD, a library that the DSP cannot load"),
+        ("fastrpc", "0x72", "0x72 = AEE_ECONNREFUSED, the DSP refuses"),
+        ("fastrpc", "0x0000002e", "0x0000002e = AEE_EINTERRUPTED, the DSP's process ended"),
+        ("fastrpc", "0xffffffff", "0xffffffff"),
+        ("opencl", "-11", "-11 CL_BUILD_PROGRAM_FAILURE"),
+        ("opencl", "-777", "-777 unknown to OpenCL"),
         ("htp", "69", "v69 (SM8450, SM8475, SXR2230P)"),
         ("htp", "70", "v70 (no SoC that kz knows)"),
         ("executorch", "what", "what"),
@@ -60,5 +66,5 @@ def test_a_table_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as error:
         read(tmp_path / "own.yaml")
     assert [p.text for p in error.value.problems] == [
-        "one.cause: no table of numbers 'numbers', but executorch, tokenizers, qnn, signal, htp"
+        "one.cause: no table of numbers 'numbers', but executorch, tokenizers, qnn, signal, fastrpc, opencl, htp"
     ]
