@@ -176,13 +176,15 @@ QNN_PARTS = {
 
 SIGNALS = {
     4: "SIGILL, an instruction that this processor does not have",
+    5: "SIGTRAP, it stopped itself at a check that must not fail",
     6: "SIGABRT, it stopped itself at a failed check",
-    7: "SIGBUS, memory behind a file that became shorter",
+    7: "SIGBUS, memory behind a file that became shorter, or an address that is not aligned",
     8: "SIGFPE, an impossible calculation",
     9: "SIGKILL, killed from outside, nearly always for its memory",
     11: "SIGSEGV, an access to memory that it does not have",
     13: "SIGPIPE, the reader of its output is gone",
     15: "SIGTERM, somebody asked it to end",
+    31: "SIGSYS, a system call that is not allowed",
 }
 """Linux on arm64 and x86_64: signal(7). A shell's exit code is 128 more, Python's subprocess has it negative."""
 
