@@ -74,7 +74,7 @@ _FOLLOWS = re.compile(
     r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|^Error generating(?: file)?$"
+    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|failed: \(Exit \d+\)|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
