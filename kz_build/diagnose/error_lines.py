@@ -38,7 +38,7 @@ TEXTS = frozenset((
     b"error loading model", b"rror response from",
     TASK, PROBLEM, b"assert failed", b"nable to ", FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
     b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
-    b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
+    b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"chunk(): ", b"corrupted size vs", b"corrupted double-linked", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
     b"rror C", b"rror LNK", b"rror MSB", b"rror NETSDK", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"overflowed by ", b"will not fit in region", b"not a mach-o file", b"rchive has no ", b"architecture of input file",
@@ -60,7 +60,7 @@ _ERROR = re.compile(
 )
 _SAID = re.compile(
     r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
-    r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
+    r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc|munmap_chunk)\(\): |^corrupted (?:size vs|double-linked)|VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|ld\S*: region [`'].* overflowed by |will not fit in region [`']|architecture of input file [`']|not a mach-o file|rchive has no (?:index|table)"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
@@ -75,7 +75,7 @@ _FOLLOWS = re.compile(
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|\bdo_\w+: (?:Command Error: |Function failed: |Execution of |Fatal QA errors|ExecutionError)|^ERROR: Logfile of failure stored|^error: Failed to merge in the changes"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|^Error generating(?: file)?$"
+    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|failed: \(Exit \d+\)|^Error generating(?: file)?$"
 )
 """Lines that only say that a step failed whose own error stands before them."""
 _EXIT = re.compile(
