@@ -41,13 +41,14 @@ TEXTS = frozenset((
     b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
+    b"DistributionNotFound: ", b"VersionConflict: ", b"NameNotFound: ", b"InvalidVersion: ", b"InvalidRequirement: ", b"ArchiveError(", b"was not found; run without",
     b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
+    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
@@ -62,7 +63,7 @@ _SAID = re.compile(
     r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:command )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
-    r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
+    r"|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
