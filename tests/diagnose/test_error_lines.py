@@ -10,6 +10,7 @@ import pytest
 from kz_build.diagnose.diagnose import diagnose, shipped
 from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, search_words
 from kz_build.diagnose.line_forms import FormSearch
+from kz_build.diagnose.log_line import bare
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
@@ -260,3 +261,11 @@ def test_a_line_that_cannot_be_among_the_best_costs_no_passage(monkeypatch: pyte
     for _ in range(50):
         lines.look_at(b"frob: error: handle is odd\nE/Frob: no handle\n")
     assert len(made) <= 4 and len(lines.best()) == 2
+
+
+def test_the_time_that_buildkit_writes_before_the_lines_it_repeats_is_no_part_of_them() -> None:
+    assert (
+        bare("4.984       ModuleNotFoundError: No module named 'torch'")
+        == "      ModuleNotFoundError: No module named 'torch'"
+    )
+    assert bare("3.14 is about pi") == "3.14 is about pi"
