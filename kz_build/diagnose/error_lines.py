@@ -42,14 +42,15 @@ TEXTS = frozenset((
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
     b"DistributionNotFound: ", b"VersionConflict: ", b"NameNotFound: ", b"InvalidVersion: ", b"InvalidRequirement: ", b"MandatoryValue: ", b"ArchiveError(", b"was not found; run without",
-    b"agreed to the Xcode", b"export failure", b"BrokenProcessPool: ", b"not installed (set by",
+    b"agreed to the Xcode", b"export failure", b"BrokenProcessPool: ",
+    b"Timeout: ", b"LimitHit: ", b"CxxCompiler: ", b"IncompleteRead: ", b"ptxas fatal", b"NVIDIA-SMI has", b"hardware instruction", b"not installed (set by",
     b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|MissingMandatoryValue)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
+    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
@@ -64,7 +65,7 @@ _SAID = re.compile(
     r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:command )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
-    r"|^[\w .]+: export failure[ :]|^You have not agreed to the Xcode |^pyenv: version `|is not recognized as (?:the|a) name of a cmdlet|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
+    r"|^error\[E0554\]|^ptxas fatal|^NVIDIA-SMI has failed|: illegal hardware instruction |^[\w .]+: export failure[ :]|^You have not agreed to the Xcode |^pyenv: version `|is not recognized as (?:the|a) name of a cmdlet|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
