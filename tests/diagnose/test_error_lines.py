@@ -11,6 +11,7 @@ from kz_build.diagnose.diagnose import diagnose, shipped
 from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, rank, search_words
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import prefix
+from kz_build.diagnose.log_line import bare
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
@@ -267,3 +268,11 @@ def test_a_line_of_a_board_without_a_system_is_read_as_any_other() -> None:
     line = "E [executorch:EthosUBackend.cpp:94 init()] Malformed vela_bin_stream found"
     assert prefix(line) == ("E", "", "executorch:EthosUBackend.cpp:94] Malformed vela_bin_stream found")
     assert rank(line) == 1
+
+
+def test_the_time_that_buildkit_writes_before_the_lines_it_repeats_is_no_part_of_them() -> None:
+    assert (
+        bare("4.984       ModuleNotFoundError: No module named 'torch'")
+        == "      ModuleNotFoundError: No module named 'torch'"
+    )
+    assert bare("3.14 is about pi") == "3.14 is about pi"
