@@ -25,7 +25,7 @@ TRACEBACK = b"Traceback (most recent"
 GRADLE = b"What went wrong:"
 TASK = b"Execution failed for task "
 PROBLEM = b"A problem occurred "
-CMAKE = b"CMake Error at "
+CMAKE, CMAKE_IN = b"CMake Error at ", b"CMake Error in "
 BACKTRACE, FRAME_0, FRAME_00 = b"backtrace:", b"#00 pc ", b"#00  pc "
 TEXTS = frozenset((
     TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
@@ -41,7 +41,7 @@ TEXTS = frozenset((
     b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
-    b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
+    b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -54,12 +54,12 @@ _FATAL = re.compile(
     r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3} ?:(?: |$)|\berror\[E\d|^ninja: fatal: |^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
 )
 _SAID = re.compile(
-    r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:command )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
+    r"^(?:[\w./+-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
@@ -71,7 +71,7 @@ _FAILED = re.compile(
 )
 _FOLLOWS = re.compile(
     r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
-    r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
+    r"|Could not build wheels|ninja: build stopped|ninja: error: rebuilding '[^']*': subcommand failed|(?:Build|CMake|Each) step for \S+ failed|execute_process failed command indexes|configure_file Problem configuring file|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
     r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
     r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|^Error generating(?: file)?$"
@@ -156,7 +156,7 @@ class ErrorLines:
         if text not in self.texts:
             return
         found = _last(block, at, text) if text in _HEADS else around(block, at)
-        head = around(block, at).start if text in _OF_GRADLE else at if text == CMAKE else found.start
+        head = around(block, at).start if text in _OF_GRADLE else at if text in (CMAKE, CMAKE_IN) else found.start
         self._note(block, before, head, found, sure=text in _HEADS)
         self._seen[text] = self._seen.get(text, 0) + 1
         if self._seen[text] >= LIMIT:
@@ -223,7 +223,7 @@ _WRAPPED = b"The above exception was the direct cause of"
 JAVA_FRAMES = 12_000
 """Bytes below a Java exception in which its "Caused by" is looked for."""
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)
-_HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
+_HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, CMAKE_IN, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
@@ -259,7 +259,7 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
             break
         if crash and not _SYSTEM.search(text):
             return found
-        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
+        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head in (CMAKE, CMAKE_IN) and text):
             return found
         if head in _OF_GRADLE and text.startswith("* "):
             return below
