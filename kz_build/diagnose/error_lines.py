@@ -34,14 +34,15 @@ TEXTS = frozenset((
     b" *** ", b"not found", b"ould not ", b"rror occurred",
     b"No solution found", b"e: /", b"e: file:", b".kt: (", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
     b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
-    b"not recognized as an", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
+    b"not recognized", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported",
     b"error loading model", b"rror response from",
     TASK, PROBLEM, b"assert failed", b"nable to ", FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
     b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
     b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
-    b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
+    b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"too long", b"ndroid NDK: ", b"nvalid configuration", b"ersion mismatch error", b"lto object", b"of input file", b"relocation truncated",
+    b"of memory alloc", b"panicked at", b"erminated abruptly", b"File already exists in", b"had errors.", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -56,18 +57,20 @@ _FATAL = re.compile(
 _ERROR = re.compile(
     r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3} ?:(?: |$)|\berror\[E\d|^ninja: fatal: |^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ERROR\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
-    r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
+    r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: |\*\*\* .*\. +Stop\."
 )
 _SAID = re.compile(
-    r"^(?:[\w./+-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
+    r"^(?:[\w./+\[\]-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
+    r"|Argument list too long|(?:command line|filename or extension) is too long\.?$|^Android NDK: (?!WARNING|INFO| )|^Invalid configuration [`'‘]|^libtool: Version mismatch error|: plugin needed to handle lto object|architecture of input file|: file format not recognized|relocation truncated to fit"
+    r"|out of memory allocating|' panicked at |^Server terminated abruptly|^\[libprotobuf (?:FATAL|ERROR) |\.proto(?::\d+:\d+)?: (?:Import \"|File not found|File does not reside)|: program not found or is not executable"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
 _FAILED = re.compile(
     r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:command|: \d+: (?:\S+: )?\S+:) not found$"
-    r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:Unknown|[Uu]nrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
+    r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:[Uu]nknown|[Uu]nrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
 )
 _FOLLOWS = re.compile(
     r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
