@@ -47,7 +47,7 @@ TEXTS = frozenset((
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
-    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
+    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by: |Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
     r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired)\b(?::|\s*$)|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(

@@ -260,3 +260,23 @@ def test_a_line_that_cannot_be_among_the_best_costs_no_passage(monkeypatch: pyte
     for _ in range(50):
         lines.look_at(b"frob: error: handle is odd\nE/Frob: no handle\n")
     assert len(made) <= 4 and len(lines.best()) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"C:\x\a.cpp(10): error C2065: 'M_FROB': undeclared identifier",
+        "a.obj : error LNK2019: unresolved external symbol frob referenced in function main",
+        "error[E0658]: use of unstable library feature 'frob'",
+        "ninja: fatal: posix_spawn: Argument list too long",
+        "Makefile:12: *** multiple target patterns.  Stop.",
+        "make[2]: frobc: Command not found",
+        "Android NDK: Module frob depends on undefined modules: knob",
+        "Fatal Exception: java.lang.UnsatisfiedLinkError: Unable to load library 'frob':",
+        "/usr/bin/ld: frob.o: plugin needed to handle lto object",
+    ],
+)
+def test_lines_that_no_colon_after_error_marks_are_errors_too(line: str) -> None:
+    errors = ErrorLines()
+    errors.look_at(f"[1/9] Building\n{line}\n".encode())
+    assert [(one.rank <= 1, one.line.line) for one in errors.best()] == [(True, 2)]
