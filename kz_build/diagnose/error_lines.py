@@ -42,7 +42,7 @@ TEXTS = frozenset((
     b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
     b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
     b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror\tLNK", b"rror\tC", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"too long", b"ndroid NDK: ", b"nvalid configuration", b"ersion mismatch error", b"lto object", b"of input file", b"relocation truncated",
-    b"of memory alloc", b"panicked at", b"building for ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
+    b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -64,7 +64,7 @@ _SAID = re.compile(
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc)\(\): |VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|Argument list too long|(?:command line|filename or extension) is too long\.?$|^Android NDK: (?!WARNING|INFO| )|^Invalid configuration [`'‘]|^libtool: Version mismatch error|: plugin needed to handle lto object|architecture of input file|: [Ff]ile format not recognized|relocation truncated to fit"
     r"|out of memory allocating|region [`'].* overflowed by |\bar: no archive members|' panicked at |^Server terminated abruptly|^\[libprotobuf (?:FATAL|ERROR) |\.proto(?::\d+:\d+)?: (?:Import \"|File not found|File does not reside)|: program not found or is not executable"
-    r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF"
+    r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|^(?:In \S+, )?[Bb]uilding for .{2,30}, but linking in (?:object|dylib|\.tbd)"
     r"|^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
