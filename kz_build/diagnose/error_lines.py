@@ -5,133 +5,33 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kz_build.diagnose.log_line import Found, Prefix, around, bare, is_prompt, prefix, trimmed
+from kz_build.diagnose.error_words import (
+    BACKTRACE,
+    CMAKE,
+    CMAKE_IN,
+    EXIT,
+    FRAME_0,
+    FRAME_00,
+    GRADLE,
+    PROBLEM,
+    TASK,
+    TEXTS,
+    TRACEBACK,
+    rank,
+)
+from kz_build.diagnose.log_line import Found, around, bare, prefix, trimmed
 from kz_build.diagnose.signature import ErrorLine
 
 MOST = 5
 LIMIT = 10_000
 """Lines with one of the texts after which that text is no longer searched for."""
 
-EXIT = 4
-"""The rank of lines that only say that something failed."""
 PASSAGE, PASSAGE_LINES, WIDTH = 3000, 16, 400
 """Bytes and lines of an error that are kept for the families, and characters of a line."""
 PHRASE = 100
 """Characters of a phrase to search for: searches refuse long ones."""
 FRAME = 4
 """Lines between an exception's last frame and itself."""
-
-TRACEBACK = b"Traceback (most recent"
-GRADLE = b"What went wrong:"
-TASK = b"Execution failed for task "
-PROBLEM = b"A problem occurred "
-CMAKE = b"CMake Error at "
-BACKTRACE, FRAME_0, FRAME_00 = b"backtrace:", b"#00 pc ", b"#00  pc "
-TEXTS = frozenset((
-    TRACEBACK, GRADLE, CMAKE, b"rror:", b"ERROR", b"xception", b"Fatal signal", b"fatal: ", b"terminate called",
-    b"Abort message", b"Aborted", b"Segmentation fault", b"Assertion", b"undefined reference to", b" E ",
-    b"E/", b"E 00:", b"E [Qnn", b"E [executorch:", b"E tokenizers:", b"nknown ", b"nrecognized ", b"rrorWith", b"FATAL", b"FAILED", b"ailed", b"annot ", b"CANNOT", b"xit code",
-    b" *** ", b"not found", b"ould not ", b"rror occurred",
-    b"No solution found", b"e: /", b"e: file:", b".kt: (", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
-    b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
-    b"not recognized as ", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported", b"nductor.exc.",
-    b"error loading model", b"rror response from",
-    TASK, PROBLEM, b"assert failed", b"nable to ", FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
-    b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
-    b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"chunk(): ", b"corrupted size vs", b"corrupted double-linked", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
-    b"SSR Detected", b"detected ***", b"aemon disappeared", b"PANIC: ", b"[!] ", b" [rejected]", b" [remote rejected]", b"--explain E0",
-    b"being used by another", b"Hunk #", b"schema_version ", b"of the Java Runtime (", b"imeoutExpired", b"nvariant Violation", b"ONNXRuntimeError]",
-    b"DistributionNotFound: ", b"VersionConflict: ", b"NameNotFound: ", b"InvalidVersion: ", b"InvalidRequirement: ", b"MandatoryValue: ", b"ArchiveError(", b"was not found; run without",
-    b"agreed to the Xcode", b"export failure", b"BrokenProcessPool: ",
-    b"Timeout: ", b"LimitHit: ", b"BadZipFile: ", b"CxxCompiler: ", b"IncompleteRead: ", b"ptxas fatal", b"NVIDIA-SMI has", b"hardware instruction", b"not installed (set by",
-    b"rror C", b"rror LNK", b"rror MSB", b"rror NETSDK", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"overflowed by ", b"will not fit in region", b"not a mach-o file", b"rchive has no ", b"architecture of input file",
-))  # fmt: skip
-"""What a line must contain to be looked at: plain texts, for only those are fast."""
-
-_EXCEPTION = re.compile(
-    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|Caused by: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead|BadZipFile)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
-)
-_FATAL = re.compile(
-    r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
-    r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
-)
-_ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3}:(?: |$)|^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ ?ERROR ?\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
-    r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
-    r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: "
-)
-_SAID = re.compile(
-    r"^(?:[\w./-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
-    r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc|munmap_chunk)\(\): |^corrupted (?:size vs|double-linked)|VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
-    r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|ld\S*: region [`'].* overflowed by |will not fit in region [`']|architecture of input file [`']|not a mach-o file|rchive has no (?:index|table)"
-    r"|^error\[E0554\]|^ptxas fatal|^NVIDIA-SMI has failed|: illegal hardware instruction |^[\w .]+: export failure[ :]|^You have not agreed to the Xcode |^pyenv: version `|is not recognized as (?:the|a) name of a cmdlet|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
-)
-"""Errors that no word of _ERROR marks."""
-_FAILED = re.compile(
-    r"\b[Ff]ailed(?: to| with|:)|^Could not \w+|\b[Ee]rror occurred while|^E: |\b[Uu]nable to |\b[Cc]annot \w+|^CANNOT|\bFAILED\b|(?:[Cc]ommand|: \d+: (?:\S+: )?\S+:) not found$"
-    r"|: (?:Permission denied|No such file or directory)|is not recognized as an |^(?:[\w./+-]+: )?(?:Unknown|[Uu]nrecognized|Invalid|Unsupported) (?:[\w-]+ ){0,3}(?:option|argument|parameter|key|command)"
-)
-_FOLLOWS = re.compile(
-    r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
-    r"|Could not build wheels|ninja: build stopped|ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
-    r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
-    r"|\bdo_\w+: (?:Command Error: |Function failed: |Execution of |Fatal QA errors|ExecutionError)|^ERROR: Logfile of failure stored|^error: Failed to merge in the changes"
-    r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
-    r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|failed: \(Exit \d+\)|^Error generating(?: file)?$"
-)
-"""Lines that only say that a step failed whose own error stands before them."""
-_EXIT = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[: ]+(?!0\b)-?\d+\s*\.?$|exit code:? [1-9]|non-zero exit|\*\*\* \["
-    r"|B(?:UILD FAILED|uild failed)|build stopped|Segmentation fault|\bAborted\b|core dumped"
-)
-_ORDINARY = re.compile(
-    r"(?i)\b(?:0|no|without|ignor\w+|zero) (?:\w+ )?(?:errors?|failures?|exceptions?|failed)\b"
-    r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b"
-    r"|QnnBackend_validateOpConfig failed|Failed to validate op |has incorrect (?:Rank|Value|Datatype)|^-- |\w+Warning: |: warning: |: note: |^[+$] "
-    r"|\bconftest\.c\w*:|/(?:CMakeTmp|CMakeScratch)/(?!.*testC\w*Compiler)|\bCheck(?:FunctionExists|SymbolExists|IncludeFiles?)\.c\w*:|^(?:# ?)?(?:If|When|In case) (?:you|it|this|that|the)\b"
-    r"|^(?:find|du|grep|rg): .*: (?:Permission denied|No such file or directory|Is a directory)$"
-)
-_CODE = re.compile(
-    r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
-)
-_NAMES = re.compile(
-    r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama|litert|tflite|genie|snpe"
-)
-_UNRELATED_TAGS = frozenset({"DEBUG", "audit", "tombstoned", "crash_dump64"})
-_SERVICES = re.compile(
-    r"(?i)^(?:gms|google|firebase|fa(?:-\w+)?$|crashlytics|finsky|ads$|chromium$|volley$|dynamite|phenotype|clearcut|sqlitelog$)"
-)
-"""Tags of Google's services, whose exceptions stand in nearly every log of a device and hinder no app."""
-
-
-def rank(line: str) -> int:
-    """Return how likely a line is the error: 0 is the best, -1 is no error at all."""
-    level, tag, message = prefix(line)
-    if is_prompt(line):
-        return -1
-    if not message or _CODE.search(message) or tag in _UNRELATED_TAGS and not _FATAL.search(message):
-        return -1
-    if _FOLLOWS.search(message):
-        return EXIT
-    if _EXCEPTION.match(message):
-        return 3 if _SERVICES.match(tag) else 0
-    if level and level not in "EFA" or _ORDINARY.search(message):
-        return -1
-    if _FATAL.search(message):
-        return 0
-    return _lesser(Prefix(level, tag, message))
-
-
-def _lesser(line: Prefix) -> int:
-    known = bool(_NAMES.search(line.tag or line.message))
-    if line.level:
-        return 1 if known or line.level != "E" else 3
-    if _ERROR.search(line.message) or _SAID.search(line.message):
-        return 1 if not _EXIT.search(line.message) else 4
-    if _EXIT.search(line.message):
-        return 4
-    return 2 if _FAILED.search(line.message) else -1
 
 
 class Candidate(NamedTuple):
@@ -166,7 +66,7 @@ class ErrorLines:
         if text not in self.texts:
             return
         found = _last(block, at, text) if text in _HEADS else around(block, at)
-        head = around(block, at).start if text in _OF_GRADLE else at if text == CMAKE else found.start
+        head = around(block, at).start if text in _OF_GRADLE else at if text in (CMAKE, CMAKE_IN) else found.start
         self._note(block, before, head, found, sure=text in _HEADS)
         self._seen[text] = self._seen.get(text, 0) + 1
         if self._seen[text] >= LIMIT:
@@ -241,7 +141,7 @@ _LOOKUP = re.compile(r"^(?:[\w.|│ ]+)?\b(?:Attribute|Key|Index|Type|Lookup)Err
 JAVA_FRAMES = 12_000
 """Bytes below a Java exception in which its "Caused by" is looked for."""
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)
-_HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, BACKTRACE, FRAME_0, FRAME_00)
+_HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, CMAKE_IN, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
@@ -294,7 +194,7 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
             break  # it stood in the stack trace of an exception
         if crash and not _SYSTEM.search(text):
             return found
-        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head == CMAKE and text):
+        if (head == TRACEBACK and found.text[column : column + 1].strip()) or (head in (CMAKE, CMAKE_IN) and text):
             return found
         if head in _OF_GRADLE and text.startswith("* "):
             return below

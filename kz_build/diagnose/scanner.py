@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from functools import cache
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines, rank
+from kz_build.diagnose.error_lines import Candidate, ErrorLines
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank, speaks
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed, usual
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, trimmed, typed, usual
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
@@ -22,11 +23,6 @@ MOST_POSSIBLE = 3
 """Families that are offered where none is sure."""
 TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
-_ENDS_WELL = re.compile(
-    r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
-    r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
-)
-
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -194,7 +190,7 @@ class Scanner:
     def _ends_well(self) -> bool:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
-        well = max((number for number, line in enumerate(last) if _ENDS_WELL.search(line)), default=LAST)
+        well = max((number for number, line in enumerate(last) if ENDS_WELL.search(line)), default=LAST)
         return well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :])
 
     def _hold_families(self) -> None:
@@ -221,7 +217,7 @@ class Scanner:
                 # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
                 for beside in candidates[1:]:
                     near = abs(beside.line.line - candidate.line.line) == 1
-                    reason = near and _BARE_REASON.search(beside.line.text) and self._general(beside, self._sentences)
+                    reason = near and BARE_REASON.search(beside.line.text) and self._general(beside, self._sentences)
                     if reason and reason[0] and not reason[0].possible:
                         candidate, (one, groups) = beside, reason
                         break
@@ -279,7 +275,7 @@ class Scanner:
             if first[0] and one.possible:
                 continue
             if one.sentence:
-                match = _speaks(candidate) and _compiled(one.match).search(spoken.words)
+                match = speaks(candidate.rank, candidate.line.text) and _compiled(one.match).search(spoken.words)
             else:
                 match = re.match(one.match, candidate.passage, re.M)
             if match:
@@ -312,26 +308,6 @@ class Scanner:
             one.harmless,
             possible and not follows,
         )
-
-
-_BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
-_REASON = re.compile(
-    r"(?:Permission denied|No such file or directory|No space left on device|Operation not permitted|Read-only file system|Is a directory"
-    r"|Address already in use|Connection refused|Cannot allocate memory|[Rr]esource busy|timed out|not permitted|in use)\)?\.?$|^(?:[\w./+-]+: [Uu]n(?:known|recognized) |(?:\w+ ){1,4}failed: )"
-    r"|^(?:Could not|Cannot|Can't|Unable to|Failed to) (?:find|resolve|locate) (?!.*\b(?:skip|ignor|fall|us(?:e|ing)\b|default|instead|continu|option|disabl|will\b|retry))"
-)
-
-
-def _speaks(candidate: Candidate) -> bool:
-    """Return whether an error's own words may be taken for the cause.
-
-    Those of Android's services may not: they tell many errors that hinder nothing. A line that has no mark of an error must end with
-    the system's reason, or begin with what failed or is not found.
-    """
-    level, tag, message = prefix(candidate.line.text)
-    if candidate.rank == 0:
-        return level in ("", *"EFA")
-    return not (level and tag) and (candidate.rank == 1 or (candidate.rank == 2 and bool(_REASON.search(message))))
 
 
 @cache

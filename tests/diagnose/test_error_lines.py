@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from kz_build.diagnose.diagnose import diagnose, shipped
-from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, rank, search_words
+from kz_build.diagnose.error_lines import LIMIT, MOST, ErrorLines, search_words
+from kz_build.diagnose.error_words import rank
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import prefix
-from kz_build.diagnose.log_line import bare
+from kz_build.diagnose.log_line import bare, prefix
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, ErrorLine
 from kz_build.diagnose.text import short
@@ -276,3 +276,23 @@ def test_the_time_that_buildkit_writes_before_the_lines_it_repeats_is_no_part_of
         == "      ModuleNotFoundError: No module named 'torch'"
     )
     assert bare("3.14 is about pi") == "3.14 is about pi"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"C:\x\a.cpp(10): error C2065: 'M_FROB': undeclared identifier",
+        "a.obj : error LNK2019: unresolved external symbol frob referenced in function main",
+        "error[E0658]: use of unstable library feature 'frob'",
+        "ninja: fatal: posix_spawn: Argument list too long",
+        "Makefile:12: *** multiple target patterns.  Stop.",
+        "make[2]: frobc: Command not found",
+        "Android NDK: Module frob depends on undefined modules: knob",
+        "Fatal Exception: java.lang.UnsatisfiedLinkError: Unable to load library 'frob':",
+        "/usr/bin/ld: frob.o: plugin needed to handle lto object",
+    ],
+)
+def test_lines_that_no_colon_after_error_marks_are_errors_too(line: str) -> None:
+    errors = ErrorLines()
+    errors.look_at(f"[1/9] Building\n{line}\n".encode())
+    assert [(one.rank <= 1, one.line.line) for one in errors.best()] == [(True, 2)]
