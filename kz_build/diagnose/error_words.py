@@ -132,7 +132,6 @@ ENDS_WELL = re.compile(
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
 )
 """Words of success: a log that has them in its last lines, and no error behind them, ends well."""
-_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 _REASON = re.compile(
     r"(?:Permission denied|No such file or directory|No space left on device|Operation not permitted|Read-only file system|Is a directory"
     r"|Address already in use|Connection refused|Cannot allocate memory|[Rr]esource busy|timed out|not permitted|in use)\)?\.?$|^(?:[\w./+-]+: [Uu]n(?:known|recognized) |(?:\w+ ){1,4}failed: )"
