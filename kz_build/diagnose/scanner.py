@@ -277,7 +277,7 @@ class Scanner:
             if one.sentence:
                 match = speaks(candidate.rank, candidate.line.text) and _compiled(one.match).search(spoken.words)
             else:
-                match = re.match(one.match, candidate.passage, re.M)
+                match = _compiled(one.match, re.MULTILINE).match(candidate.passage)
             if match:
                 groups = (spoken._asdict() if one.sentence else {}) | match.groupdict()
                 groups = {key: " ".join((value or "").split())[:LONGEST] for key, value in groups.items()}
@@ -311,9 +311,9 @@ class Scanner:
 
 
 @cache
-def _compiled(match: str) -> re.Pattern[str]:
-    """Compile what a signature matches when a line first needs it: to compile all of them takes longer than to read a small log."""
-    return re.compile(match)
+def _compiled(match: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile what a signature matches when a line first needs it: all take longer than a small log, and are more than `re` remembers."""
+    return re.compile(match, flags)
 
 
 def _filled(place: re.Match[str], groups: dict[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -253,3 +254,15 @@ def test_an_id_that_is_taken_is_an_error_with_both_files(tmp_path: Path) -> None
     with pytest.raises(ConfigError) as error:
         extra([str(own)])
     assert str(own) in str(error.value) and str(FOLDER / "export_options.yaml") in str(error.value)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_expression_takes_long_on_lines_of_repeated_parts(path: Path) -> None:
+    valid = read(path)
+    parts = ("a", "a.", "/a", "a: ", "(a ", "error: ", "a\n")
+    for one in (one for one in SIGNATURES if one.match and one.id in valid):
+        search = re.compile(one.match, re.MULTILINE).match if one.family else re.compile(one.match).search
+        start = time.process_time()
+        for line in (head + part * (1000 // len(part)) for part in parts for head in ("", "error: ")):
+            search(line)
+        assert time.process_time() - start < 2, one.id
