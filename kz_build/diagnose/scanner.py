@@ -93,7 +93,7 @@ class Scanner:
         return bisect_right(self._commands, (line, "\U0010ffff"))
 
     def _runs_again(self, command: int) -> bool:
-        """Return whether the same command is started once more later: what failed in it was mended, or was not what ends the log."""
+        """Return whether the same command is started once more later: what failed in it was fixed, or was not what ends the log."""
         return command > 0 and any(text == self._commands[command - 1][1] for _, text in self._commands[command:])
 
     def _line(self, block: bytes, text: bytes, at: int) -> None:
@@ -255,15 +255,15 @@ class Scanner:
         """Make causes in a command that is started again only possible if another error follows, and note the family of that."""
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}
         claims = {id: self._command(n) for id, (n, *_) in self._first.items() if id not in weak}
-        mended = {id for id, command in claims.items() if self._times[id] == 1 and self._runs_again(command)}
-        if not mended:
+        fixed = {id for id, command in claims.items() if self._times[id] == 1 and self._runs_again(command)}
+        if not fixed:
             return
         after = max(claims.values())
         later = next((c for c in self._candidates() if c.rank <= 1 and self._command(c.line.line) > after), None)
-        if mended == set(claims) and not later:
+        if fixed == set(claims) and not later:
             return
-        self._possible += [id for id in mended if id not in self._possible]
-        one, groups = self._general(later, self._families) if later and mended == set(claims) else (None, {})
+        self._possible += [id for id in fixed if id not in self._possible]
+        one, groups = self._general(later, self._families) if later and fixed == set(claims) else (None, {})
         if later and one and not one.possible and one.id not in self._first:
             self._note(one, later.line.line, later.line.text, groups)
 
