@@ -86,6 +86,7 @@ _ORDINARY = re.compile(
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
 )
+_LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b")
 _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama|litert|tflite|genie|snpe"
 )
@@ -112,6 +113,13 @@ def rank(line: str) -> int:
     if _FATAL.search(message):
         return 0
     return _lesser(Prefix(level, tag, message))
+
+
+def is_ordinary(line: str) -> bool:
+    """Return whether a line is code, a command, or one that its program calls less than an error."""
+    level, _, message = prefix(line)
+    less = bool(level and level not in "EFA") or _LESS.search(line)
+    return is_prompt(line) or bool(less or _CODE.search(message) or _ORDINARY.search(message))
 
 
 def _lesser(line: Prefix) -> int:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines
-from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank, speaks
+from kz_build.diagnose.error_lines import Candidate, ErrorLines, search_words
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, is_ordinary, rank
+from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, trimmed, typed, usual
-from kz_build.diagnose.sentence import LONGEST, sentence
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed, usual
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
@@ -23,6 +22,8 @@ MOST_POSSIBLE = 3
 """Families that are offered where none is sure."""
 TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
+QUOTED = 3
+"""Lines of a log that is no more than a quotation of one: they are its error, even if no word says so."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -102,7 +103,7 @@ class Scanner:
             return
         shown, number = around(block, at).text, -1
         for one in self._wanted.get(text, ()):
-            match = _compiled(one.match).search(usual(shown)) if one.match else None
+            match = compiled(one.match).search(usual(shown)) if one.match else None
             if one.match and not match:
                 continue
             if number < 0:
@@ -136,7 +137,7 @@ class Scanner:
         self._mild |= later._mild
         self._commands += [(line + self.lines, text) for line, text in later._commands]
         self.lines += later.lines
-        self._tail = later._tail
+        self._tail = (self._tail + later._tail)[-TAIL:]
 
     def found(self) -> tuple[Finding, ...]:
         """Return all findings: causes in the order of the log, each before what follows from it, then what is only possible; harmless last.
@@ -177,15 +178,24 @@ class Scanner:
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
         self._hold_families()
-        return () if self._claimed else tuple(one.line for one in self._candidates())
+        return () if self._claimed else tuple(dict.fromkeys(one.line for one in self._candidates()))
 
     def _candidates(self) -> tuple[Candidate, ...]:
         """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
-        best = [one for one in self._errors.best() if one.line.line not in known]
+        best = [one for one in self._errors.best() or self._quoted() if one.line.line not in known]
         failed = {self._command(one.line.line) for one in best if one.rank <= 1}
         first = min({one for one in failed if not self._runs_again(one)} or failed, default=0)
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
+
+    def _quoted(self) -> Iterator[Candidate]:
+        """Yield the lines of a log that is only a quotation, as they are and as if their program had called them errors."""
+        lines = self._tail.decode("utf-8", "replace").splitlines() if self.lines <= QUOTED else ()
+        for number, line in enumerate(lines):
+            message = prefix(line).message
+            if message and not is_ordinary(line):
+                shown = ErrorLine(number + 1, trimmed(line), search_words(message))
+                yield from (Candidate(1, shown, passage) for passage in (message, f"error: {message}"))
 
     def _ends_well(self) -> bool:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""
@@ -194,10 +204,7 @@ class Scanner:
         return well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :])
 
     def _hold_families(self) -> None:
-        """Note the family of the likeliest error as the cause if it tells why, otherwise as possible like those of the next errors.
-
-        There are none in a log that ends well.
-        """
+        """Note the families of the errors; there are none in a log that ends well."""
         if self._held:
             return
         self._held = True
@@ -212,12 +219,12 @@ class Scanner:
             self._hold_behind_warnings(candidates)
             return
         for place, candidate in enumerate(candidates):
-            one, groups = self._general(candidate, self._families)
+            one, groups = general(candidate, self._families)
             if place == 0 and (not one or one.possible):
                 # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
                 for beside in candidates[1:]:
                     near = abs(beside.line.line - candidate.line.line) == 1
-                    reason = near and BARE_REASON.search(beside.line.text) and self._general(beside, self._sentences)
+                    reason = near and BARE_REASON.search(beside.line.text) and general(beside, self._sentences)
                     if reason and reason[0] and not reason[0].possible:
                         candidate, (one, groups) = beside, reason
                         break
@@ -233,7 +240,7 @@ class Scanner:
         self._claimed = True
         if not candidates or candidates[0].rank > 1:
             return
-        one, groups = self._general(candidates[0], self._families)
+        one, groups = general(candidates[0], self._families)
         if one and not one.possible:
             sure = {one.id for one in self._all if not (one.harmless or one.consequence or one.possible)}
             self._possible += [id for id, (_, text, _) in self._first.items() if id in sure and _WARNED.search(text)]
@@ -246,7 +253,7 @@ class Scanner:
         for candidate in self._candidates():
             command = self._command(candidate.line.line)
             if candidate.rank <= 1 and command < self._command(claim) and not self._runs_again(command):
-                one, groups = self._general(candidate, self._families)
+                one, groups = general(candidate, self._families)
                 if one and not one.possible:
                     self._note(one, candidate.line.line, candidate.line.text, groups)
                 return
@@ -263,28 +270,9 @@ class Scanner:
         if fixed == set(claims) and not later:
             return
         self._possible += [id for id in fixed if id not in self._possible]
-        one, groups = self._general(later, self._families) if later and fixed == set(claims) else (None, {})
+        one, groups = general(later, self._families) if later and fixed == set(claims) else (None, {})
         if later and one and not one.possible and one.id not in self._first:
             self._note(one, later.line.line, later.line.text, groups)
-
-    def _general(self, candidate: Candidate, general: tuple[Signature, ...]) -> tuple[Signature | None, dict[str, str]]:
-        """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""
-        spoken = sentence(candidate.passage)
-        first: tuple[Signature | None, dict[str, str]] = None, {}
-        for one in general:
-            if first[0] and one.possible:
-                continue
-            if one.sentence:
-                match = speaks(candidate.rank, candidate.line.text) and _compiled(one.match).search(spoken.words)
-            else:
-                match = _compiled(one.match, re.MULTILINE).match(candidate.passage)
-            if match:
-                groups = (spoken._asdict() if one.sentence else {}) | match.groupdict()
-                groups = {key: " ".join((value or "").split())[:LONGEST] for key, value in groups.items()}
-                if not one.possible:
-                    return one, groups
-                first = one, groups
-        return first
 
     def _finding(self, one: Signature, follows: str, possible: bool) -> Finding:
         number, text, groups = self._first[one.id]
@@ -308,12 +296,6 @@ class Scanner:
             one.harmless,
             possible and not follows,
         )
-
-
-@cache
-def _compiled(match: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile what a signature matches when a line first needs it: all take longer than a small log, and are more than `re` remembers."""
-    return re.compile(match, flags)
 
 
 def _filled(place: re.Match[str], groups: dict[str, str]) -> str:

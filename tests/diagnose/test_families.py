@@ -361,3 +361,22 @@ ninja: build stopped: subcommand failed.
     assert [one.id for one in causes(again)] == ["module-missing"]
     first = log.replace("ModuleNotFoundError: No module named 'yaml'", "./build.sh: line 3: cmake: command not found")
     assert [one.id for one in causes(first)] == ["compiler-undeclared"]
+
+
+def test_a_line_that_is_quoted_alone_is_the_error() -> None:
+    log = "tensorflow-cpu 2.19.0 requires protobuf<6.0.0dev,>=3.20.3, but you have protobuf 6.32.1 which is incompatible.\n"
+    assert [one.id for one in causes(log)] == ["says-version"]
+    assert not answers("collecting\nresolving\nunpacking\n" + log)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "W Frob: x requires y, but you have z which is incompatible.",
+        "$ echo 'x requires y, but you have z'",
+        "import frob",
+        "done",
+    ],
+)
+def test_a_quoted_line_of_less_than_an_error_is_none(line: str) -> None:
+    assert not answers(f"{line}\n")
