@@ -96,6 +96,9 @@ _SERVICES = re.compile(
 )
 """Tags of Google's services, whose exceptions stand in nearly every log of a device and hinder no app."""
 
+STACKS = "System.err"
+"""The tag under which Android shows the exceptions that Java code prints, as warnings."""
+
 
 def rank(line: str) -> int:
     """Return how likely a line is the error: 0 is the best, -1 is no error at all."""
@@ -106,9 +109,10 @@ def rank(line: str) -> int:
         return -1
     if _FOLLOWS.search(message):
         return EXIT
+    caught = bool(level) and level not in "EFA"
     if _EXCEPTION.match(message):
-        return 3 if _SERVICES.match(tag) else 0
-    if level and level not in "EFA" or _ORDINARY.search(message):
+        return 3 if _SERVICES.match(tag) or caught and tag != STACKS else 0
+    if caught or _ORDINARY.search(message):
         return -1
     if _FATAL.search(message):
         return 0

@@ -24,6 +24,8 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 QUOTED = 3
 """Lines of a log that is no more than a quotation of one: they are its error, even if no word says so."""
+SPOKEN = 3
+"""Words that say something."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -193,7 +195,7 @@ class Scanner:
         lines = self._tail.decode("utf-8", "replace").splitlines() if self.lines <= QUOTED else ()
         for number, line in enumerate(lines):
             message = prefix(line).message
-            if message and not is_ordinary(line):
+            if len(message.split()) >= SPOKEN and not is_ordinary(line):
                 shown = ErrorLine(number + 1, trimmed(line), search_words(message))
                 yield from (Candidate(1, shown, passage) for passage in (message, f"error: {message}"))
 
