@@ -205,8 +205,15 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
     return below if head in _OF_GRADLE else Found(below.start, below.end, "")
 
 
+_GAP = re.compile(r"(?<=\S) {3,}")
+
+
 def _narrow(line: str) -> str:
-    """Return a line that is not too long: of one that names a long C++ function before its error, the error."""
+    """Return a line that is not too long: of one that names a long C++ function before its error, the error.
+
+    The spaces of a table, or of lines that were joined to one, count as one.
+    """
+    line = _GAP.sub(" ", line)
     at = line.rfind("error: ")
     return line[at : at + WIDTH] if len(line) > WIDTH and at > WIDTH // 2 else line[:WIDTH]
 

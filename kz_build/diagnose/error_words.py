@@ -146,7 +146,7 @@ ENDS_WELL = re.compile(
 """Words of success: a log that has them in its last lines, and no error behind them, ends well."""
 _REASON = re.compile(
     r"(?:Permission denied|No such file or directory|No space left on device|Operation not permitted|Read-only file system|Is a directory"
-    r"|Address already in use|Connection refused|Cannot allocate memory|[Rr]esource busy|timed out|not permitted|in use)\)?\.?$|^(?:[\w./+-]+: [Uu]n(?:known|recognized) |(?:\w+ ){1,4}failed: )"
+    r"|Address already in use|Connection refused|Cannot allocate memory|[Rr]esource busy|timed out|not permitted|in use)\)?(?: at \S+ line \d+)?\.?$|^(?:[\w./+-]+: [Uu]n(?:known|recognized) |(?:\w+ ){1,4}failed: )"
     r"|^(?:Could not|Cannot|Can't|Unable to|Failed to) (?:find|resolve|locate) (?!.*\b(?:skip|ignor|fall|us(?:e|ing)\b|default|instead|continu|option|disabl|will\b|retry))"
 )
 
