@@ -221,6 +221,7 @@ class Scanner:
             self._hold_behind_warnings(candidates)
             return
         for place, candidate in enumerate(candidates):
+            likeliest = candidate.line == candidates[0].line  # a quoted line is a candidate twice
             one, groups = general(candidate, self._families)
             if place == 0 and (not one or one.possible):
                 # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
@@ -231,7 +232,7 @@ class Scanner:
                         candidate, (one, groups) = beside, reason
                         break
             if one and one.id not in self._possible:
-                if place or one.possible:
+                if not likeliest or one.possible:
                     self._possible.append(one.id)
                 self._note(one, candidate.line.line, candidate.line.text, groups)
             if self._claimed or len(self._possible) == MOST_POSSIBLE:
