@@ -33,7 +33,7 @@ TEXTS = frozenset((
     b"Timeout: ", b"LimitHit: ", b"BadZipFile: ", b"CxxCompiler: ", b"IncompleteRead: ", b"ptxas fatal", b"NVIDIA-SMI has", b"hardware instruction", b"not installed (set by",
     b"rror NETSDK", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"will not fit in region", b"not a mach-o file", b"rchive has no ",
     b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror\tLNK", b"rror\tC", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"too long", b"ndroid NDK: ", b"nvalid configuration", b"ersion mismatch error", b"lto object", b"of input file", b"relocation truncated",
-    b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.",
+    b"s incompatible", b"[Errno ", b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
@@ -56,6 +56,7 @@ _SAID = re.compile(
     r"|Argument list too long|(?:command line|filename or extension) is too long\.?$|^Android NDK: (?!WARNING|INFO| )|^Invalid configuration [`'‘]|^libtool: Version mismatch error|: plugin needed to handle lto object|architecture of input file|: [Ff]ile format not recognized|relocation truncated to fit"
     r"|out of memory allocating|region [`'].* overflowed by |\bar: no archive members|' panicked at |^Server terminated abruptly|^\[libprotobuf (?:FATAL|ERROR) |\.proto(?::\d+:\d+)?: (?:Import \"|File not found|File does not reside)|: program not found or is not executable"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|^(?:In \S+, )?[Bb]uilding for .{2,30}, but linking in (?:object|dylib|\.tbd)|will not fit in region [`']|not a mach-o file|rchive has no (?:index|table)"
+    r"|command not found: \S+$|^Command '[^']+' not found\b|\brequires [^\n]{1,200}, but you have [^\n]{1,100} which is incompatible|^\[Errno \d+\] "
     r"|^error\[E0554\]|^ptxas fatal|^NVIDIA-SMI has failed|: illegal hardware instruction |^[\w .]+: export failure[ :]|^You have not agreed to the Xcode |^pyenv: version `|is not recognized as (?:the|a) name of a cmdlet|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""

@@ -16,6 +16,7 @@ _PREFIX = re.compile(
     rf"""(?x) ^\s*(?:
       {_TIME}\s+(?:\w+\s+)?\d+\s+\d+\s (?P<threadtime>[VDIWEFA])\s (?P<tag1>.*?)\s*:\s
     | {_TIME}\s+\d+-\d+\s+ (?P<tag2>\S+)\s+ \S+\s+ (?P<studio>[VDIWEFA])\s+
+    | {_TIME}\s+ (?P<tag5>\S+)\s+ (?P<compact>[VDIWEFA])\s{{2}}
     | (?:{_TIME}\s+)? (?:\d+-\d+/\S+\s+)? (?P<brief>[VDIWEFA])/(?P<tag3>[^(:]*?)\s*(?:\(\s*\d+\))?:\s?
     | (?P<executorch>[DIWEF])\s (?:\d\d:\d\d:\d\d\.\d+\s+)? (?=\w+:\w+\.\w+:\d+\]\s|\[Qnn\ ExecuTorch\])
     | (?P<short>[VDIWEFA])\s (?P<tag4>[A-Z]\w+|\w+_\w+)\s*:\s
@@ -60,9 +61,14 @@ def prefix(line: str) -> Prefix:
         return Prefix("", "", line.strip())
     named = match.groupdict()
     level = next(
-        (named[key] for key in ("threadtime", "studio", "brief", "executorch", "glog", "short") if named[key]), ""
+        (
+            named[key]
+            for key in ("threadtime", "studio", "compact", "brief", "executorch", "glog", "short")
+            if named[key]
+        ),
+        "",
     )
-    tag = named["tag1"] or named["tag2"] or named["tag3"] or named["tag4"] or ""
+    tag = named["tag1"] or named["tag2"] or named["tag3"] or named["tag4"] or named["tag5"] or ""
     return Prefix(level, tag, line[match.end() :].strip())
 
 

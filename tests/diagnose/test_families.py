@@ -364,8 +364,8 @@ ninja: build stopped: subcommand failed.
 
 
 def test_a_line_that_is_quoted_alone_is_the_error() -> None:
-    log = "tensorflow-cpu 2.19.0 requires protobuf<6.0.0dev,>=3.20.3, but you have protobuf 6.32.1 which is incompatible.\n"
-    assert [one.id for one in causes(log)] == ["says-version"]
+    log = "no type named 'byte' in namespace 'std' [arm64-v8a]\n"
+    assert [one.id for one in causes(log)] == ["compiler-std-name"]
     assert not answers("collecting\nresolving\nunpacking\n" + log)
 
 
