@@ -33,16 +33,16 @@ TEXTS = frozenset((
     b"Timeout: ", b"LimitHit: ", b"BadZipFile: ", b"CxxCompiler: ", b"IncompleteRead: ", b"ptxas fatal", b"NVIDIA-SMI has", b"hardware instruction", b"not installed (set by",
     b"rror NETSDK", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"will not fit in region", b"not a mach-o file", b"rchive has no ",
     b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror\tLNK", b"rror\tC", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"too long", b"ndroid NDK: ", b"nvalid configuration", b"ersion mismatch error", b"lto object", b"of input file", b"relocation truncated",
-    b"s incompatible", b"[Errno ", b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.",
+    b"s incompatible", b"Exceeded: ", b"Failure: ", b"terminating with ", b"[Errno ", b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
     r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by: |Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead|BadZipFile)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
+    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit|Exceeded|Failure|LimitHit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead|BadZipFile)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
-    r"Fatal signal \d+|^Abort message: |terminate called |terminating due to |^what\(\):  |Assertion .*failed"
+    r"Fatal signal \d+|^Abort message: |terminate called |terminating (?:due to|with) |^what\(\):  |Assertion .*failed"
     r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
