@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from kz_build.patch.change import split_lines
-from kz_build.patch.line_map import Edit, edits, line_map
+from kz_build.patch.line_map import Edit, edits_of, line_map
 
 WORD = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 _NO_WORD = bytes(set(range(256)) - set(WORD))
@@ -35,6 +36,26 @@ def weight(key: bytes) -> float:
     return min(1.0, 0.05 + len(key[:200].translate(None, _NO_WORD)) / 8)
 
 
+def slide(old: Sequence[bytes], new: Sequence[bytes], places: list[int]) -> None:
+    """Let lines that are inserted or removed be the last ones that they can be, as git does, so that both sides say the same.
+
+    Lines in place of others stay.
+    """
+    gone = come = 0
+    for at, place in enumerate(places):
+        if place < 0:
+            continue
+        # Before the line are removed ones from `gone` on, or inserted ones from `come` on.
+        if come == place and gone < at and old[gone] == old[at]:
+            places[gone], places[at] = place, -1
+            gone, come = gone + 1, place + 1
+        elif gone == at and come < place and new[come] == new[place]:
+            places[at] = come
+            gone, come = at + 1, come + 1
+        else:
+            gone, come = at + 1, place + 1
+
+
 @dataclass(frozen=True)
 class ThreeVersions:
     """One file: the lines of `base`, of `ours` (upstream's now) and of `theirs` (the base with the patch)."""
@@ -58,11 +79,15 @@ class ThreeVersions:
     @cached_property
     def edits(self) -> list[Edit]:
         """What the patch does to the base."""
-        return edits(self.base, self.theirs)
+        places = line_map(self.base, self.theirs)
+        slide(self.base, self.theirs, places)
+        return edits_of(places, len(self.theirs))
 
     @cached_property
     def _places(self) -> list[int]:
-        return line_map(self.base_keys, self.our_keys)
+        places = line_map(self.base_keys, self.our_keys)
+        slide(self.base_keys, self.our_keys, places)
+        return places
 
     @cached_property
     def _kept(self) -> list[int]:

@@ -327,6 +327,16 @@ def test_where_both_sides_insert_no_order_is_offered_as_the_right_one() -> None:
     assert candidates(*sides(FUNCTION, ours, LIMITED)) == ()
 
 
+def test_blocks_that_begin_and_end_alike_conflict_where_both_sides_insert_one() -> None:
+    block = "#ifndef HAVE_{0}\n#define HAVE_{0} 0\n#endif\n\n"
+    tables, sizes, closing, paths = (block.format(name) for name in ("TABLES", "SIZES", "CLOSING", "PATHS"))
+    base = f"#include <stdio.h>\n\n{tables}int table(void);\n#endif\n\n{closing}"
+    ours = changed(base, (closing, sizes + closing))
+    theirs = changed(base, ("stdio.h>\n", "stdio.h>\n#include <limits.h>\n"), (closing, paths + closing))
+    (one, *_) = made_candidates(*sides(base, ours, theirs))
+    assert one.candidate.rule == "placed" and text(one.candidate) == changed(theirs, (paths, sizes + paths))
+
+
 def test_what_is_binary_has_no_candidate() -> None:
     assert candidates({"f": b"a\0b"}, {"f": b"a\0c"}, {"f": b"a\0d"}) == ()
 
