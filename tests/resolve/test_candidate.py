@@ -142,6 +142,15 @@ def test_lines_that_the_patch_removes_are_found_by_those_that_upstream_kept_amon
     assert text(one) == ours.replace(rule.format("(-Wno-|/wd)"), "") and one.rule == "overridden"
 
 
+def test_lines_that_the_patch_removes_go_with_the_conditional_that_upstream_put_around_them() -> None:
+    include = (
+        "#ifdef HAVE_MY_GLOBAL_H\n#include <my_global.h>\n#endif\n#ifdef HAVE_MY_SYS_H\n#include <my_sys.h>\n#endif\n"
+    )
+    base = f"#undef PACKAGE_VERSION\n{include}#include <mysql.h>\n{FUNCTION}"
+    ours = changed(base, (include, f"#if !defined(HAVE_MYSQL_INIT)\n{include}#endif\n"))
+    assert text(best(base, ours, changed(base, (include, "")))) == changed(base, (include, ""))
+
+
 def test_what_the_patch_appends_stays_at_the_end() -> None:
     lists = "rlm_redis\nrlm_rediswho\n"
     assert text(best(lists, f"{lists}rlm_kafka\n", f"{lists}rlm_policy\n")) == f"{lists}rlm_kafka\nrlm_policy\n"
