@@ -142,7 +142,8 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
 
 def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     """Write the edit's lines in place of what upstream made of those that it replaces."""
-    if edit.start == edit.end or max(gap.our_end - gap.our_start, gap.end - gap.start) > LONG:
+    size = edit.end - edit.start
+    if not size or max(gap.our_end - gap.our_start, gap.end - gap.start) > LONG:
         return
     old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
     start, end = (line_break(old, mine, at - gap.start) for at in (edit.start, edit.end))
@@ -154,7 +155,11 @@ def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Optio
         return
     alike = similarity(b"".join(versions.base[edit.start : edit.end]), b"".join(mine[start:end]))
     if alike >= ALIKE:
-        yield Option(gap.our_start + start, gap.our_start + end, versions.new(edit), Rule.OVERRIDDEN, 2.5 + alike)
+        # Where the lines are still there, and together, what upstream has beside them may stay.
+        place = versions.place(edit.start)
+        there = versions.our_keys[place : place + size] == versions.base_keys[edit.start : edit.end]
+        score = 3.0 if place >= 0 and there else 8 * alike - 1
+        yield Option(gap.our_start + start, gap.our_start + end, versions.new(edit), Rule.OVERRIDDEN, score)
 
 
 def _outermost(versions: ThreeVersions, edit: Edit, step: int) -> int | None:

@@ -151,6 +151,27 @@ def test_lines_that_the_patch_removes_go_with_the_conditional_that_upstream_put_
     assert text(best(base, ours, changed(base, (include, "")))) == changed(base, (include, ""))
 
 
+def test_lines_that_the_patch_replaces_and_upstream_kept_are_replaced_without_those_beside_them() -> None:
+    old = 'set w_std "${user} ${tty} ${login} ${idle} ${what}"\nset w_short "${user} ${tty} ${idle} ${what}"\n'
+    new = 'set w_std "${user} ${tty} ${from} ${login} ${idle} ${what}"\nset w_short "${user} ${tty} ${from} ${what}"\n'
+    base, theirs = (f"set user 1\n{lines}\nrun_test\n" for lines in (old, new))
+    ours = changed(base, (old, f'set w_pids 2\n{old}set w_pid "${{user}} ${{tty}} ${{idle}} ${{w_pids}} ${{what}}"\n'))
+    assert text(best(base, ours, theirs)) == changed(ours, (old, new))
+
+
+def test_the_more_lines_are_like_those_that_the_patch_replaces_the_surer_it_is_that_they_are_these() -> None:
+    removed = (MAPPED, "")
+    near, far = (
+        best(FUNCTION, changed(FUNCTION, (MAPPED, line)), changed(FUNCTION, removed))
+        for line in (
+            "  void *data = map_file(handle, size, 0);\n",
+            "  struct Map *bytes = map_file(handle, size, 0);\n",
+        )
+    )
+    assert near.rule == far.rule == "overridden" and near.files == far.files
+    assert far.confidence < near.confidence >= OFFERED
+
+
 def test_what_the_patch_appends_stays_at_the_end() -> None:
     lists = "rlm_redis\nrlm_rediswho\n"
     assert text(best(lists, f"{lists}rlm_kafka\n", f"{lists}rlm_policy\n")) == f"{lists}rlm_kafka\nrlm_policy\n"
