@@ -124,7 +124,7 @@ def _plan(
     for edit in versions.edits:
         ways = options(versions, edit)
         slots.append(ways)
-        if ways[0].score < FAR:
+        if ways[0].score < FAR or ways[0].rule is Rule.GONE:
             homeless.append(edit)
         if sum(1 for slot in slots if slot[0].rule is not Rule.MERGED) > CONFLICTS:
             return []
@@ -150,7 +150,9 @@ def _moved(versions: ThreeVersions, homeless: Sequence[Edit], others: Files) -> 
     for path in nlargest(2, (path for path in likely if likely[path]), key=lambda path: len(likely[path])):
         there = replace(versions, ours=split_lines(others[path]))
         todo = [(edit, options(there, edit)) for edit in likely[path] if edit not in done]
-        ways = {edit: slot for edit, slot in todo if slot[0].score >= FAR and slot[0].rule is not Rule.THERE}
+        ways = {
+            edit: slot for edit, slot in todo if slot[0].score >= FAR and slot[0].rule not in (Rule.THERE, Rule.GONE)
+        }
         if ways:
             lines, slots = tuple(there.ours), tuple(ways.values())
             before, after = b"".join(there.base), b"".join(there.theirs)

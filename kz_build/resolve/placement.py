@@ -20,6 +20,8 @@ TELLING = 2.5
 """What the lines around an edit must weigh where upstream's file has such lines in several places."""
 ALIKE = 0.5
 """The share of words that lines have in common with those that upstream made of them; with less they are others."""
+NEAR = 40
+"""How many lines on either side of an edit tell whether upstream removed the code that it is in."""
 OPTIONS = 4
 
 
@@ -28,7 +30,8 @@ def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:
     if merged := _merged(versions, edit):
         return (merged,)
     gap = versions.gap(edit)
-    left_out = Option(gap.our_start, gap.our_start, (), Rule.LEFT_OUT, 0.0)
+    nothing = (gap.our_start, gap.our_start, ())
+    left_out = Option(*nothing, Rule.GONE, 4.0) if _gone(versions, edit, gap) else Option(*nothing, Rule.LEFT_OUT, 0.0)
     best: dict[tuple[int, int, tuple[bytes, ...]], Option] = {}
     for option in (
         *_there(versions, edit, gap),
@@ -98,10 +101,24 @@ def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     nothing = (gap.our_start, gap.our_start, ())
     if not new:
         # Lines in place of the removed ones may be the same, rewritten.
-        if not mine:
+        if not mine and not _gone(versions, edit, gap):
             yield Option(*nothing, Rule.THERE, 9.0)
     elif telling >= 0.5 and _has(mine, new) and not undone:
         yield Option(*nothing, Rule.THERE, 8.0 + min(telling, 1))
+
+
+def _gone(versions: ThreeVersions, edit: Edit, gap: Gap) -> bool:
+    """Whether upstream removed the code that an edit is in: lines on either side of it, more than it replaces, for hardly any."""
+    before, after, old, mine = (
+        sum(map(weight, lines))
+        for lines in (
+            versions.base_keys[max(gap.start, edit.start - NEAR) : edit.start],
+            versions.base_keys[edit.end : min(gap.end, edit.end + NEAR)],
+            versions.base_keys[edit.start : edit.end],
+            versions.our_keys[gap.our_start : min(gap.our_end, gap.our_start + LONG)],
+        )
+    )
+    return bool(before and after) and before + after > max(2 * TELLING + old, 10 * mine)
 
 
 def _has_most(lines: list[bytes], old: list[bytes], new: list[bytes]) -> bool:

@@ -264,11 +264,21 @@ def test_a_look_alike_of_the_place_that_the_base_has_too_is_no_place() -> None:
     assert one.rule == "left out" and not one.files
 
 
+def test_an_edit_of_code_that_upstream_removed_goes_with_it() -> None:
+    theirs = changed(OTHER + LIMITED, ("MODEL_TOO_SHORT", "-EINVAL"))
+    one = best(OTHER + FUNCTION, OTHER, theirs)
+    assert text(one) == changed(OTHER, ("MODEL_TOO_SHORT", "-EINVAL")) and one.rule == "gone"
+
+
 def test_code_that_moved_to_another_file_is_patched_there() -> None:
     base, ours = {"model.c": (OTHER + FUNCTION).encode()}, {"model.c": OTHER.encode(), "load.c": FUNCTION.encode()}
     (one, *_) = candidates(base, ours, {"model.c": (OTHER + LIMITED).encode()})
     assert one.files == {"load.c": LIMITED.encode()}
     assert one.reason == "upstream moved the code to another file (load.c)"
+    # Lines to remove are not taken for those that upstream removed.
+    close = ("  close_file(handle);\n", "")
+    (one, *_) = candidates(base, ours, {"model.c": (OTHER + changed(FUNCTION, close)).encode()})
+    assert one.files == {"load.c": changed(FUNCTION, close).encode()}
     # The same where the old file is gone.
     both = OTHER.replace("model", "header") + FUNCTION
     (one, *_) = candidates(base, {"all.c": both.encode()}, {"model.c": (OTHER + LIMITED).encode()})
@@ -321,7 +331,7 @@ def test_new_and_removed_files() -> None:
 
 def test_a_hunk_for_which_there_is_no_place_is_left_out_with_little_confidence() -> None:
     one = best(OTHER + FUNCTION, OTHER, OTHER + LIMITED)
-    assert not one.files and one.rule == "left out"
+    assert not one.files and one.rule == "gone"
     assert candidates(*({"model.c": side.encode()} for side in (OTHER + FUNCTION, OTHER, OTHER + LIMITED))) == ()
 
 
