@@ -10,7 +10,7 @@ from heapq import nlargest
 from kz_build.patch.change import split_lines
 from kz_build.patch.line_map import Edit
 from kz_build.resolve.option import Option, Rule
-from kz_build.resolve.placement import options
+from kz_build.resolve.placement import options, parts
 from kz_build.resolve.syntax import allowed, faults, names
 from kz_build.resolve.three_versions import ThreeVersions, key
 
@@ -119,18 +119,17 @@ def _plan(
     if b"\0" in before + there + after:
         return []
     versions = ThreeVersions.of(before, there, after)
-    slots = []
-    homeless = []
-    for edit in versions.edits:
-        ways = options(versions, edit)
-        slots.append(ways)
-        if ways[0].score < FAR or ways[0].rule is Rule.GONE:
-            homeless.append(edit)
-        if sum(1 for slot in slots if slot[0].rule is not Rule.MERGED) > CONFLICTS:
+    slots: dict[Edit, tuple[Option, ...]] = {}
+    conflicts = 0
+    for edit in (part for whole in versions.edits for part in parts(versions, whole)):
+        slots[edit] = options(versions, edit)
+        conflicts += slots[edit][0].rule is not Rule.MERGED
+        if conflicts > CONFLICTS:
             return []
+    homeless = [edit for edit, ways in slots.items() if ways[0].score < FAR or ways[0].rule is Rule.GONE]
     rest = {name: data for name, data in others.items() if name != now}
     moved, gone = _moved(versions, homeless, rest)
-    kept = [slot for edit, slot in zip(versions.edits, slots, strict=True) if edit not in gone]
+    kept = [slot for edit, slot in slots.items() if edit not in gone]
     return [FilePlan(to, facts, tuple(versions.ours), tuple(kept), there, leaves, before, after), *moved]
 
 

@@ -22,7 +22,22 @@ ALIKE = 0.5
 """The share of words that lines have in common with those that upstream made of them; with less they are others."""
 NEAR = 40
 """How many lines on either side of an edit tell whether upstream removed the code that it is in."""
+PAIRED = 8_000
+"""Bytes of an edit beyond which its lines are not compared one by one."""
 OPTIONS = 4
+
+
+def parts(versions: ThreeVersions, edit: Edit) -> list[Edit]:
+    """Divide an edit that changes words in lines one by one, where these are no longer together; else return it whole."""
+    size = edit.end - edit.start
+    place = versions.place(edit.start)
+    together = [versions.place(at) for at in range(edit.start, edit.end)] == list(range(place, place + size))
+    old, new = versions.base[edit.start : edit.end], versions.new(edit)
+    if together or size < 2 or len(new) != size or sum(map(len, [*old, *new])) > PAIRED:
+        return [edit]
+    if any(similarity(was, now) < ALIKE for was, now in zip(old, new, strict=True)):
+        return [edit]
+    return [Edit(edit.start + n, edit.start + n + 1, edit.new_start + n, edit.new_start + n + 1) for n in range(size)]
 
 
 def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:

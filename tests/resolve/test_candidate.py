@@ -172,6 +172,14 @@ def test_the_more_lines_are_like_those_that_the_patch_replaces_the_surer_it_is_t
     assert far.confidence < near.confidence >= OFFERED
 
 
+def test_words_that_the_patch_changes_in_lines_one_by_one_are_changed_in_those_that_are_left() -> None:
+    first, second = "  private bool updated = false;\n", "  [DefaultValue(false)]\n"
+    base = f"class Check\n{{\n{first}{second}  public bool Updated {{ get; set; }}\n}}\n"
+    ours, theirs = changed(base, (first, "")), base.replace("false", "true")
+    found = [text(one.candidate) for one in made_candidates(*sides(base, ours, theirs)) if one.candidate.files]
+    assert found == [ours.replace("false", "true")]
+
+
 def test_what_the_patch_appends_stays_at_the_end() -> None:
     lists = "rlm_redis\nrlm_rediswho\n"
     assert text(best(lists, f"{lists}rlm_kafka\n", f"{lists}rlm_policy\n")) == f"{lists}rlm_kafka\nrlm_policy\n"
