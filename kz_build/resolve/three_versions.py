@@ -85,8 +85,14 @@ class ThreeVersions:
 
     @cached_property
     def _places(self) -> list[int]:
-        places = line_map(self.base_keys, self.our_keys)
-        slide(self.base_keys, self.our_keys, places)
+        # A line is that which is written as it is, before one that only has the same key.
+        same = line_map(self.base, self.ours)
+        places = [place if weight(one) > 0.3 else -1 for place, one in zip(same, self.base_keys, strict=True)]
+        for start, end, our_start, our_end in edits_of(places, len(self.ours)):
+            if start < end and our_start < our_end:
+                some = line_map(self.base_keys[start:end], self.our_keys[our_start:our_end])
+                places[start:end] = [our_start + place if place >= 0 else -1 for place in some]
+        slide(self.base, self.ours, places)
         return places
 
     @cached_property

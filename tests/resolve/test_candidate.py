@@ -88,6 +88,14 @@ def test_what_upstream_has_already_is_dropped_and_the_rest_kept() -> None:
     assert one.rule == "there" and "upstream has it (model.c:7)" in one.reason
 
 
+def test_what_upstream_has_is_not_taken_for_a_line_beside_it_with_other_white_space() -> None:
+    base = f"#if DIRECT\n  FLAG_DIRECT = 2,\n#endif\n  FLAG_COUNT = 4,\n{FUNCTION}"
+    direct = ("  FLAG_DIRECT = 2,\n", "# ifdef O_DIRECT\n  FLAG_DIRECT = 2,\n# endif\n")
+    ours, both = changed(base, direct), changed(base, direct, ("file_size(", "file_size64("))
+    one = best(base, ours, both)
+    assert text(one) == both and one.rule == "there"
+
+
 def test_lines_that_upstream_removed_too_need_no_removal() -> None:
     ours = changed(FUNCTION, ("  close_file(handle);\n", ""), ("int size", "long size"))
     theirs = changed(FUNCTION, ("  close_file(handle);\n", ""), ("report_error(path)", "report_error(path, 1)"))
