@@ -109,7 +109,7 @@ def _plan(
         facts = (_fact(Rule.RENAMED, 6.0),)
         there = ours[now]
     if after is None:
-        return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 6.0)), leaves=now)]
+        return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 3.0)), leaves=now)]
     to = after_path if after_path != path else now
     leaves = now if to != now else ""
     if leaves and to in ours:

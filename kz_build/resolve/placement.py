@@ -241,7 +241,7 @@ def _placed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     )
     for number, spot in enumerate(spots[:3]):
         rival = spots[1 - min(number, 1)].score if len(spots) > 1 else 0.0
-        score = min(spot.score, 7) + min(spot.score - rival, 1)
+        score = min(spot.score, 7) + 2 * min(spot.score - rival, 1) - 1
         end = spot.start + size
         yield Option(spot.start, end, _indented(versions, edit, spot.start, end), Rule.PLACED, score)
 
