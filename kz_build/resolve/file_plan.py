@@ -10,7 +10,7 @@ from heapq import nlargest
 from kz_build.patch.change import split_lines
 from kz_build.patch.line_map import Edit
 from kz_build.resolve.option import Option, Rule
-from kz_build.resolve.placement import options, parts
+from kz_build.resolve.placement import options
 from kz_build.resolve.syntax import allowed, faults, names
 from kz_build.resolve.three_versions import ThreeVersions, key
 
@@ -121,7 +121,7 @@ def _plan(
     versions = ThreeVersions.of(before, there, after)
     slots: dict[Edit, tuple[Option, ...]] = {}
     conflicts = 0
-    for edit in (part for whole in versions.edits for part in parts(versions, whole)):
+    for edit in (part for whole in versions.edits for part in versions.parts(whole)):
         slots[edit] = options(versions, edit)
         conflicts += slots[edit][0].rule is not Rule.MERGED
         if conflicts > CONFLICTS:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kz_build.patch.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.three_versions import NOWHERE, WORD, Gap, ThreeVersions, key, weight
-from kz_build.resolve.token_merge import line_break, merge_tokens, similarity
+from kz_build.resolve.token_merge import ALIKE, line_break, merge_tokens, similarity
 
 REACH = 8
 """How many lines on either side of an edit are searched for in upstream's file."""
@@ -18,26 +18,9 @@ LONG = 200
 """Lines between an edit's neighbours beyond which they are no longer compared by words."""
 TELLING = 2.5
 """What the lines around an edit must weigh where upstream's file has such lines in several places."""
-ALIKE = 0.5
-"""The share of words that lines have in common with those that upstream made of them; with less they are others."""
 NEAR = 40
 """How many lines on either side of an edit tell whether upstream removed the code that it is in."""
-PAIRED = 8_000
-"""Bytes of an edit beyond which its lines are not compared one by one."""
 OPTIONS = 4
-
-
-def parts(versions: ThreeVersions, edit: Edit) -> list[Edit]:
-    """Divide an edit that changes words in lines one by one, where these are no longer together; else return it whole."""
-    size = edit.end - edit.start
-    place = versions.place(edit.start)
-    together = [versions.place(at) for at in range(edit.start, edit.end)] == list(range(place, place + size))
-    old, new = versions.base[edit.start : edit.end], versions.new(edit)
-    if together or size < 2 or len(new) != size or sum(map(len, [*old, *new])) > PAIRED:
-        return [edit]
-    if any(similarity(was, now) < ALIKE for was, now in zip(old, new, strict=True)):
-        return [edit]
-    return [Edit(edit.start + n, edit.start + n + 1, edit.new_start + n, edit.new_start + n + 1) for n in range(size)]
 
 
 def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:

@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 from kz_build.patch.change import split_lines
 from kz_build.patch.line_map import Edit, edits_of, line_map
+from kz_build.resolve.token_merge import ALIKE, similarity
 
 WORD = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 _NO_WORD = bytes(set(range(256)) - set(WORD))
 NOWHERE = -2
+PAIRED = 8_000
+"""Bytes of an edit beyond which its lines are not compared one by one."""
 
 
 class Gap(NamedTuple):
@@ -125,6 +128,18 @@ class ThreeVersions:
     def new(self, edit: Edit) -> tuple[bytes, ...]:
         """Return the lines that an edit writes."""
         return tuple(self.theirs[edit.new_start : edit.new_end])
+
+    def parts(self, edit: Edit) -> list[Edit]:
+        """Divide an edit that changes words in lines one by one, where these are no longer together; else return it whole."""
+        first, size = self.place(edit.start), edit.end - edit.start
+        together = [self.place(at) for at in range(edit.start, edit.end)] == list(range(first, first + size))
+        old, new = self.base[edit.start : edit.end], self.new(edit)
+        if together or size < 2 or len(new) != size or sum(map(len, [*old, *new])) > PAIRED:
+            return [edit]
+        if any(similarity(was, now) < ALIKE for was, now in zip(old, new, strict=True)):
+            return [edit]
+        pairs = zip(range(edit.start, edit.end), range(edit.new_start, edit.new_end), strict=True)
+        return [Edit(at, at + 1, now, now + 1) for at, now in pairs]
 
     def gap(self, edit: Edit) -> Gap:
         before = self._kept[bisect_left(self._kept, edit.start) - 1]

@@ -80,6 +80,15 @@ def test_code_that_moved_within_the_file_is_found_by_its_content() -> None:
     assert text(best(base, ours, moved + FUNCTION)) == FUNCTION + moved
 
 
+def test_code_that_moved_within_the_file_and_changed_beside_an_edit_is_not_taken_for_removed() -> None:
+    names = ("kernel", "header", "table", "weight", "input", "output")
+    rest = "".join(f"int {name}_size(int flags)\n{{\n  return {name}_bytes(flags);\n}}\n\n" for name in names)
+    base = rest + FUNCTION
+    ours = changed(FUNCTION, (MAPPED, "  struct Map map = new_map(handle);\n")) + rest
+    one = best(base, ours, rest + LIMITED)
+    assert text(one) == changed(ours, ("  struct Map", f"{LIMIT}  struct Map")) and one.rule == "placed"
+
+
 def test_what_upstream_has_already_is_dropped_and_the_rest_kept() -> None:
     theirs = changed(LIMITED, ("report_error(path)", "report_error(path, handle)"))
     ours = changed(LIMITED, ("close_file(", "close_model("))
