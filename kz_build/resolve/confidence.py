@@ -10,7 +10,7 @@ from kz_build.patch.change import split_lines
 from kz_build.resolve.option import LOSING_NOTHING, Option, Rule
 from kz_build.resolve.three_versions import key, weight
 
-OFFERED = 0.55
+OFFERED = 0.5
 """Where the first candidate has less confidence than this, none is likely: all are only possible."""
 
 PLAIN = 10.0

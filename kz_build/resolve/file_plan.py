@@ -109,7 +109,7 @@ def _plan(
         facts = (_fact(Rule.RENAMED, 6.0),)
         there = ours[now]
     if after is None:
-        return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 6.0)), leaves=now)]
+        return [FilePlan(now, facts if there == before else (*facts, _fact(Rule.DELETED, 3.0)), leaves=now)]
     to = after_path if after_path != path else now
     leaves = now if to != now else ""
     if leaves and to in ours:
@@ -119,18 +119,17 @@ def _plan(
     if b"\0" in before + there + after:
         return []
     versions = ThreeVersions.of(before, there, after)
-    slots = []
-    homeless = []
-    for edit in versions.edits:
-        ways = options(versions, edit)
-        slots.append(ways)
-        if ways[0].score < FAR:
-            homeless.append(edit)
-        if sum(1 for slot in slots if slot[0].rule is not Rule.MERGED) > CONFLICTS:
+    slots: dict[Edit, tuple[Option, ...]] = {}
+    conflicts = 0
+    for edit in (part for whole in versions.edits for part in versions.parts(whole)):
+        slots[edit] = options(versions, edit)
+        conflicts += slots[edit][0].rule is not Rule.MERGED
+        if conflicts > CONFLICTS:
             return []
+    homeless = [edit for edit, ways in slots.items() if ways[0].score < FAR or ways[0].rule is Rule.GONE]
     rest = {name: data for name, data in others.items() if name != now}
     moved, gone = _moved(versions, homeless, rest)
-    kept = [slot for edit, slot in zip(versions.edits, slots, strict=True) if edit not in gone]
+    kept = [slot for edit, slot in slots.items() if edit not in gone]
     return [FilePlan(to, facts, tuple(versions.ours), tuple(kept), there, leaves, before, after), *moved]
 
 
@@ -150,7 +149,9 @@ def _moved(versions: ThreeVersions, homeless: Sequence[Edit], others: Files) -> 
     for path in nlargest(2, (path for path in likely if likely[path]), key=lambda path: len(likely[path])):
         there = replace(versions, ours=split_lines(others[path]))
         todo = [(edit, options(there, edit)) for edit in likely[path] if edit not in done]
-        ways = {edit: slot for edit, slot in todo if slot[0].score >= FAR and slot[0].rule is not Rule.THERE}
+        ways = {
+            edit: slot for edit, slot in todo if slot[0].score >= FAR and slot[0].rule not in (Rule.THERE, Rule.GONE)
+        }
         if ways:
             lines, slots = tuple(there.ours), tuple(ways.values())
             before, after = b"".join(there.base), b"".join(there.theirs)

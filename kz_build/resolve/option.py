@@ -16,6 +16,7 @@ class Rule(Enum):
     OVERRIDDEN = "written in place of lines that upstream changed too"
     PLACED = "placed by the lines around it"
     SORTED = "put in order into upstream's list"
+    GONE = "left out, because upstream removed the code around it"
     LEFT_OUT = "left out, because upstream has no place for it"
     RENAMED = "upstream moved the file"
     MOVED = "upstream moved the code to another file"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kz_build.patch.line_map import Edit
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.three_versions import NOWHERE, WORD, Gap, ThreeVersions, key, weight
-from kz_build.resolve.token_merge import line_break, merge_tokens, similarity
+from kz_build.resolve.token_merge import ALIKE, line_break, merge_tokens, similarity
 
 REACH = 8
 """How many lines on either side of an edit are searched for in upstream's file."""
@@ -18,8 +18,8 @@ LONG = 200
 """Lines between an edit's neighbours beyond which they are no longer compared by words."""
 TELLING = 2.5
 """What the lines around an edit must weigh where upstream's file has such lines in several places."""
-ALIKE = 0.5
-"""The share of words that lines have in common with those that upstream made of them; with less they are others."""
+NEAR = 40
+"""How many lines on either side of an edit tell whether upstream removed the code that it is in."""
 OPTIONS = 4
 
 
@@ -28,7 +28,8 @@ def options(versions: ThreeVersions, edit: Edit) -> tuple[Option, ...]:
     if merged := _merged(versions, edit):
         return (merged,)
     gap = versions.gap(edit)
-    left_out = Option(gap.our_start, gap.our_start, (), Rule.LEFT_OUT, 0.0)
+    nothing = (gap.our_start, gap.our_start, ())
+    left_out = Option(*nothing, Rule.GONE, 4.0) if _gone(versions, edit, gap) else Option(*nothing, Rule.LEFT_OUT, 0.0)
     best: dict[tuple[int, int, tuple[bytes, ...]], Option] = {}
     for option in (
         *_there(versions, edit, gap),
@@ -98,10 +99,24 @@ def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     nothing = (gap.our_start, gap.our_start, ())
     if not new:
         # Lines in place of the removed ones may be the same, rewritten.
-        if not mine:
+        if not mine and not _gone(versions, edit, gap):
             yield Option(*nothing, Rule.THERE, 9.0)
     elif telling >= 0.5 and _has(mine, new) and not undone:
         yield Option(*nothing, Rule.THERE, 8.0 + min(telling, 1))
+
+
+def _gone(versions: ThreeVersions, edit: Edit, gap: Gap) -> bool:
+    """Whether upstream removed the code that an edit is in: lines on either side of it, more than it replaces, for hardly any."""
+    before, after, old, mine = (
+        sum(map(weight, lines))
+        for lines in (
+            versions.base_keys[max(gap.start, edit.start - NEAR) : edit.start],
+            versions.base_keys[edit.end : min(gap.end, edit.end + NEAR)],
+            versions.base_keys[edit.start : edit.end],
+            versions.our_keys[gap.our_start : min(gap.our_end, gap.our_start + LONG)],
+        )
+    )
+    return bool(before and after) and before + after > max(2 * TELLING + old, 10 * mine)
 
 
 def _has_most(lines: list[bytes], old: list[bytes], new: list[bytes]) -> bool:
@@ -142,7 +157,8 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
 
 def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     """Write the edit's lines in place of what upstream made of those that it replaces."""
-    if edit.start == edit.end or max(gap.our_end - gap.our_start, gap.end - gap.start) > LONG:
+    size = edit.end - edit.start
+    if not size or max(gap.our_end - gap.our_start, gap.end - gap.start) > LONG:
         return
     old, mine = versions.base[gap.start : gap.end], versions.ours[gap.our_start : gap.our_end]
     start, end = (line_break(old, mine, at - gap.start) for at in (edit.start, edit.end))
@@ -154,7 +170,11 @@ def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Optio
         return
     alike = similarity(b"".join(versions.base[edit.start : edit.end]), b"".join(mine[start:end]))
     if alike >= ALIKE:
-        yield Option(gap.our_start + start, gap.our_start + end, versions.new(edit), Rule.OVERRIDDEN, 2.5 + alike)
+        # Where the lines are still there, and together, what upstream has beside them may stay.
+        place = versions.place(edit.start)
+        there = versions.our_keys[place : place + size] == versions.base_keys[edit.start : edit.end]
+        score = 3.0 if place >= 0 and there else 8 * alike - 1
+        yield Option(gap.our_start + start, gap.our_start + end, versions.new(edit), Rule.OVERRIDDEN, score)
 
 
 def _outermost(versions: ThreeVersions, edit: Edit, step: int) -> int | None:
@@ -204,7 +224,7 @@ def _placed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
     )
     for number, spot in enumerate(spots[:3]):
         rival = spots[1 - min(number, 1)].score if len(spots) > 1 else 0.0
-        score = min(spot.score, 7) + min(spot.score - rival, 1)
+        score = min(spot.score, 7) + 2 * min(spot.score - rival, 1) - 1
         end = spot.start + size
         yield Option(spot.start, end, _indented(versions, edit, spot.start, end), Rule.PLACED, score)
 

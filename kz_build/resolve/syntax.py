@@ -33,6 +33,7 @@ _C_SILENT = re.compile(
 )
 _CMAKE_SILENT = re.compile(rb"\\.|#[^\n]*|\"(?:\\.|[^\"\\])*\"?", re.DOTALL)
 _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|endif)", re.MULTILINE)
+_EMPTY = re.compile(rb"^[ \t]*#[ \t]*if[^\n]*\n\s*#[ \t]*endif", re.MULTILINE)
 _NAME = re.compile(rb"[A-Za-z_]\w\w+")
 _PAIRS = (b"()", b"{}", b"[]")
 
@@ -52,7 +53,7 @@ def faults(path: str, data: bytes) -> tuple[int, ...]:
     code = silent.sub(b"", data)
     words = _CONDITIONAL.findall(code)
     opened = (code.count(pair[:1]) - code.count(pair[1:]) for pair in _PAIRS)
-    return (*opened, words.count(b"if") - words.count(b"endif"))
+    return (*opened, words.count(b"if") - words.count(b"endif"), len(_EMPTY.findall(code)))
 
 
 def names(data: bytes) -> set[bytes]:

@@ -12,6 +12,8 @@ _TOKEN = re.compile(rb"(\n)|(\w+|[^\w\s])([^\S\n]*)|([^\S\n]+)")
 _NAME = re.compile(rb"[^\W\d]\w*")
 _TOO_LONG = 8_000
 """Bytes of one side beyond which nothing is merged or compared by words."""
+ALIKE = 0.5
+"""The share of words that lines have in common with those that upstream made of them; with less they are others."""
 
 Token = tuple[bytes, bytes]
 """A word, a sign or the end of a line, and the white space after it; indentation is the white space after nothing."""

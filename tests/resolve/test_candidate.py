@@ -80,12 +80,29 @@ def test_code_that_moved_within_the_file_is_found_by_its_content() -> None:
     assert text(best(base, ours, moved + FUNCTION)) == FUNCTION + moved
 
 
+def test_code_that_moved_within_the_file_and_changed_beside_an_edit_is_not_taken_for_removed() -> None:
+    names = ("kernel", "header", "table", "weight", "input", "output")
+    rest = "".join(f"int {name}_size(int flags)\n{{\n  return {name}_bytes(flags);\n}}\n\n" for name in names)
+    base = rest + FUNCTION
+    ours = changed(FUNCTION, (MAPPED, "  struct Map map = new_map(handle);\n")) + rest
+    one = best(base, ours, rest + LIMITED)
+    assert text(one) == changed(ours, ("  struct Map", f"{LIMIT}  struct Map")) and one.rule == "placed"
+
+
 def test_what_upstream_has_already_is_dropped_and_the_rest_kept() -> None:
     theirs = changed(LIMITED, ("report_error(path)", "report_error(path, handle)"))
     ours = changed(LIMITED, ("close_file(", "close_model("))
     one = best(FUNCTION, ours, theirs)
     assert text(one) == changed(ours, ("report_error(path)", "report_error(path, handle)"))
     assert one.rule == "there" and "upstream has it (model.c:7)" in one.reason
+
+
+def test_what_upstream_has_is_not_taken_for_a_line_beside_it_with_other_white_space() -> None:
+    base = f"#if DIRECT\n  FLAG_DIRECT = 2,\n#endif\n  FLAG_COUNT = 4,\n{FUNCTION}"
+    direct = ("  FLAG_DIRECT = 2,\n", "# ifdef O_DIRECT\n  FLAG_DIRECT = 2,\n# endif\n")
+    ours, both = changed(base, direct), changed(base, direct, ("file_size(", "file_size64("))
+    one = best(base, ours, both)
+    assert text(one) == both and one.rule == "there"
 
 
 def test_lines_that_upstream_removed_too_need_no_removal() -> None:
@@ -140,6 +157,44 @@ def test_lines_that_the_patch_removes_are_found_by_those_that_upstream_kept_amon
     ours = base.replace(note, "    # It is in one string,\n    # which we ignore.\n").replace("-Wno", "-Wno-")
     one = best(base, ours, base.replace(rule.format("(-Wno|/wd)"), ""))
     assert text(one) == ours.replace(rule.format("(-Wno-|/wd)"), "") and one.rule == "overridden"
+
+
+def test_lines_that_the_patch_removes_go_with_the_conditional_that_upstream_put_around_them() -> None:
+    include = (
+        "#ifdef HAVE_MY_GLOBAL_H\n#include <my_global.h>\n#endif\n#ifdef HAVE_MY_SYS_H\n#include <my_sys.h>\n#endif\n"
+    )
+    base = f"#undef PACKAGE_VERSION\n{include}#include <mysql.h>\n{FUNCTION}"
+    ours = changed(base, (include, f"#if !defined(HAVE_MYSQL_INIT)\n{include}#endif\n"))
+    assert text(best(base, ours, changed(base, (include, "")))) == changed(base, (include, ""))
+
+
+def test_lines_that_the_patch_replaces_and_upstream_kept_are_replaced_without_those_beside_them() -> None:
+    old = 'set w_std "${user} ${tty} ${login} ${idle} ${what}"\nset w_short "${user} ${tty} ${idle} ${what}"\n'
+    new = 'set w_std "${user} ${tty} ${from} ${login} ${idle} ${what}"\nset w_short "${user} ${tty} ${from} ${what}"\n'
+    base, theirs = (f"set user 1\n{lines}\nrun_test\n" for lines in (old, new))
+    ours = changed(base, (old, f'set w_pids 2\n{old}set w_pid "${{user}} ${{tty}} ${{idle}} ${{w_pids}} ${{what}}"\n'))
+    assert text(best(base, ours, theirs)) == changed(ours, (old, new))
+
+
+def test_the_more_lines_are_like_those_that_the_patch_replaces_the_surer_it_is_that_they_are_these() -> None:
+    removed = (MAPPED, "")
+    near, far = (
+        best(FUNCTION, changed(FUNCTION, (MAPPED, line)), changed(FUNCTION, removed))
+        for line in (
+            "  void *data = map_file(handle, size, 0);\n",
+            "  struct Map *bytes = map_file(handle, size, 0);\n",
+        )
+    )
+    assert near.rule == far.rule == "overridden" and near.files == far.files
+    assert far.confidence < near.confidence >= OFFERED
+
+
+def test_words_that_the_patch_changes_in_lines_one_by_one_are_changed_in_those_that_are_left() -> None:
+    first, second = "  private bool updated = false;\n", "  [DefaultValue(false)]\n"
+    base = f"class Check\n{{\n{first}{second}  public bool Updated {{ get; set; }}\n}}\n"
+    ours, theirs = changed(base, (first, "")), base.replace("false", "true")
+    found = [text(one.candidate) for one in made_candidates(*sides(base, ours, theirs)) if one.candidate.files]
+    assert found == [ours.replace("false", "true")]
 
 
 def test_what_the_patch_appends_stays_at_the_end() -> None:
@@ -234,11 +289,21 @@ def test_a_look_alike_of_the_place_that_the_base_has_too_is_no_place() -> None:
     assert one.rule == "left out" and not one.files
 
 
+def test_an_edit_of_code_that_upstream_removed_goes_with_it() -> None:
+    theirs = changed(OTHER + LIMITED, ("MODEL_TOO_SHORT", "-EINVAL"))
+    one = best(OTHER + FUNCTION, OTHER, theirs)
+    assert text(one) == changed(OTHER, ("MODEL_TOO_SHORT", "-EINVAL")) and one.rule == "gone"
+
+
 def test_code_that_moved_to_another_file_is_patched_there() -> None:
     base, ours = {"model.c": (OTHER + FUNCTION).encode()}, {"model.c": OTHER.encode(), "load.c": FUNCTION.encode()}
     (one, *_) = candidates(base, ours, {"model.c": (OTHER + LIMITED).encode()})
     assert one.files == {"load.c": LIMITED.encode()}
     assert one.reason == "upstream moved the code to another file (load.c)"
+    # Lines to remove are not taken for those that upstream removed.
+    close = ("  close_file(handle);\n", "")
+    (one, *_) = candidates(base, ours, {"model.c": (OTHER + changed(FUNCTION, close)).encode()})
+    assert one.files == {"load.c": changed(FUNCTION, close).encode()}
     # The same where the old file is gone.
     both = OTHER.replace("model", "header") + FUNCTION
     (one, *_) = candidates(base, {"all.c": both.encode()}, {"model.c": (OTHER + LIMITED).encode()})
@@ -291,7 +356,7 @@ def test_new_and_removed_files() -> None:
 
 def test_a_hunk_for_which_there_is_no_place_is_left_out_with_little_confidence() -> None:
     one = best(OTHER + FUNCTION, OTHER, OTHER + LIMITED)
-    assert not one.files and one.rule == "left out"
+    assert not one.files and one.rule == "gone"
     assert candidates(*({"model.c": side.encode()} for side in (OTHER + FUNCTION, OTHER, OTHER + LIMITED))) == ()
 
 
@@ -325,6 +390,16 @@ def test_two_ways_to_order_what_both_sides_insert_are_both_there() -> None:
 def test_where_both_sides_insert_no_order_is_offered_as_the_right_one() -> None:
     ours = changed(FUNCTION, (MAPPED, f"  trace(path, size);\n{MAPPED}"))
     assert candidates(*sides(FUNCTION, ours, LIMITED)) == ()
+
+
+def test_blocks_that_begin_and_end_alike_conflict_where_both_sides_insert_one() -> None:
+    block = "#ifndef HAVE_{0}\n#define HAVE_{0} 0\n#endif\n\n"
+    tables, sizes, closing, paths = (block.format(name) for name in ("TABLES", "SIZES", "CLOSING", "PATHS"))
+    base = f"#include <stdio.h>\n\n{tables}int table(void);\n#endif\n\n{closing}"
+    ours = changed(base, (closing, sizes + closing))
+    theirs = changed(base, ("stdio.h>\n", "stdio.h>\n#include <limits.h>\n"), (closing, paths + closing))
+    (one, *_) = made_candidates(*sides(base, ours, theirs))
+    assert one.candidate.rule == "placed" and text(one.candidate) == changed(theirs, (paths, sizes + paths))
 
 
 def test_what_is_binary_has_no_candidate() -> None:

@@ -17,6 +17,7 @@ GUARD = "#ifdef USE_NPU\nvoid load(int kind) {\n  prepare(kind);\n  start(kind);
     [
         ("load.cpp", GUARD, GUARD.replace("#endif\n", "")),
         ("load.h", 'char close = \'}\'; /* { */ const char *s = "\\"{"; // {\n', "int table[] = {1, 2;\n"),
+        ("load.hh", "#if NPU\nint kind;\n#endif\n", "#if NPU\n\n  /* none */\n# endif\n"),
         ("Load.java", "class Load { int[] sizes = {1}; }\n", "class Load { int[] sizes = {1; }\n"),
         ("CMakeLists.txt", 'set(SOURCES "a(b" c.cpp) # (\n', "set(SOURCES a.cpp\n"),
         ("a.cmake", 'set(A \\( -D\\"x)\nset(B y)\n', 'set(A \\( -D\\"x)\nset(B y\n'),
