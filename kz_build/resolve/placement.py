@@ -145,6 +145,7 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
     merged = merge_tokens(old, mine, versions.new(edit), edit.start - gap.start, edit.end - gap.start)
     if merged is None or merged == mine:
         return
+    merged = _reindented(versions, edit, gap, merged)
     head = tail = 0
     shorter = min(len(mine), len(merged))
     while head < shorter and mine[head] == merged[head]:
@@ -153,6 +154,22 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
         tail += 1
     lines = tuple(merged[head : len(merged) - tail])
     yield Option(gap.our_start + head, gap.our_end - tail, lines, Rule.REPLAYED, score)
+
+
+def _reindented(versions: ThreeVersions, edit: Edit, gap: Gap, merged: list[bytes]) -> list[bytes]:
+    """Indent lines that the edit inserts as upstream does it today with the line before them."""
+    new = versions.new(edit)
+    if edit.start < edit.end or not edit.start or not gap.our_start:
+        return merged
+    line, before = versions.base[edit.start - 1], versions.ours[gap.our_start - 1]
+    for at, other in enumerate([before, *merged[: len(merged) - len(new)]]):
+        if tuple(merged[at : at + len(new)]) == new and key(other) == key(line) != b"":
+            return [
+                *merged[:at],
+                *(_with_edges(one, _edges(line), _edges(other)) for one in new),
+                *merged[at + len(new) :],
+            ]
+    return merged
 
 
 def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
@@ -304,5 +321,7 @@ def _edges(line: bytes) -> tuple[bytes, bytes]:
 def _with_edges(line: bytes, was: tuple[bytes, bytes], now: tuple[bytes, bytes]) -> bytes:
     if line.startswith(was[0]) and line.strip():
         line = now[0] + line[len(was[0]) :]
+    elif now[0].endswith(was[0]) and line.strip():
+        line = now[0].removesuffix(was[0]) + line
     same_end = line.endswith(was[1]) and _edges(line)[1] == was[1]
     return line[: -len(was[1])] + now[1] if same_end else line

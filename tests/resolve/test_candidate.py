@@ -310,6 +310,15 @@ def test_code_that_moved_to_another_file_is_patched_there() -> None:
     assert one.files == {"all.c": both.replace(MAPPED, LIMIT + MAPPED).encode()}
 
 
+def test_lines_inserted_between_ones_that_upstream_put_into_a_condition_are_indented_as_they_are() -> None:
+    base = "test(\n  'network-panel',\n  find_program('test-network-panel.py'),\n      env : envs,\n  timeout : 60\n)\n"
+    more = "exe = executable(\n  'wifi-panel',\n      env : envs,\n)\n"
+    inside = "".join(f"  {line}\n" for line in base.replace("60", "120").splitlines())
+    theirs = changed(base, ("  timeout", "  verbose : true,\n  timeout"))
+    candidate = best(base + more, f"if xvfb.found()\n{inside}endif\n{more}", theirs + more)
+    assert "        env : envs,\n    verbose : true,\n    timeout : 120\n" in text(candidate)
+
+
 def test_new_lines_are_indented_as_upstreams_are_today() -> None:
     ours = FUNCTION.replace("\n  ", "\n      ")
     assert text(best(FUNCTION, ours, LIMITED)) == LIMITED.replace("\n  ", "\n      ")
