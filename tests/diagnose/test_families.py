@@ -113,7 +113,7 @@ ModuleNotFoundError: No module named 'torch'
 
 @pytest.mark.parametrize(
     ("log", "id"),
-    [(CUDA, "compiler-check"), (WARNED, "header-missing"), (OFFLINE, "name-resolution"), (NO_GPU, "module-missing")],
+    [(CUDA, "cuda-host-compiler"), (WARNED, "header-missing"), (OFFLINE, "name-resolution"), (NO_GPU, "module-missing")],
     ids=["cuda", "warned", "offline", "no-gpu"],
 )
 def test_a_warning_and_what_only_follows_are_not_taken_for_the_cause(log: str, id: str) -> None:

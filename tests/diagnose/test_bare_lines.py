@@ -1,0 +1,85 @@
+"""Sentences of builds that people post alone, without the head, place or program before them, fit the same family; ordinary lines of builds fit none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kz_build.diagnose.diagnose import shipped
+from kz_build.diagnose.scanner import Scanner
+
+SIGNATURES = {one.id: one for one in shipped()}
+ALONE = [
+    ("link-library", "unable to find library -lfoo"),
+    ("link-library", "framework not found Pods_Runner"),
+    ("link-mac-architecture", "symbol(s) not found for architecture arm64"),
+    ("header-missing", "'foo/bar.h' file not found"),
+    ("header-missing", "foo/bar.h: No such file or directory"),
+    ("compiler-undeclared", "use of undeclared identifier 'foo'"),
+    ("compiler-undeclared", "‘foo’ was not declared in this scope"),
+    ("compiler-option", "unrecognized command line option '-std=c++20'"),
+    ("build-no-rule", "No rule to make target 'foo', needed by 'bar'"),
+    ("cmake-package", 'Could not find a package configuration file provided by "fmt" with any of the following names:'),
+    ("cmake-not-found", "Could NOT find OpenSSL, try to set the path to it (missing: OPENSSL_CRYPTO_LIBRARY)"),
+    ("cmake-target", 'Target "foo" links to target "bar::bar" but the target was not found.'),
+    ("cmake-command", 'Unknown CMake command "pkg_check_modules"'),
+    ("cmake-none", "No CMAKE_CXX_COMPILER could be found."),
+    ("cmake-visual-studio", "could not find any instance of Visual Studio"),
+    ("configure-package", "Package requirements (glib-2.0 >= 2.40) were not met"),
+    ("configure-package", 'Dependency "glib-2.0" not found, tried pkgconfig and cmake'),
+    ("autoconf-macro", "possibly undefined macro: AC_PROG_LIBTOOL"),
+    ("conan-not-found", "Package 'zlib/1.2.13' not resolved"),
+    ("rust-linker", "linker `cc` not found"),
+    ("proto-import", 'Import "bar.proto" was not found or had errors.'),
+    ("msvc-unresolved", "LNK2019: unresolved external symbol foo referenced in function main"),
+    ("msvc-library", "LNK1104 cannot open file 'python39.lib'"),
+]  # fmt: skip
+ORDINARY = """\
+-- Could NOT find Vulkan (missing: glslc)
+-- Checking for module 'libfoo'
+--   No package 'libfoo' found
+CMake Warning at CMakeLists.txt:10 (find_package):
+  By not providing "FindFoo.cmake" in CMAKE_MODULE_PATH this project has asked
+  CMake to find a package configuration file provided by "Foo", but CMake did
+  not find one.
+-- Build files have been written to: /x/build
+Android NDK: APP_PLATFORM not set. Defaulting to minimum supported version android-16.
+ld: warning: directory not found for option '-L/opt/homebrew/lib'
+make: warning:  Clock skew detected.  Your build may be incomplete.
+nvcc warning : The 'compute_35' architectures are deprecated
+a.cpp(12): warning C4996: 'strcpy': This function or variable may be unsafe.
+Detecting compiler hash for triplet x64-linux...
+   Compiling libz-sys v1.1.17
+[34/34] Linking CXX executable app
+"""
+WINDOWS = """\
+CMake Error at C:/Program Files (x86)/CMake/share/cmake-3.26/Modules/FindPackageHandleStandardArgs.cmake:230 (message):
+  Could NOT find OpenSSL, try to set the path to OpenSSL root folder in the
+  system variable OPENSSL_ROOT_DIR (missing: OPENSSL_CRYPTO_LIBRARY
+  OPENSSL_INCLUDE_DIR)
+"""
+
+
+def found(log: str) -> list[str]:
+    scanner = Scanner(SIGNATURES.values())
+    scanner.feed(log.encode())
+    return [one.id for one in scanner.found() if not one.harmless]
+
+
+@pytest.mark.parametrize(("id", "line"), ALONE, ids=[line for _, line in ALONE])
+def test_a_sentence_alone_fits_its_family(id: str, line: str) -> None:
+    assert re.compile(SIGNATURES[id].match, re.M).match(line)
+
+
+def test_ordinary_lines_of_builds_have_no_cause() -> None:
+    assert found(ORDINARY) == []
+
+
+def test_a_path_with_spaces_does_not_hide_what_cmake_says() -> None:
+    assert found(WINDOWS) == ["cmake-not-found"]
+
+
+def test_a_note_of_ndk_build_is_not_taken_for_the_error_below_it() -> None:
+    note = "Android NDK: APP_PLATFORM not set. Defaulting to minimum supported version android-16.\n"
+    assert found(note + "/x/x.c:3:10: fatal error: 'frob/frob.h' file not found\n") == ["header-missing"]
