@@ -40,6 +40,11 @@ def _scan(log: str, signatures: tuple[Signature, ...], part: Part) -> Scanner:
 FOLDER = Path(__file__).with_name("signatures")
 
 
+def files() -> list[Path]:
+    """Return the files of kz's signatures by their names, in whatever folder they are: families are tried in that order."""
+    return sorted(FOLDER.rglob("*.yaml"), key=lambda path: path.name)
+
+
 @cache
 def shipped() -> tuple[Signature, ...]:
     """Return kz's signatures. A test validates their files; here they are only read."""
@@ -51,7 +56,7 @@ def _shipped_files() -> dict[Path, dict[str, Any]]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {path: yaml.load(path.read_bytes(), loader) for path in sorted(FOLDER.glob("*.yaml"))}
+    return {path: yaml.load(path.read_bytes(), loader) for path in files()}
 
 
 def extra(paths: Sequence[str]) -> tuple[Signature, ...]:

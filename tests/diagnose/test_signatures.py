@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from kz_build.core.errors import ConfigError
-from kz_build.diagnose.diagnose import FOLDER, extra, read, shipped
+from kz_build.diagnose.diagnose import FOLDER, extra, files, read, shipped
 from kz_build.diagnose.scanner import LIMIT, Scanner
 from kz_build.diagnose.sentence import Sentence
 from kz_build.diagnose.signature import PLACE, Diagnosis, Finding, Seen, Signature
 from kz_build.diagnose.text import text
 
 SIGNATURES = shipped()
-FILES = sorted(FOLDER.glob("*.yaml"))
+FILES = files()
 NOISE = "11-21 08:00:00.123  1234  5678 I QnnDsp  : <I> graph finalized, error 0, 137 of 5010 tensors\n"
 
 
@@ -253,7 +253,7 @@ def test_an_id_that_is_taken_is_an_error_with_both_files(tmp_path: Path) -> None
     own.write_text(f"spec-violation: {entry}")
     with pytest.raises(ConfigError) as error:
         extra([str(own)])
-    assert str(own) in str(error.value) and str(FOLDER / "export_options.yaml") in str(error.value)
+    assert str(own) in str(error.value) and str(FOLDER / "executorch/export_options.yaml") in str(error.value)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
