@@ -33,13 +33,14 @@ TEXTS = frozenset((
     b"Timeout: ", b"LimitHit: ", b"BadZipFile: ", b"CxxCompiler: ", b"IncompleteRead: ", b"ptxas fatal", b"NVIDIA-SMI has", b"hardware instruction", b"not installed (set by",
     b"rror NETSDK", b"s missing in 'feeds'", b"odel cannot be NULL", b"] Broken pipe", b"yntax error: ", b"rror adding symbols", b"in generic ELF", b"will not fit in region", b"not a mach-o file", b"rchive has no ",
     b"rror C1", b"rror C2", b"rror C3", b"rror LNK", b"rror\tLNK", b"rror\tC", b"rror MSB", b"rror D8", b"rror : ", CMAKE_IN, b"too long", b"ndroid NDK: ", b"nvalid configuration", b"ersion mismatch error", b"lto object", b"of input file", b"relocation truncated",
-    b"s incompatible", b"Exceeded: ", b"Failure: ", b"terminating with ", b"[Errno ", b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.",
+    b"s incompatible", b"rror C4", b"rror C7", b"rror\tMSB", b"nvcc error", b"ptxas error", b"nvlink error", b"unsupported tapi",
+    b"sed: ", b"tar: ", b"cp: ", b"mv: ", b"rm: ", b"ln: ", b"mkdir: ", b"chmod: ", b"chown: ", b"curl: (", b"wget: ", b"gpg: ", b"unzip: ", b"gzip: ", b"rsync: ", b"zsh: ", b"npm error ", b"aused by", b"is not a subtype of", "╰─▶".encode(), "× ".encode(), b"NoSuchKernel: ", b"InvalidDistribution: ", b"ResolvePackageNotFound", b"ScopeMismatch: ", b"APIRemovedInV1", b"Exceeded: ", b"Failure: ", b"terminating with ", b"[Errno ", b"of memory alloc", b"panicked at", b", but linking in ", b"ar: no archive", b"overflowed by", b"erminated abruptly", b"File already exists in", b"had errors.",
 ))  # fmt: skip
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
-    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by: |Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
-    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit|Exceeded|Failure|LimitHit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead|BadZipFile)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
+    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by:? (?=[\w$.]+(?:Error|Exception))|Unhandled Exception: |Exception (?=\w+(?:\.\w+)+:)|(?:AndroidRuntime|System\.err): (?=[\w$.]+(?:Error|Exception)\b)|Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
+    r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit|Exceeded|Failure|LimitHit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|InvalidDistribution|NoSuchKernel|ResolvePackageNotFound|ScopeMismatch|APIRemovedInV1|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead|BadZipFile)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
     r"Fatal signal \d+|^Abort message: |terminate called |terminating (?:due to|with) |^what\(\):  |Assertion .*failed"
@@ -56,7 +57,7 @@ _SAID = re.compile(
     r"|Argument list too long|(?:command line|filename or extension) is too long\.?$|^Android NDK: (?!WARNING|INFO| )|^Invalid configuration [`'‘]|^libtool: Version mismatch error|: plugin needed to handle lto object|architecture of input file|: [Ff]ile format not recognized|relocation truncated to fit"
     r"|out of memory allocating|region [`'].* overflowed by |\bar: no archive members|' panicked at |^Server terminated abruptly|^\[libprotobuf (?:FATAL|ERROR) |\.proto(?::\d+:\d+)?: (?:Import \"|File not found|File does not reside)|: program not found or is not executable"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|^(?:In \S+, )?[Bb]uilding for .{2,30}, but linking in (?:object|dylib|\.tbd)|will not fit in region [`']|not a mach-o file|rchive has no (?:index|table)"
-    r"|command not found: \S+$|^Command '[^']+' not found\b|\brequires [^\n]{1,200}, but you have [^\n]{1,100} which is incompatible|^\[Errno \d+\] "
+    r"|command not found: \S+$|^(?:sed|tar|cp|mv|rm|ln|mkdir|chmod|chown|curl|wget|gpg|unzip|gzip|rsync|zsh): (?!warning|Warning|Removing|\S+:$)|^npm (?:ERR!|error) (?!code|A complete log|errno |syscall |path )|^(?:(?:Unhandled Exception: )?type '[^']+' is not a subtype of)|^RangeError \(|^\s*(?:× |╰─▶ )|nv(?:cc|link) error\s*:|^ptxas error\s*:|^Command '[^']+' not found\b|\brequires [^\n]{1,200}, but you have [^\n]{1,100} which is incompatible|^\[Errno \d+\] "
     r"|^error\[E0554\]|^ptxas fatal|^NVIDIA-SMI has failed|: illegal hardware instruction |^[\w .]+: export failure[ :]|^You have not agreed to the Xcode |^pyenv: version `|is not recognized as (?:the|a) name of a cmdlet|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
@@ -67,7 +68,7 @@ _FAILED = re.compile(
 _FOLLOWS = re.compile(
     r"^(?:E\s+)?(?:subprocess\.)?CalledProcessError: (?!.*died with)|subprocess-exited-with-error|metadata-generation-failed|[Ff]ailed (?:building|to build) "
     r"|Could not build wheels|ninja: build stopped|ninja: error: rebuilding '[^']*': subcommand failed|(?:Build|CMake|Each) step for \S+ failed|execute_process failed command indexes|^The (?:C|CXX|CUDA|ASM|OBJC|OBJCXX|Swift|Fortran) compiler$|^set_property could not find TARGET|[Cc]an(?:not| not) determine link(?:er)? language for target|configure: error: in [`']|^autoreconf: (?:error: )?.*failed with exit status|Analysis of target '.*' failed; build aborted|: (?:C\+\+ c|C|Linking |Genrule )(?:ompilation)?(?: of rule)? .*failed \(Exit|An error occurred during the fetch of repository|error: could not compile `|^ERROR: .*: Error in (?:build|package)\(\) method|ConanException: Error \d+ while executing|fatal error LNK(?:1120|1169)|\*\*\* Android NDK: Aborting|^Android NDK: Aborting|configure_file Problem configuring file|CMake Error: Generator: |ld returned \d|error: linking with |[Ll]inker command failed|error building at STEP|error: command '.*' failed with exit"
-    r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
+    r"|RuntimeError: Error (?:compiling objects for|building) extension|Process '.*' finished with non-zero|Build command failed\.|Conan install failed=|[Cc]ompilation (?:error|failed)[.;] [Ss]ee"
     r"|\bdo_\w+: (?:Command Error: |Function failed: |Execution of |Fatal QA errors|ExecutionError)|^ERROR: Logfile of failure stored|^error: Failed to merge in the changes"
     r"|fatal: clone of .* into submodule path|fatal: Could not read from remote repository|Configuring incomplete|Execution failed for task"
     r"|Error: Command failed: |Incompatible classes were found in dependencies|ProcessException: |^FAILED: (?:\[code=\d+\] )?\S+\.\w+|recipe for target .* failed|ChildFailedError|See above for output|remote end hung up unexpectedly$|^Unable to checkout |source list generation failed|pip's dependency resolver does not currently|failed: \(Exit \d+\)|^Error generating(?: file)?$"
@@ -79,7 +80,7 @@ _EXIT = re.compile(
 )
 _ORDINARY = re.compile(
     r"(?i)\b(?:0|no|without|ignor\w+|zero) (?:\w+ )?(?:errors?|failures?|exceptions?|failed)\b"
-    r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b"
+    r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b|^\[[WI]\d{4} "
     r"|QnnBackend_validateOpConfig failed|Failed to validate op |has incorrect (?:Rank|Value|Datatype)|^-- |\w+Warning: |: warning: |: note: |^[+$] "
     r"|\bconftest\.c\w*:|/(?:CMakeTmp|CMakeScratch)/(?!.*testC\w*Compiler)|\bCheck(?:FunctionExists|SymbolExists|IncludeFiles?)\.c\w*:|^(?:# ?)?(?:If|When|In case) (?:you|it|this|that|the)\b"
     r"|^(?:find|du|grep|rg): .*: (?:Permission denied|No such file or directory|Is a directory)$"
@@ -87,7 +88,7 @@ _ORDINARY = re.compile(
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
 )
-_LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b")
+_LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b|^\[[WI]\d{4} ")
 _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama|litert|tflite|genie|snpe"
 )

@@ -24,10 +24,12 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 QUOTED = 3
 """Lines of a log that is no more than a quotation of one: they are its error, even if no word says so."""
-SPOKEN = 3
+SPOKEN = 2
 """Words that say something."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
-_WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
+_WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)")
+_AGAIN, SEARCHED = b"Will retry", 160
+"""The words of curl that follow an error which does not end it, and the bytes in which they are."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -103,14 +105,14 @@ class Scanner:
         """Check the line around a text."""
         if text not in self._wanted:
             return
-        shown, number = around(block, at).text, -1
+        (_, end, shown), number = around(block, at), -1
         for one in self._wanted.get(text, ()):
             match = compiled(one.match).search(usual(shown)) if one.match else None
             if one.match and not match:
                 continue
             if number < 0:
-                if is_prompt(shown):
-                    return  # what a command itself quotes is no error
+                if is_prompt(shown) or _AGAIN in block[end : end + SEARCHED]:
+                    return  # what a command itself quotes is no error, nor is what curl tries again
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
                 self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {})
@@ -197,7 +199,7 @@ class Scanner:
             message = prefix(line).message
             if len(message.split()) >= SPOKEN and not is_ordinary(line):
                 shown = ErrorLine(number + 1, trimmed(line), search_words(message))
-                yield from (Candidate(1, shown, passage) for passage in (message, f"error: {message}"))
+                yield from (Candidate(1, shown, text) for text in (message, f"error: {message.removeprefix('> ')}"))
 
     def _ends_well(self) -> bool:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""

@@ -19,7 +19,7 @@ class Sentence(NamedTuple):
     words: str
 
 
-_CMAKE = re.compile(r"CMake Error (?:at (?P<place>\S+?:\d+) \(\w+\)|in [^\n:]+|\(dev\)[^\n:]*):")
+_CMAKE = re.compile(r"CMake Error (?:at (?P<place>[^\n]{1,300}?:\d+) \(\w+\)|in [^\n:]+|\(dev\)[^\n:]*):")
 _GRADLE = re.compile(
     r"[^\n]*(?:What went wrong:|Execution failed for task |A problem occurred )[^\n]*\n|[^\n]*> A failure occurred while[^\n]*\n"
 )
