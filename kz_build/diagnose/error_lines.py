@@ -209,13 +209,15 @@ _GAP = re.compile(r"(?<=\S) {3,}")
 
 
 def _narrow(line: str) -> str:
-    """Return a line that is not too long: of one that names a long C++ function before its error, the error.
+    """Return a line that is not too long: of one that names a long C++ function before its error, the error, else head and tail.
 
     The spaces of a table, or of lines that were joined to one, count as one.
     """
     line = _GAP.sub(" ", line)
     at = line.rfind("error: ")
-    return line[at : at + WIDTH] if len(line) > WIDTH and at > WIDTH // 2 else line[:WIDTH]
+    if len(line) > WIDTH and at > WIDTH // 2:
+        return line[at : at + WIDTH]
+    return line if len(line) <= WIDTH else f"{line[: WIDTH // 2]} {line[-WIDTH // 2 :]}"
 
 
 def _passage(block: bytes, start: int) -> str:

@@ -11,7 +11,7 @@ from kz_build.diagnose.error_lines import Candidate, ErrorLines, search_words
 from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, is_ordinary, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed, usual
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, prefix, trimmed, typed, usual
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
@@ -24,8 +24,8 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 QUOTED = 3
 """Lines of a log that is no more than a quotation of one: they are its error, even if no word says so."""
-SPOKEN = 2
-"""Words that say something."""
+SPOKEN, MOST_PARTS = 2, 60
+"""Words that say something, and the most lines of a string that are read."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)")
 _AGAIN, SEARCHED = b"Will retry", 160
@@ -111,7 +111,7 @@ class Scanner:
             if one.match and not match:
                 continue
             if number < 0:
-                if is_prompt(shown) or _AGAIN in block[end : end + SEARCHED]:
+                if is_prompt(shown) or is_raise(shown) or _AGAIN in block[end : end + SEARCHED]:
                     return  # what a command itself quotes is no error, nor is what curl tries again
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
@@ -182,24 +182,35 @@ class Scanner:
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
         self._hold_families()
-        return () if self._claimed else tuple(dict.fromkeys(one.line for one in self._candidates()))
+        return (
+            ()
+            if self._claimed
+            else tuple({one.line.line: one.line for one in reversed(self._candidates())}.values())[::-1]
+        )
 
     def _candidates(self) -> tuple[Candidate, ...]:
         """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
-        best = [one for one in self._errors.best() or self._quoted() if one.line.line not in known]
+        best: Iterable[Candidate] = self._errors.best()
+        if not best or self.lines == 1:
+            best = (*best, *self._quoted())
+        best = [one for one in best if one.line.line not in known]
         failed = {self._command(one.line.line) for one in best if one.rank <= 1}
         first = min({one for one in failed if not self._runs_again(one)} or failed, default=0)
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
 
     def _quoted(self) -> Iterator[Candidate]:
-        """Yield the lines of a log that is only a quotation, as they are and as if their program had called them errors."""
+        """Yield the lines of a log that is only a quotation, as they are and as if their program had called them errors.
+
+        A line that was printed as a string of Python or JSON has the lines of that string.
+        """
         lines = self._tail.decode("utf-8", "replace").splitlines() if self.lines <= QUOTED else ()
         for number, line in enumerate(lines):
-            message = prefix(line).message
-            if len(message.split()) >= SPOKEN and not is_ordinary(line):
-                shown = ErrorLine(number + 1, trimmed(line), search_words(message))
-                yield from (Candidate(1, shown, text) for text in (message, f"error: {message.removeprefix('> ')}"))
+            for part in line.split("\\n")[:MOST_PARTS]:
+                message = prefix(part).message
+                if len(message.split()) >= SPOKEN and not is_ordinary(part):
+                    shown = ErrorLine(number + 1, trimmed(part), search_words(message))
+                    yield from (Candidate(1, shown, text) for text in (message, f"error: {message.removeprefix('> ')}"))
 
     def _ends_well(self) -> bool:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""
@@ -223,7 +234,7 @@ class Scanner:
             self._hold_behind_warnings(candidates)
             return
         for place, candidate in enumerate(candidates):
-            likeliest = candidate.line == candidates[0].line  # a quoted line is a candidate twice
+            likeliest = candidate.line.line == candidates[0].line.line  # a quoted line is several candidates
             one, groups = general(candidate, self._families)
             if place == 0 and (not one or one.possible):
                 # The system's bare reason right beside an error that gives none is its reason: "exec: Permission denied".
