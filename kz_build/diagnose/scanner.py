@@ -210,7 +210,8 @@ class Scanner:
                 message = prefix(part).message
                 if len(message.split()) >= SPOKEN and not is_ordinary(part):
                     shown = ErrorLine(number + 1, trimmed(part), search_words(message))
-                    yield from (Candidate(1, shown, text) for text in (message, f"error: {message.removeprefix('> ')}"))
+                    marked = () if 0 <= rank(part) <= 1 else (f"error: {message.removeprefix('> ')}",)
+                    yield from (Candidate(1, shown, text) for text in (message, *marked))
 
     def _ends_well(self) -> bool:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""

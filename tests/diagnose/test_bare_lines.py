@@ -83,3 +83,19 @@ def test_a_path_with_spaces_does_not_hide_what_cmake_says() -> None:
 def test_a_note_of_ndk_build_is_not_taken_for_the_error_below_it() -> None:
     note = "Android NDK: APP_PLATFORM not set. Defaulting to minimum supported version android-16.\n"
     assert found(note + "/x/x.c:3:10: fatal error: 'frob/frob.h' file not found\n") == ["header-missing"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "Deprecated Gradle features were used in this build, making it incompatible with Gradle 9.0.\n",
+        "Resolving dependencies...\nGot dependencies!\n12 packages have newer versions incompatible with dependency constraints.\n",
+        "Rebooting                                          FAILED (Status read failed (Too many links))\n",
+        "ggml_opencl: drop unsupported device 'llvmpipe'.\nggml_opencl: selecting device: 'QUALCOMM Adreno(TM) 750'\n",
+        "[!] Android toolchain - develop for Android devices\n    ✗ cmdline-tools component is missing\n",
+    ],
+)
+def test_ordinary_short_outputs_of_android_tools_have_no_cause(log: str) -> None:
+    scanner = Scanner(SIGNATURES.values())
+    scanner.feed(log.encode())
+    assert [one.id for one in scanner.found() if not (one.harmless or one.possible)] == []
