@@ -120,6 +120,23 @@ def rank(line: str) -> int:
     return _lesser(Prefix(level, tag, message))
 
 
+_GOES_ON = re.compile(
+    r"(?i)\b(?:ignoring|skipping|delaying|retrying|falling back|(?:download|try)ing (?:it )?again|is recommended|(?:going on|building) without)\b"
+    r"|^\s*[✓✔√]|^\s+-{1,2}[a-z]|^(?:please|enter|choose|select)\b.*:\s*$"
+)
+"""What a program says that goes on, waits for an answer, lists its options, or passed a test."""
+
+
+def goes_on(line: str) -> bool:
+    """Return whether a line that no word marks as an error says that its program goes on."""
+    return bool(_GOES_ON.search(line))
+
+
+def is_warning(line: str) -> bool:
+    """Return whether a line calls itself a warning."""
+    return bool(_LESS.search(line))
+
+
 def is_ordinary(line: str) -> bool:
     """Return whether a line is code, a command, or one that its program calls less than an error."""
     level, _, message = prefix(line)
@@ -143,6 +160,7 @@ BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 ENDS_WELL = re.compile(
     r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
+    r"|^test result: ok\b|^ok\s+\S+\s+[\d.]+s$|^Tests: +(?:\d+ skipped, )?\d+ passed, \d+ total"
 )
 """Words of success: a log that has them in its last lines, and no error behind them, ends well."""
 _REASON = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.codes import decode
 from kz_build.diagnose.error_lines import Candidate, ErrorLines, search_words
-from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, is_ordinary, rank
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, goes_on, is_ordinary, is_warning, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, prefix, trimmed, typed, usual
@@ -27,7 +27,11 @@ QUOTED = 3
 SPOKEN = 3
 """Words that say something."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
-_WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)")
+_WARNED = re.compile(
+    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|\bretrying\b|\bwill retry\b)"
+    r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
+)
+"""Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -150,7 +154,12 @@ class Scanner:
         by_id = {one.id: one for one in self._all}
         if self._ends_well():
             # What was a warning, or was tried again, hindered nothing then.
-            mild = (id for id, (_, text, _) in self._first.items() if _MILD.search(text) and not by_id[id].harmless)
+            # So did what no word marks as an error: a refused connection in a test, a file that a script could not change.
+            mild = (
+                id
+                for id, (_, text, _) in self._first.items()
+                if (_MILD.search(text) or not 0 <= rank(text) <= 1) and not by_id[id].harmless
+            )
             self._possible += [id for id in mild if id not in self._possible]
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
@@ -193,9 +202,11 @@ class Scanner:
     def _quoted(self) -> Iterator[Candidate]:
         """Yield the lines of a log that is only a quotation, as they are and as if their program had called them errors."""
         lines = self._tail.decode("utf-8", "replace").splitlines() if self.lines <= QUOTED else ()
+        warned = False
         for number, line in enumerate(lines):
             message = prefix(line).message
-            if len(message.split()) >= SPOKEN and not is_ordinary(line):
+            warned = is_warning(line) or warned and line[:1].isspace()  # CMake's warning goes on in indented lines
+            if len(message.split()) >= SPOKEN and not (warned or is_ordinary(line) or goes_on(line)):
                 shown = ErrorLine(number + 1, trimmed(line), search_words(message))
                 yield from (Candidate(1, shown, passage) for passage in (message, f"error: {message}"))
 

@@ -83,3 +83,22 @@ def test_a_path_with_spaces_does_not_hide_what_cmake_says() -> None:
 def test_a_note_of_ndk_build_is_not_taken_for_the_error_below_it() -> None:
     note = "Android NDK: APP_PLATFORM not set. Defaulting to minimum supported version android-16.\n"
     assert found(note + "/x/x.c:3:10: fatal error: 'frob/frob.h' file not found\n") == ["header-missing"]
+
+
+GO_ON = [
+    "debconf: delaying package configuration, since apt-utils is not installed",
+    "tar: Ignoring unknown extended header keyword 'LIBARCHIVE.xattr.com.apple.provenance'",
+    "Checksum verification failed for cached artifact, downloading again",
+    "CMake Warning at x.cmake:1 (message):\n  Could NOT find Foo (missing: FOO_LIBRARY)",
+    "PASS src/x.test.js\n  ✓ throws ECONNREFUSED error (2 ms)",
+    "Please specify a name for the new project:",
+    "  --all  can only be used together with --force",
+    "Version 3.29 or newer is recommended",
+]
+
+
+@pytest.mark.parametrize("log", GO_ON)
+def test_what_a_program_says_that_goes_on_is_no_error(log: str) -> None:
+    scanner = Scanner(tuple(SIGNATURES.values()))
+    scanner.feed(log.encode() + b"\n")
+    assert [one.id for one in scanner.found() if not one.possible] == []
