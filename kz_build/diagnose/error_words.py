@@ -57,7 +57,7 @@ _SAID = re.compile(
     r"|Argument list too long|(?:command line|filename or extension) is too long\.?$|^Android NDK: (?!WARNING|INFO| )|^Invalid configuration [`'‘]|^libtool: Version mismatch error|: plugin needed to handle lto object|architecture of input file|: [Ff]ile format not recognized|relocation truncated to fit"
     r"|out of memory allocating|region [`'].* overflowed by |\bar: no archive members|' panicked at |^Server terminated abruptly|^\[libprotobuf (?:FATAL|ERROR) |\.proto(?::\d+:\d+)?: (?:Import \"|File not found|File does not reside)|: program not found or is not executable"
     r"|CL_(?:OUT_OF|BUILD)_|SSR Detected|\*\*\* .* detected \*\*\*|^PANIC: |\[(?:remote )?rejected\]|used by another process|^Hunk #\d+ FAILED|Invariant Violation: |\] Broken pipe$|yntax error: unexpected|model cannot be NULL|Relocations in generic ELF|^(?:In \S+, )?[Bb]uilding for .{2,30}, but linking in (?:object|dylib|\.tbd)|will not fit in region [`']|not a mach-o file|rchive has no (?:index|table)"
-    r"|command not found: \S+$|^(?:sed|tar|cp|mv|rm|ln|mkdir|chmod|chown|curl|wget|gpg|unzip|gzip|rsync|zsh): (?!warning|Warning|Removing|\S+:$)|^npm (?:ERR!|error) (?!code|A complete log|errno |syscall |path )|^(?:(?:Unhandled Exception: )?type '[^']+' is not a subtype of)|^RangeError \(|^\s*(?:× |╰─▶ )|nv(?:cc|link) error\s*:|^ptxas error\s*:|^Command '[^']+' not found\b|\brequires [^\n]{1,200}, but you have [^\n]{1,100} which is incompatible|^\[Errno \d+\] "
+    r"|command not found: \S+$|^(?:sed|tar|cp|mv|rm|ln|mkdir|chmod|chown|curl|wget|gpg|unzip|gzip|rsync|zsh): (?!warning|Warning|Removing|Ignoring|\S+:$)|^npm (?:ERR!|error) (?!code|A complete log|errno |syscall |path )|^(?:(?:Unhandled Exception: )?type '[^']+' is not a subtype of)|^RangeError \(|^\s*(?:× |╰─▶ )|nv(?:cc|link) error\s*:|^ptxas error\s*:|^Command '[^']+' not found\b|\brequires [^\n]{1,200}, but you have [^\n]{1,100} which is incompatible|^\[Errno \d+\] "
     r"|^error\[E0554\]|^ptxas fatal|^NVIDIA-SMI has failed|: illegal hardware instruction |^[\w .]+: export failure[ :]|^You have not agreed to the Xcode |^pyenv: version `|is not recognized as (?:the|a) name of a cmdlet|^Python was not found; run without |^\[!\] (?:CocoaPods could not|Unable to find a|No podspec|Invalid `Podfile|Error installing)"
 )
 """Errors that no word of _ERROR marks."""
@@ -121,6 +121,23 @@ def rank(line: str) -> int:
     return _lesser(Prefix(level, tag, message))
 
 
+_GOES_ON = re.compile(
+    r"(?i)\b(?:ignoring|skipping|delaying|retrying|falling back|(?:download|try)ing (?:it )?again|is recommended|(?:going on|building) without)\b"
+    r"|^\s*[✓✔√]|^\s+-{1,2}[a-z]|^(?:please|enter|choose|select)\b.*:\s*$"
+)
+"""What a program says that goes on, waits for an answer, lists its options, or passed a test."""
+
+
+def goes_on(line: str) -> bool:
+    """Return whether a line that no word marks as an error says that its program goes on."""
+    return bool(_GOES_ON.search(line))
+
+
+def is_warning(line: str) -> bool:
+    """Return whether a line calls itself a warning."""
+    return bool(_LESS.search(line))
+
+
 def is_ordinary(line: str) -> bool:
     """Return whether a line is code, a command, or one that its program calls less than an error."""
     level, _, message = prefix(line)
@@ -144,6 +161,7 @@ BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 ENDS_WELL = re.compile(
     r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
+    r"|^test result: ok\b|^ok\s+\S+\s+[\d.]+s$|^Tests: +(?:\d+ skipped, )?\d+ passed, \d+ total"
 )
 """Words of success: a log that has them in its last lines, and no error behind them, ends well."""
 _REASON = re.compile(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines, search_words
-from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, is_ordinary, rank
+from kz_build.diagnose.error_lines import Candidate, ErrorLines
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
-from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, prefix, trimmed, typed, usual
+from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
+from kz_build.diagnose.quotation import QUOTED, quoted
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
 
 LIMIT = 1000
@@ -22,12 +23,12 @@ MOST_POSSIBLE = 3
 """Families that are offered where none is sure."""
 TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
-QUOTED = 3
-"""Lines of a log that is no more than a quotation of one: they are its error, even if no word says so."""
-SPOKEN, MOST_PARTS = 2, 60
-"""Words that say something, and the most lines of a string that are read."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
-_WARNED = re.compile(r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)")
+_WARNED = re.compile(
+    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
+)
+"""Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
 _AGAIN, SEARCHED = b"Will retry", 160
 """The words of curl that follow an error which does not end it, and the bytes in which they are."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
@@ -152,7 +153,12 @@ class Scanner:
         by_id = {one.id: one for one in self._all}
         if self._ends_well():
             # What was a warning, or was tried again, hindered nothing then.
-            mild = (id for id, (_, text, _) in self._first.items() if _MILD.search(text) and not by_id[id].harmless)
+            # So did what no word marks as an error: a refused connection in a test, a file that a script could not change.
+            mild = (
+                id
+                for id, (_, text, _) in self._first.items()
+                if (_MILD.search(text) or not 0 <= rank(text) <= 1) and not by_id[id].harmless
+            )
             self._possible += [id for id in mild if id not in self._possible]
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
@@ -192,26 +198,12 @@ class Scanner:
         """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
         best: Iterable[Candidate] = self._errors.best()
-        if not best or self.lines == 1:
-            best = (*best, *self._quoted())
+        if self.lines <= QUOTED and (not best or self.lines == 1):
+            best = (*best, *quoted(self._tail.decode("utf-8", "replace").splitlines()))
         best = [one for one in best if one.line.line not in known]
         failed = {self._command(one.line.line) for one in best if one.rank <= 1}
         first = min({one for one in failed if not self._runs_again(one)} or failed, default=0)
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
-
-    def _quoted(self) -> Iterator[Candidate]:
-        """Yield the lines of a log that is only a quotation, as they are and as if their program had called them errors.
-
-        A line that was printed as a string of Python or JSON has the lines of that string.
-        """
-        lines = self._tail.decode("utf-8", "replace").splitlines() if self.lines <= QUOTED else ()
-        for number, line in enumerate(lines):
-            for part in line.split("\\n")[:MOST_PARTS]:
-                message = prefix(part).message
-                if len(message.split()) >= SPOKEN and not is_ordinary(part):
-                    shown = ErrorLine(number + 1, trimmed(part), search_words(message))
-                    marked = () if 0 <= rank(part) <= 1 else (f"error: {message.removeprefix('> ')}",)
-                    yield from (Candidate(1, shown, text) for text in (message, *marked))
 
     def _ends_well(self) -> bool:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""

@@ -99,3 +99,22 @@ def test_ordinary_short_outputs_of_android_tools_have_no_cause(log: str) -> None
     scanner = Scanner(SIGNATURES.values())
     scanner.feed(log.encode())
     assert [one.id for one in scanner.found() if not (one.harmless or one.possible)] == []
+
+
+GO_ON = [
+    "debconf: delaying package configuration, since apt-utils is not installed",
+    "tar: Ignoring unknown extended header keyword 'LIBARCHIVE.xattr.com.apple.provenance'",
+    "Checksum verification failed for cached artifact, downloading again",
+    "CMake Warning at x.cmake:1 (message):\n  Could NOT find Foo (missing: FOO_LIBRARY)",
+    "PASS src/x.test.js\n  ✓ throws ECONNREFUSED error (2 ms)",
+    "Please specify a name for the new project:",
+    "  --all  can only be used together with --force",
+    "Version 3.29 or newer is recommended",
+]
+
+
+@pytest.mark.parametrize("log", GO_ON)
+def test_what_a_program_says_that_goes_on_is_no_error(log: str) -> None:
+    scanner = Scanner(tuple(SIGNATURES.values()))
+    scanner.feed(log.encode() + b"\n")
+    assert [one.id for one in scanner.found() if not one.possible] == []

@@ -113,7 +113,12 @@ ModuleNotFoundError: No module named 'torch'
 
 @pytest.mark.parametrize(
     ("log", "id"),
-    [(CUDA, "cuda-host-compiler"), (WARNED, "header-missing"), (OFFLINE, "name-resolution"), (NO_GPU, "module-missing")],
+    [
+        (CUDA, "cuda-host-compiler"),
+        (WARNED, "header-missing"),
+        (OFFLINE, "name-resolution"),
+        (NO_GPU, "module-missing"),
+    ],
     ids=["cuda", "warned", "offline", "no-gpu"],
 )
 def test_a_warning_and_what_only_follows_are_not_taken_for_the_cause(log: str, id: str) -> None:
@@ -380,3 +385,23 @@ def test_a_line_that_is_quoted_alone_is_the_error() -> None:
 )
 def test_a_quoted_line_of_less_than_an_error_is_none(line: str) -> None:
     assert not answers(f"{line}\n")
+
+
+SCRIPT = """\
+chown: changing ownership of '/data/lost+found': Operation not permitted
+Starting server...
+Traceback (most recent call last):
+  File "/app/a.py", line 3, in <module>
+    import foo
+ModuleNotFoundError: No module named 'foo'
+"""
+
+
+def test_what_a_small_program_of_a_script_could_not_do_gives_way_to_the_error_behind_it() -> None:
+    assert [one.id for one in causes(SCRIPT)] == ["module-missing"]
+    assert [one.id for one in causes(SCRIPT.split("Starting")[0])] == ["chown-refused"]
+
+
+def test_a_refused_connection_in_tests_that_pass_is_no_cause() -> None:
+    log = "=== RUN TestDial\n    saw dial tcp 127.0.0.1:1: connect: connection refused\n=== RUN TestB\n=== RUN TestC\nPASS\nok  \texample.com/x\t0.012s\n"
+    assert causes(log) == []

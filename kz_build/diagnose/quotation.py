@@ -1,0 +1,33 @@
+"""A log that is only a quotation: the line or two that a person copied, which are the error even if no word of them says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kz_build.diagnose.error_lines import Candidate, search_words
+from kz_build.diagnose.error_words import goes_on, is_ordinary, is_warning, rank
+from kz_build.diagnose.log_line import prefix, trimmed
+from kz_build.diagnose.signature import ErrorLine
+
+QUOTED = 3
+"""Lines of a log that is no more than a quotation of one."""
+SPOKEN = 2
+"""Words that say something."""
+MOST = 60
+"""Lines of one string that are read."""
+
+
+def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
+    """Yield the lines of a quotation as they are, and as if their program had called them errors.
+
+    A line that was printed as a string of Python or JSON has the lines of that string.
+    """
+    warned = False
+    for number, line in enumerate(lines):
+        warned = is_warning(line) or (warned and line[:1].isspace())  # CMake's warning goes on in indented lines
+        for part in () if warned else line.split("\\n")[:MOST]:
+            message = prefix(part).message
+            if len(message.split()) >= SPOKEN and not (is_ordinary(part) or goes_on(part)):
+                shown = ErrorLine(number + 1, trimmed(part), search_words(message))
+                marked = () if 0 <= rank(part) <= 1 else (f"error: {message.removeprefix('> ')}",)
+                yield from (Candidate(1, shown, text) for text in (message, *marked))
