@@ -25,7 +25,7 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(
-    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|compiled using NumPy 1\.x cannot be run|^│ \[!\] Your project requires a newer|\bretrying\b|\bwill retry\b)"
     r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
 )
 """Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
