@@ -127,6 +127,8 @@ class ErrorLines:
         return tuple(sorted(self._kept.values(), key=lambda one: (one.rank, one.line.line))[:MOST])
 
 
+_IN_NOTEBOOK = re.compile(r"File |Cell In|\[?<ipython-input|\[?[~/]\S+ in |\[?[~/]\S+\]\(")
+"""How a frame of a notebook begins, which is not indented."""
 _FRAME = re.compile(r"#\d+\s+pc ")
 _SYSTEM = re.compile(
     r" /(?:apex|system|vendor|odm|product)/|\blib(?:c|m|dl|c\+\+_shared|art\w*)\.so\b|\[vdso\]|<anonymous|\[anon|jit-cache"
@@ -186,7 +188,7 @@ def _last(block: bytes, at: int, head: bytes) -> Found:
     while found.end + 1 < len(block):
         found = around(block, found.end + 1)
         text = bare(found.text).strip()
-        if head == TRACEBACK and (text.startswith("---") or found.text[column:].startswith('File "')):
+        if head == TRACEBACK and (text.startswith("---") or _IN_NOTEBOOK.match(found.text[column:])):
             break
         if crash and not _FRAME.search(text):
             break
