@@ -39,7 +39,7 @@ TEXTS = frozenset((
 """What a line must contain to be looked at: plain texts, for only those are fast."""
 
 _EXCEPTION = re.compile(
-    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by:? (?=[\w$.]+(?:Error|Exception))|Unhandled Exception: |Exception (?=\w+(?:\.\w+)+:)|(?:AndroidRuntime|System\.err): (?=[\w$.]+(?:Error|Exception)\b)|Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
+    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by: |Unhandled Exception: |Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
     r"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit|Exceeded|Failure|LimitHit)|TimeoutExpired|DistributionNotFound|\w*VersionConflict|EnvironmentNameNotFound|InvalidVersion|InvalidRequirement|InvalidDistribution|NoSuchKernel|ResolvePackageNotFound|ScopeMismatch|APIRemovedInV1|MissingMandatoryValue|(?:Read|Connect|Write|Pool)Timeout|IncompleteRead|BadZipFile)\b(?::|\s*$)|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )
 _FATAL = re.compile(
@@ -88,7 +88,7 @@ _ORDINARY = re.compile(
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
 )
-_LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b|^\[[WI]\d{4} ")
+_LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b")
 _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama|litert|tflite|genie|snpe"
 )
@@ -111,10 +111,10 @@ def rank(line: str) -> int:
         return -1
     if _FOLLOWS.search(message):
         return EXIT
-    caught = bool(level) and level not in "EFA"
+    less = _is_less(level)
     if _EXCEPTION.match(message):
-        return 3 if _SERVICES.match(tag) or caught and tag != STACKS else 0
-    if caught or _ORDINARY.search(message):
+        return 3 if _SERVICES.match(tag) or less and tag != STACKS else 0
+    if less or _ORDINARY.search(message):
         return -1
     if _FATAL.search(message):
         return 0
@@ -138,11 +138,16 @@ def is_warning(line: str) -> bool:
     return bool(_LESS.search(line))
 
 
+def _is_less(level: str) -> bool:
+    """Return whether a level of logcat is less than an error."""
+    return bool(level) and level not in "EFA"
+
+
 def is_ordinary(line: str) -> bool:
     """Return whether a line is code, a command, or one that its program calls less than an error."""
     level, _, message = prefix(line)
-    less = bool(level and level not in "EFA") or _LESS.search(line)
-    return is_prompt(line) or bool(less or _CODE.search(message) or _ORDINARY.search(message))
+    less = _is_less(level) or is_warning(line)
+    return is_prompt(line) or less or bool(_CODE.search(message) or _ORDINARY.search(message))
 
 
 def _lesser(line: Prefix) -> int:

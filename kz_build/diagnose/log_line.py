@@ -34,7 +34,7 @@ class Prefix(NamedTuple):
 
 
 _MARGIN = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*|\s*[|│]\s*|[✖❌]\s*|\*\*(?=\S)|\d\d:\d\d:\d\d\.\d+ \d{6,} (?=(?:ERROR|FATAL)\b)|\((?:EngineCore|APIServer|Worker)[^()\n]{0,40}\) |\[error\] |[\w./-]+\.py: (?=[\w.]+(?:Error|Exception): )|(?:Exception|Caused by) (?=\w+(?:\.\w+)+(?:Error|Exception)\b)|ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\] (?=[\w.]+(?:Error|Exception): )|E\s{2,}| *\d+\.\d+ms (?:\[[^\]\n]{0,40}\]){0,2}(?=\[ ?(?:ERROR|WARNING) ?\])|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/|ld|rust-lld|clang|collect2)|#\d+ \d+\.\d+\s|\d{1,4}\.\d{3}\s(?=\s*\S)"
+    r"^(?:\[?rank\d+\]?:\s*|\s*[|│]\s*|[✖❌]\s*|\*\*(?=\S)|\d\d:\d\d:\d\d\.\d+ \d{6,} (?=(?:ERROR|FATAL)\b)|\((?:EngineCore|APIServer|Worker)[^()\n]{0,40}\) |\[error\] |[\w./-]+\.py: (?=[\w.]+(?:Error|Exception): )|(?:Exception|Caused by|AndroidRuntime:|System\.err:) (?=\w+(?:\.\w+)+(?:Error|Exception)\b)|ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\] (?=[\w.]+(?:Error|Exception): )|E\s{2,}| *\d+\.\d+ms (?:\[[^\]\n]{0,40}\]){0,2}(?=\[ ?(?:ERROR|WARNING) ?\])|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/|ld|rust-lld|clang|collect2)|#\d+ \d+\.\d+\s|\d{1,4}\.\d{3}\s(?=\s*\S)"
     r"|(?:std(?:err|out)|[Ee]rror|ERROR):\s?(?=(?:[\w.]+(?:Error|Exception)|Error|fatal|error|adb|ninja|g?make|ld(?:\.lld)?|clang(?:\+\+)?|collect2|CMake Error): |'[^'\s]+', needed by )"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s(?:[-|]\s+(?:[\w.]+\s+[-|]\s+)?)?(?=\[?(?:ERROR|CRITICAL)\b)|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
 )
@@ -94,7 +94,7 @@ _RAISE = re.compile(r"^\s*(?:raise|throw)\s+\w")
 
 
 def is_raise(line: str) -> bool:
-    """Return whether a line is code, in a traceback, that makes an exception: its words may lack what only the exception has."""
+    """Return whether a line is code of a traceback that raises an exception: its message may still have placeholders."""
     return bool(_RAISE.match(line))
 
 

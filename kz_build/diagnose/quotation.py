@@ -12,9 +12,9 @@ from kz_build.diagnose.signature import ErrorLine
 QUOTED = 3
 """Lines of a log that is no more than a quotation of one."""
 SPOKEN = 2
-"""Words that say something."""
+"""A line of fewer words says too little to be an error."""
 MOST = 60
-"""Lines of one string that are read."""
+"""Lines that are read of a string that was printed as one."""
 
 
 def quoted(lines: Iterable[str]) -> Iterator[Candidate]:

@@ -25,12 +25,12 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(
-    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|compiled using NumPy 1\.x cannot be run|^│ \[!\] Your project requires a newer|\bretrying\b|\bwill retry\b)"
+    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
     r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
 )
 """Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
 _AGAIN, SEARCHED = b"Will retry", 160
-"""The words of curl that follow an error which does not end it, and the bytes in which they are."""
+"""What curl prints below an error after which it tries again, and within how many bytes."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -121,7 +121,7 @@ class Scanner:
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
         self._here.add((one.id, number))
         if not (one.harmless or one.consequence or one.possible or one.id in self._possible):
-            if _WARNED.search(shown):
+            if one.warning or _WARNED.search(shown):
                 self._mild = True
             else:
                 self._claimed = True
@@ -188,18 +188,17 @@ class Scanner:
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
         self._hold_families()
-        return (
-            ()
-            if self._claimed
-            else tuple({one.line.line: one.line for one in reversed(self._candidates())}.values())[::-1]
-        )
+        lines: dict[int, ErrorLine] = {}
+        for one in () if self._claimed else self._candidates():
+            lines.setdefault(one.line.line, one.line)
+        return tuple(lines.values())
 
     def _candidates(self) -> tuple[Candidate, ...]:
         """Return the lines that look like the error, the best first: those of the first command that fails before all others."""
         known = {number for number, *_ in self._first.values()}
-        best: Iterable[Candidate] = self._errors.best()
+        best = list(self._errors.best())
         if self.lines <= QUOTED and (not best or self.lines == 1):
-            best = (*best, *quoted(self._tail.decode("utf-8", "replace").splitlines()))
+            best += quoted(self._tail.decode("utf-8", "replace").splitlines())
         best = [one for one in best if one.line.line not in known]
         failed = {self._command(one.line.line) for one in best if one.rank <= 1}
         first = min({one for one in failed if not self._runs_again(one)} or failed, default=0)
@@ -251,8 +250,9 @@ class Scanner:
             return
         one, groups = general(candidates[0], self._families)
         if one and not one.possible:
-            sure = {one.id for one in self._all if not (one.harmless or one.consequence or one.possible)}
-            self._possible += [id for id, (_, text, _) in self._first.items() if id in sure and _WARNED.search(text)]
+            sure = {one.id: one for one in self._all if not (one.harmless or one.consequence or one.possible)}
+            first = ((sure[id], text) for id, (_, text, _) in self._first.items() if id in sure)
+            self._possible += [one.id for one, text in first if one.warning or _WARNED.search(text)]
             self._note(one, candidates[0].line.line, candidates[0].line.text, groups)
 
     def _hold_earlier(self) -> None:

@@ -25,7 +25,8 @@ class Signature:
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
     groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
     A `consequence` follows from whatever stands before it in the log. A `possible` one tells what happened and not why: it is
-    never claimed as the cause. A `harmless` line looks like an error and is none.
+    never claimed as the cause. A `warning` is printed by a program that mostly goes on: it is no longer claimed where another error tells
+    why. A `harmless` line looks like an error and is none.
     A `family` is a class of errors. It has no texts: its `match` is held against the likeliest error of a log, and the lines
     around that, where no other signature says what went wrong. A `sentence` is a form in which programs say the cause
     themselves: its `match` is searched in the words of that error, where no family fits, and {who}, {place} and {words} are
@@ -43,6 +44,7 @@ class Signature:
     explains: tuple[str, ...] = ()
     consequence: bool = False
     possible: bool = False
+    warning: bool = False
     harmless: bool = False
     family: bool = False
     sentence: bool = False

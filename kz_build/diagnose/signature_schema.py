@@ -45,6 +45,10 @@ class SignatureEntry(Strict):
         default=False,
         description="tells what happened and not why: never claimed as the cause, but offered as possible where no cause is found",
     )
+    warning: bool = Field(
+        default=False,
+        description="its program mostly goes on: only possible where another error of the log tells why it failed",
+    )
     harmless: bool = Field(default=False, description="looks like an error and is none: shown last, never as the cause")
     family: bool = Field(
         default=False,

@@ -106,7 +106,7 @@ def _there(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
 
 
 def _gone(versions: ThreeVersions, edit: Edit, gap: Gap) -> bool:
-    """Whether upstream removed the code that an edit is in: lines on either side of it, more than it replaces, for hardly any."""
+    """Whether upstream removed the code around an edit: lines on both sides are gone, more than the edit replaces, and hardly any stand there."""
     before, after, old, mine = (
         sum(map(weight, lines))
         for lines in (
@@ -321,7 +321,7 @@ def _edges(line: bytes) -> tuple[bytes, bytes]:
 def _with_edges(line: bytes, was: tuple[bytes, bytes], now: tuple[bytes, bytes]) -> bytes:
     if line.startswith(was[0]) and line.strip():
         line = now[0] + line[len(was[0]) :]
-    elif now[0].endswith(was[0]) and line.strip():
+    elif now[0].endswith(was[0]) and line.strip():  # it was less indented than the line beside it
         line = now[0].removesuffix(was[0]) + line
     same_end = line.endswith(was[1]) and _edges(line)[1] == was[1]
     return line[: -len(was[1])] + now[1] if same_end else line

@@ -40,9 +40,9 @@ def weight(key: bytes) -> float:
 
 
 def slide(old: Sequence[bytes], new: Sequence[bytes], places: list[int]) -> None:
-    """Let lines that are inserted or removed be the last ones that they can be, as git does, so that both sides say the same.
+    """Move blocks that are inserted or removed down as far as they go, as git does: the same block then stands at one place on both sides.
 
-    Lines in place of others stay.
+    Lines that replace others stay where they are.
     """
     gone = come = 0
     for at, place in enumerate(places):
