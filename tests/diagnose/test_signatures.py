@@ -36,7 +36,10 @@ def test_lines_as_they_were_seen_trigger_it_and_lines_that_look_alike_do_not(pat
     valid = read(path)
     for one in (one for one in SIGNATURES if one.id in valid):
         for line in (seen.line for seen in one.seen):
-            mine = [finding for finding in found(line) if finding.id == one.id]
+            findings = found(line)
+            mine = [finding for finding in findings if finding.id == one.id]
+            causes = [each.id for each in findings if not (each.follows or each.harmless or each.possible)]
+            assert "\n" in line or len(causes) <= 1, f"signatures that say the same of {line}"
             assert len(mine) == 1, (one.id, line)
             for said in (mine[0].title, mine[0].cause, mine[0].next):
                 assert said == said.strip() and "  " not in said, f"{one.id}: a group that may be empty: {line}"
