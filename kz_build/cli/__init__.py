@@ -23,6 +23,8 @@ from kz_build.core.files import path_of, storage_error
 CLEANUP_SECONDS = 2.0
 """How long kz may take to end the programs that it started."""
 
+_INTERRUPTED = 130
+
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of `kz`."""
@@ -34,6 +36,10 @@ def main(argv: list[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = run(sys.argv[1:] if argv is None else argv)
+        if code == _INTERRUPTED:
+            from kz_build.core.process_group import end_children
+
+            end_children()
         if (threading := sys.modules.get("threading")) and any(thread.daemon for thread in threading.enumerate()):
             # One that still works, as a search for a name does that has no time limit. Where Python ends it inside a
             # library's own code, the whole process aborts.
@@ -99,7 +105,7 @@ def _run(argv: list[str]) -> int:
         if error.hint:
             _say(f"  -> {error.hint}")
     except KeyboardInterrupt:
-        code, name = 130, "interrupt"
+        code, name = _INTERRUPTED, "interrupt"
         if sys.stderr and sys.stderr.isatty():
             print(file=sys.stderr)  # the terminal has written ^C where the next line would begin
         _say("kz: interrupted; nothing incomplete is left, and the same command continues from here")
@@ -177,7 +183,7 @@ def stoppable() -> Iterator[None]:
             stopped_at.append(time.monotonic())
             raise KeyboardInterrupt
         if time.monotonic() > stopped_at[0] + CLEANUP_SECONDS:
-            os._exit(130)
+            os._exit(_INTERRUPTED)
 
     for number in handled:
         signal.signal(number, stop)

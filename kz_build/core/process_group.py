@@ -60,9 +60,26 @@ def end(session: int) -> bool:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal_number)
-        while pids and time.monotonic() < deadline and any(members(session)):
+        while pids and time.monotonic() < deadline and _alive(session):
             time.sleep(0.02)
     return any_members
+
+
+def _alive(session: int) -> bool:
+    """Return whether a session has a process. A list misses those that were started while it was read, so a second one is read."""
+    return any(members(session)) or any(members(session))
+
+
+def end_children() -> None:
+    """End the sessions that this process has started and not ended.
+
+    For Ctrl-C: between the start of a process and the block that ends it, nobody else would.
+    """
+    for entry in os.listdir(_PROC):
+        with contextlib.suppress(OSError):  # it has ended
+            fields = (_PROC / entry / "stat").read_bytes().rpartition(b")")[2].split() if entry.isdigit() else []
+            if fields and int(fields[1]) == os.getpid() and int(fields[3]) == int(entry):
+                end(int(entry))
 
 
 def oom_kill_count() -> int:

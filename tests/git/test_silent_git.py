@@ -99,12 +99,14 @@ def silent_server() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/x"
 
 
-def _programs_with(word: str) -> list[str]:
-    texts = []
+def _command_lines() -> Iterator[str]:
     for entry in glob.glob("/proc/[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it has ended
-            texts.append(Path(entry).read_bytes().replace(b"\0", b" ").decode())
-    return [text for text in texts if "remote-http" in text and word in text]
+            yield Path(entry).read_bytes().replace(b"\0", b" ").decode()
+
+
+def _programs_with(word: str) -> list[str]:
+    return [text for text in _command_lines() if "remote-http" in text and word in text]
 
 
 def test_a_git_that_waits_for_a_server_ends_with_its_helpers(silent_server: str) -> None:
@@ -122,6 +124,30 @@ def test_ctrl_c_ends_the_helpers_of_a_git_that_waits(silent_server: str, tmp_pat
     process.send_signal(signal.SIGINT)
     assert b"kz: exit 130 (interrupt)" in process.communicate(timeout=patient(30))[1]
     assert not _programs_with(silent_server)
+
+
+_INTERRUPTED_AT_THE_START = """
+from kz_build.cli import main
+from kz_build.core import process
+
+start = process._start
+
+
+def interrupted(*arguments, **options):
+    start(*arguments, **options)
+    raise KeyboardInterrupt
+
+
+process._start = interrupted
+main(["init", "{url}"])
+"""
+
+
+def test_ctrl_c_just_after_the_start_of_a_git_ends_it(silent_server: str, tmp_path: Path) -> None:
+    script = _INTERRUPTED_AT_THE_START.format(url=silent_server)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    assert done.returncode == 130
+    assert not [text for text in _command_lines() if silent_server in text]
 
 
 def test_a_git_that_is_killed_says_nothing_of_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
