@@ -40,7 +40,9 @@ def options(page: str) -> str:
 def signatures() -> str:
     """Return the Markdown of all shipped signatures."""
     return "\n".join(
-        f"\n## {one.id}\n\n{_text(one.title)}\n\n- Cause: {_text(one.cause)}\n- Next: {_text(one.next)}\n"
+        f"\n## {one.id}\n\n{_text(one.title)}\n\n- Cause: {_text(one.cause)}\n"
+        + "".join(f"- Often: {_text(reason)}\n" for reason in one.reasons)
+        + f"- Next: {_text(one.next)}\n"
         + "".join(f"- Seen: <{seen.at}>\n" for seen in one.seen if seen.at)
         + f"\n```\n{one.seen[0].line}\n```\n"
         for one in shipped()

@@ -299,6 +299,7 @@ class Scanner:
             times,
             times >= LIMIT,
             say(one.cause),
+            tuple(say(reason) for reason in one.reasons),
             say(one.next),
             addresses,
             follows,

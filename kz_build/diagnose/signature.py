@@ -23,7 +23,8 @@ class Signature:
     """One known problem.
 
     A line matches if it contains one of the texts `find` and, if given, fits `match` (a regular expression whose named
-    groups may be used in `title`, `cause` and `next`, as PLACE says). `explains` names signatures that only follow from it.
+    groups may be used in its texts, as PLACE says). `cause` is what such a line proves. `reasons` are what was behind it where people
+    met it, the most frequent first, if the line alone does not tell: there may be another. `explains` names signatures that only follow from it.
     A `consequence` follows from whatever stands before it in the log. A `possible` one tells what happened and not why: it is
     never claimed as the cause. A `warning` is printed by a program that mostly goes on: it is no longer claimed where another error tells
     why. A `harmless` line looks like an error and is none.
@@ -40,6 +41,7 @@ class Signature:
     next: str
     seen: tuple[Seen, ...]
     near: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
     match: str = ""
     explains: tuple[str, ...] = ()
     consequence: bool = False
@@ -48,6 +50,11 @@ class Signature:
     harmless: bool = False
     family: bool = False
     sentence: bool = False
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return all that it says."""
+        return self.title, self.cause, *self.reasons, self.next
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class Finding:
     times: int
     more: bool
     cause: str
+    reasons: tuple[str, ...]
     next: str
     at: tuple[str, ...]
     follows: str = ""

@@ -35,7 +35,12 @@ class SignatureEntry(Strict):
         default="",
         description="regular expression on that line; its named groups may be used in braces, as {group} or {group:table of numbers}",
     )
-    cause: Text
+    cause: Text = Field(description="what such a line proves")
+    reasons: list[Text] = Field(
+        default=[],
+        max_length=8,
+        description="what was behind it where people met it, the most frequent first, if the line alone does not tell",
+    )
     next: Text = Field(description="what to do")
     explains: list[Id] = Field(default=[], description="signatures that only follow from this one")
     consequence: bool = Field(
@@ -76,8 +81,8 @@ def invalid_examples(plain: dict[str, Any]) -> Iterator[tuple[tuple[str | int, .
             yield (id, "match"), f"{id}.match: not a regular expression: {error}"
             continue
         known = set(pattern.groupindex) | (set(Sentence._fields) if entry["sentence"] else set())
-        for key in ("title", "cause", "next"):
-            for name, table in PLACE.findall(entry[key]):
+        for key in ("title", "cause", "reasons", "next"):
+            for name, table in PLACE.findall(str(entry[key])):
                 if name not in known:
                     yield (id, key), f"{id}.{key}: {{{name}}} is not a group of `match`"
                 if table and table not in TABLES:

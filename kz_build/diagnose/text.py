@@ -38,23 +38,34 @@ def text(diagnosis: Diagnosis) -> str:
     for one in diagnosis.found:
         if one.harmless and not one.follows:
             rows += ["", f"harmless: {one.title}  [{one.id}]", _evidence(one, "   ")]
-            rows += [_wrapped("why", one.cause), _wrapped("next", one.next), *(f"   seen   {at}" for at in one.at[:1])]
+            rows += _said(one, "why")
     return "\n".join(rows)
 
 
 def _finding(diagnosis: Diagnosis, one: Finding, mark: str, cause: str = "cause") -> list[str]:
     """Show one finding, and what follows from it below it."""
     rows = ["", f"{mark}{one.title}  [{one.id}]", _evidence(one, "   ")]
-    rows += [_wrapped(cause, one.cause), _wrapped("next", one.next), *(f"   seen   {at}" for at in one.at[:1])]
+    rows += _said(one, cause)
     after = [other for other in diagnosis.found if other.follows == one.id]
     return rows + (["   consequences", *(_evidence(other, "     ") for other in after)] if after else [])
+
+
+def _said(one: Finding, cause: str) -> list[str]:
+    reasons = [wrapped(f"          - {reason}", " " * 12) for reason in one.reasons]
+    return [
+        _wrapped(cause, one.cause),
+        *(["   often  one of these, or a rarer reason:", *reasons] if reasons else []),
+        _wrapped("next", one.next),
+        *(f"   seen   {at}" for at in one.at[:1]),
+    ]
 
 
 def short(diagnosis: Diagnosis) -> str:
     """Show what the log of a failed command says beside its error: cause and next step, or what is possible and looks like the error."""
     rows = []
     for one in diagnosis.causes[:MOST]:
-        rows += [f"{one.title}  [{one.id}]", _evidence(one, "  "), f"  cause: {one.cause}", f"  -> {one.next}"]
+        rows += [f"{one.title}  [{one.id}]", _evidence(one, "  "), f"  cause: {one.cause}"]
+        rows += [*(f"    often: {reason}" for reason in one.reasons), f"  -> {one.next}"]
     for one in () if rows else diagnosis.possible[:MOST]:
         rows += [f"possible: {one.title}  [{one.id}]", _evidence(one, "  "), f"  -> {one.next}"]
     if diagnosis.not_recognised:

@@ -71,7 +71,7 @@ def test_nothing_recognised_says_so_and_what_to_attach(kz: Kz, tmp_path: Path) -
 def test_standard_input_and_signatures_of_ones_own(clean_env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(
         "ours:\n  title: our own {what}\n  find: [our app says]\n  match: 'our app says (?P<what>\\w+)'\n  cause: c\n"
-        "  next: n\n  seen: [{line: our app says no, at: https://example.org}]\n  near: [our app says]\n"
+        "  reasons: ['{what} was said before', it is late]\n  next: n\n  seen: [{line: our app says no, at: https://example.org}]\n  near: [our app says]\n"
     )
     done = subprocess.run(
         [sys.executable, "-m", "kz_build", "diagnose", "-", "--signatures", tmp_path / "own.yaml"],
@@ -83,6 +83,9 @@ def test_standard_input_and_signatures_of_ones_own(clean_env: dict[str, str], tm
     )
     assert done.returncode == 0, done.stderr
     assert "1. our own no  [ours]" in done.stdout and "[context-5010]" in done.stdout
+    reasons = ["          - no was said before", "          - it is late"]
+    shown = ["   cause  c", "   often  one of these, or a rarer reason:", *reasons, "   next   n"]
+    assert "\n".join(shown) in done.stdout
 
 
 def test_what_cannot_be_read_is_said(kz: Kz, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_lines_as_they_were_seen_trigger_it_and_lines_that_look_alike_do_not(pat
             causes = [each.id for each in findings if not (each.follows or each.harmless or each.possible)]
             assert "\n" in line or len(causes) <= 1, f"signatures that say the same of {line}"
             assert len(mine) == 1, (one.id, line)
-            for said in (mine[0].title, mine[0].cause, mine[0].next):
+            for said in (mine[0].title, mine[0].cause, *mine[0].reasons, mine[0].next):
                 assert said == said.strip() and "  " not in said, f"{one.id}: a group that may be empty: {line}"
             coloured = f"\x1b[31m{line[:5]}\x1b[0m{line[5:]}\r"
             assert one.id in ids(NOISE.encode() * 3, coloured), f"{one.id}, in colour, with CRLF: {line}"
@@ -88,7 +88,7 @@ def test_addresses_are_public_and_each_signature_says_what_to_do() -> None:
         assert not any(re.search(r"/blob/(main|master|develop\w*|trunk)/", seen.at or "") for seen in one.seen), (
             f"{one.id}: the text at a branch changes; name a tag or a commit"
         )
-        for said in (one.title, one.cause, one.next):
+        for said in one.texts:
             known = {*re.compile(one.match).groupindex, *(Sentence._fields if one.sentence else ())}
             assert {name for name, _ in PLACE.findall(said)} <= known, one.id
         assert {*one.explains} <= {other.id for other in SIGNATURES} - {one.id}
