@@ -10,22 +10,20 @@ from kz_build.patch.change import split_lines
 from kz_build.resolve.option import LOSING_NOTHING, Option, Rule
 from kz_build.resolve.three_versions import key, weight
 
-OFFERED = 0.5
+OFFERED = 0.6
 """Where the first candidate has less confidence than this, none is likely: all are only possible."""
 
 PLAIN = 10.0
 """The score of a plain merge."""
 
 WEIGHTS = {
-    "1": 1.86,
-    "conflicts": 0.45,
-    "left out": -1.37,
-    "either order": -0.14,
-    "rewritten": 0.12,
-    "names left": -1.21,
-    "rank": -1.18,
-    "strays": -0.56,
-    "lack": -1.04,
+    "1": 2.39,
+    "conflicts": 0.82,
+    "left out": -1.02,
+    "names left": -1.13,
+    "rank": -1.40,
+    "strays": -0.81,
+    "lack": -1.23,
 }
 """A logistic regression, from `benchmarks/candidates.py CASES --fit`."""
 FEATURES = tuple(WEIGHTS)
@@ -36,15 +34,13 @@ def features(steps: Sequence[Option], rank: int, names_left: bool, strays: float
 
     That is its steps, how many are ranked before it, whether it has names that the patch removes, and what `stray_lines` says.
 
-    Of the edits that do not merge, their number tells, how many of the lines around them upstream rewrote, whether both
-    sides inserted at one place, and what their scores lack to a plain merge's; not which rule made them.
+    Of the edits that do not merge, their number tells, how many are left out, and what their scores lack to a plain merge's;
+    not which rule made them.
     """
     edits = [step for step in steps if step.rule is not Rule.MERGED and step.rule not in LOSING_NOTHING]
     left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
-    either_order = sum(1 for step in edits if _either_order(step))
-    rewritten = sum(len(step.was) for step in edits)
     lack = sum(max(PLAIN - step.score, 0) for step in edits)
-    counts = map(math.log1p, (len(edits), left_out, either_order, rewritten))
+    counts = map(math.log1p, (len(edits), left_out))
     return (1.0, *counts, float(names_left), float(rank), math.log1p(strays), math.log1p(lack))
 
 
@@ -73,11 +69,6 @@ def stray_lines(patch: tuple[Lines, Lines], upstream: tuple[Lines, Lines], resul
     for of_patch, of_upstream, of_result in ((adds, added, now_added), (removes, removed, now_removed)):
         lines += (of_patch - of_result - of_upstream) + (of_result - of_patch)
     return sum(weight(line) * times for line, times in lines.items())
-
-
-def _either_order(step: Option) -> bool:
-    """Whether upstream inserted lines, and nothing else, where the patch does."""
-    return step.rule in (Rule.PLACED, Rule.REPLAYED) and step.start == step.end and bool(step.now) and not step.was
 
 
 def confidence(features: Sequence[float], weights: Iterable[float] = WEIGHTS.values()) -> float:
