@@ -120,7 +120,7 @@ def test_what_is_harmless_comes_last_and_never_as_the_cause() -> None:
     assert [one.id for one in diagnosis.found] == ["backend-missing", "noise"]
     assert [one.id for one in diagnosis.causes] == ["backend-missing"]
     shown = text(diagnosis)
-    assert shown.startswith("1 recognised in 2 lines\n\n1. the library has no XnnpackBackend")
+    assert shown.startswith("1 recognised in 2 lines\n\n1. no backend XnnpackBackend is registered")
     assert "\n\nharmless: it tries again  [noise]\n   line 1: E cannot open x\n" in shown
 
 
