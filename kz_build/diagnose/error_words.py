@@ -83,7 +83,7 @@ _ORDINARY = re.compile(
     r"|\b(?:errors?|failed|failures?|error[_ ]code|status)\s*[=:]?\s*(?:0x0+|0|none|null|ok|false)\b|^\W*(?:\w*warning|info|debug|note)\b|^\[[WI]\d{4} "
     r"|QnnBackend_validateOpConfig failed|Failed to validate op |has incorrect (?:Rank|Value|Datatype)|^-- |^Deprecated Gradle features were used|^\d+ packages? ha(?:s|ve) newer versions incompatible|\w+Warning: |: warning: |: note: |^[+$] "
     r"|\bconftest\.c\w*:|/(?:CMakeTmp|CMakeScratch)/(?!.*testC\w*Compiler)|\bCheck(?:FunctionExists|SymbolExists|IncludeFiles?)\.c\w*:|^(?:# ?)?(?:If|When|In case) (?:you|it|this|that|the)\b"
-    r"|^(?:find|du|grep|rg): .*: (?:Permission denied|No such file or directory|Is a directory)$"
+    r"|^(?:find|du|grep|rg): .*: (?:Permission denied|No such file or directory|Is a directory)$|\.\.\. (?:ok|passed)$"
 )
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"

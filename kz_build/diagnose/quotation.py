@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.error_lines import Candidate, search_words
@@ -15,6 +16,15 @@ SPOKEN = 2
 """A line of fewer words says too little to be an error."""
 MOST = 60
 """Lines that are read of a string that was printed as one."""
+_NO_ERROR = re.compile(
+    r"""(?xi)
+      \b(?:defaulting|defaults?)\ to\b | [;,]\ (?:using|trying|use\ the\ default|connected)\b | \.\.\.\ ?(?:ok|no|yes|passed)\s*$ | ^\s*(?:pass(?:ed)?|ok|usage|verified)\s?[:\]] | ^checking\ (?:for|whether)\b
+    | ^\#?\ ?CONFIG_\w+\ is\ not\ set | \bno\ (?:checksum\ mismatch|corruption) | ^0\ files\b | ^commit\ [0-9a-f]{3,40}\b | ^\s*[✗✘]\ (?!error|fail) | [(]?ignored[)]\s*$
+    | ^diff:\  | ^[-+\s]*(?:echo|printf|print|assert|if|elif|while|case|select)\b[^:]*$ | ^[-+\s]*(?:throw|raise|return|await)\ \w | ^\s*[\w.]+\.\w+\(["'] | <\w+\ name= | \);\s*$
+    | ^[\d.]+\ \S+\ \S+\ \[ | ^(?:GET|POST|PUT|HEAD)\ / | ^<\ HTTP/
+    """
+)
+"""What is no error in a line that no word marks as one: what goes on or went well, a test's name, code, a change, a setting, a server's record."""
 
 
 def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
@@ -27,7 +37,9 @@ def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
         warned = is_warning(line) or (warned and line[:1].isspace())  # CMake's warning goes on in indented lines
         for part in () if warned else line.split("\\n")[:MOST]:
             message = prefix(part).message
-            if len(message.split()) >= SPOKEN and not (is_ordinary(part) or goes_on(part)):
+            sure = 0 <= rank(part) <= 1
+            said = sure or not _NO_ERROR.search(message)
+            if said and len(message.split()) >= SPOKEN and not (is_ordinary(part) or goes_on(part)):
                 shown = ErrorLine(number + 1, trimmed(part), search_words(message))
-                marked = () if 0 <= rank(part) <= 1 else (f"error: {message.removeprefix('> ')}",)
+                marked = () if sure else (f"error: {message.removeprefix('> ')}",)
                 yield from (Candidate(1, shown, text) for text in (message, *marked))

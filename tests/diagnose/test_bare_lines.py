@@ -118,3 +118,43 @@ def test_what_a_program_says_that_goes_on_is_no_error(log: str) -> None:
     scanner = Scanner(tuple(SIGNATURES.values()))
     scanner.feed(log.encode() + b"\n")
     assert [one.id for one in scanner.found() if not one.possible] == []
+
+
+NO_ERRORS = [
+    "The FOO variable is not set. Defaulting to a blank string.",
+    "FOO is not set; using /usr/local",
+    "CONFIG_FOO is not set",
+    "test_invalid_option_is_rejected: unknown option --foo ... ok",
+    "checksum mismatch expected for the negative test ... ok",
+    "checking whether the disk is full... no",
+    "PASS: returns 403 Forbidden",
+    'GET /x 403 Forbidden',
+    '127.0.0.1 - - [26/Nov/2026] "GET /x HTTP/1.1" 401 Unauthorized',
+    'throw new Error("Access is denied");',
+    'log.warn("connection refused: {}", host)',
+    '<string name="failed">Permission denied</string>',
+    'commit 1a2b3c: fix "permission denied" on start',
+    "Verified: no checksum mismatch",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", NO_ERRORS)
+def test_a_quoted_line_that_reports_no_failure_has_no_cause(line: str) -> None:
+    scanner = Scanner(shipped())
+    scanner.feed(f"{line}\n".encode())
+    assert [one.id for one in scanner.found() if not one.possible] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "id"),
+    [
+        ("- open /x: permission denied", "says-denied"),
+        ("the frob variable is not set", "says-unset"),
+        ("Please pass a valid path: unknown option --frob", "says-unknown"),
+        ("frob.bin: checksum mismatch", "says-checksum"),
+    ],
+)
+def test_a_quoted_line_that_reports_a_failure_keeps_its_cause(line: str, id: str) -> None:
+    scanner = Scanner(shipped())
+    scanner.feed(f"{line}\n".encode())
+    assert [one.id for one in scanner.found() if not one.possible] == [id]
