@@ -29,7 +29,7 @@ def test_the_cause_and_the_next_step(
     assert cli.run(["schema"]) == 5
     said = capsys.readouterr().err
     assert "the linker does not find libetdump  [link-component]" in said
-    assert "line 2: ld.lld: error" in said and "cause: etdump is a part of ExecuTorch" in said
+    assert "line 2: ld.lld: error" in said and "cause: The link names libetdump, a part of ExecuTorch" in said
     assert said.index("-> Configure with its option") < said.index(f"-> the whole log: {tmp_path}")
 
 
