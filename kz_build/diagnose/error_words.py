@@ -22,7 +22,7 @@ TEXTS = frozenset((
     b"No solution found", b"e: /", b"e: file:", b".kt: (", b"nvcc fatal", b"ultiple definition", b"uplicate symbol",
     b"Undefined symbol", b"GGML_ASSERT(", b"CONFLICT (", b"No space left", b"ermission denied", b"No such file",
     b"not recognized", b"Kernel panic", b"what():", BACKTRACE, b"[E:", b"nresolved reference", b"can not be used when", b"failed assertion", b"ld: library", b"exc.Unsupported", b"nductor.exc.",
-    b"error loading model", b"rror response from",
+    b"error loading model", b"rror response from", b"ERRO[", b"FATA[",
     TASK, PROBLEM, b"assert failed", b"nable to ", FRAME_0, FRAME_00, b"is not an object", b"xec format error", b"rror running link", b"rror while finding", b"rror[E", b"annot find module", b"no such module", b"npm ERR!", b"Check failed:", b"ld: unknown option", b"Unsupported: ", b"Library not loaded: ", b"NOTFOUND: ", b"exec container process",
     b"##[error]", b"unbound variable", b"parameter not set", b"the specified label", b"ubstitution", b"yntax error near",
     b"invalid argument to", b"in this build", b"double free", b"alloc(): ", b"free(): ", b"chunk(): ", b"corrupted size vs", b"corrupted double-linked", b"VK_ERROR_", b"vk::", b"CL_OUT_OF", b"CL_BUILD_",
@@ -47,7 +47,7 @@ _FATAL = re.compile(
     r"|[Aa]ssert(?:ion)? failed|\bpanic: |\] Check failed \(|GGML_ASSERT\("
 )
 _ERROR = re.compile(
-    r"\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3} ?:(?: |$)|\berror\[E\d|^Error\t(?:LNK|C)\d{4}\t|^ninja: fatal: |^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ ?ERROR ?\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
+    r"^(?:ERRO|FATA)\[\d+\] |\b(?:fatal error|[Ee]rror|ERROR)(?: \w+){0,3} ?:(?: |$)|\berror\[E\d|^Error\t(?:LNK|C)\d{4}\t|^ninja: fatal: |^Error:(?:\w|\(\d+)|\[E:\w+|can not be used when |Error while finding module |not found for architecture |\[ ?ERROR ?\]|\[E\]|<E>|\] \[E |^ERROR\b|^CMake Error\b|^FATAL\b|undefined (?:reference to|symbol)"
     r"|Undefined symbol: |^Undefined symbols for |exec user process caused|exec container process|Library not loaded: |-NOTFOUND: |loading shared libraries: |nvcc fatal\s*:|No solution found when|^e: |^fatal: |is not an object|incompatible target|xec format error|Error running link command|multiple definition of |duplicate symbol|^CONFLICT \("
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: |\*\*\* .*\. +Stop\."
 )

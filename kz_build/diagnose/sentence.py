@@ -30,6 +30,7 @@ _HEADS = re.compile(
     | [EF]\ (?P<tag>[^\s:]+):\ *
     | \[?\ ?(?:ERROR|FATAL|error|E|FAIL)\ ?\]:?\s+(?:\[[^\]\n]*\]:?\s+)*(?:\w+\ +<E>\s+)?
     | \[Qnn\ ExecuTorch\]:?\s+
+    | (?:ERRO|FATA)\[\d+\]\s+
     | (?:\w{2,}:)?(?P<place>(?:[A-Za-z]:)?[^\s:()]*[\w)]\.\w+(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)))\]?:?\s+
     | e:\ (?:file://)?
     | Error:(?:\(\d+(?:,\ \d+)?\)\s)?
