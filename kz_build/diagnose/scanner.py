@@ -288,7 +288,8 @@ class Scanner:
         times = self._times[one.id]
 
         def say(template: str) -> str:
-            return " ".join(PLACE.sub(lambda place: _filled(place, groups), template).split()).rstrip(" :")
+            said = " ".join(PLACE.sub(lambda place: _filled(place, groups), template).split())
+            return said.replace(" ()", "").rstrip(" :")  # what stands in brackets may not be in every form of a line
 
         addresses = tuple(dict.fromkeys(seen.at for seen in one.seen if seen.at))
         return Finding(
