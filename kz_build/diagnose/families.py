@@ -8,12 +8,22 @@ from functools import cache
 
 from kz_build.diagnose.error_lines import Candidate
 from kz_build.diagnose.error_words import speaks
+from kz_build.diagnose.log_line import undecorated
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import Signature
 
 
 def general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signature | None, dict[str, str]]:
     """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""
+    found = _general(candidate, families)
+    plain = undecorated(candidate.passage)
+    if plain == candidate.passage or (found[0] and not found[0].possible):
+        return found
+    later = _general(candidate._replace(passage=plain), families)
+    return later if later[0] and not (found[0] and later[0].possible) else found
+
+
+def _general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signature | None, dict[str, str]]:
     spoken = sentence(candidate.passage)
     first: tuple[Signature | None, dict[str, str]] = None, {}
     for one in families:

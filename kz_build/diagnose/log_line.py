@@ -36,6 +36,7 @@ class Prefix(NamedTuple):
 _MARGIN = re.compile(
     r"^(?:\[?rank\d+\]?:\s*|\s*[|│]\s*|[✖❌]\s*|\*\*(?=\S)|\d\d:\d\d:\d\d\.\d+ \d{6,} (?=(?:ERROR|FATAL)\b)|\((?:EngineCore|APIServer|Worker)[^()\n]{0,40}\) |\[error\] |[\w./-]+\.py: (?=[\w.]+(?:Error|Exception): )|(?:Exception|Caused by|AndroidRuntime:|System\.err:) (?=\w+(?:\.\w+)+(?:Error|Exception)\b)|ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\] (?=[\w.]+(?:Error|Exception): )|E\s{2,}| *\d+\.\d+ms (?:\[[^\]\n]{0,40}\]){0,2}(?=\[ ?(?:ERROR|WARNING) ?\])|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/|ld|rust-lld|clang|collect2)|#\d+ \d+\.\d+\s|\d{1,4}\.\d{3}\s(?=\s*\S)"
     r"|(?:std(?:err|out)|[Ee]rror|ERROR):\s?(?=(?:[\w.]+(?:Error|Exception)|Error|fatal|error|adb|ninja|g?make|ld(?:\.lld)?|clang(?:\+\+)?|collect2|CMake Error): |'[^'\s]+', needed by )"
+    r"|(?:[\"'`“‘]|\[(?:ERROR|FATAL|E)\]:?\s|##\[error\]|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*\]?\s)(?=(?:[\w$]+\.)*[A-Z][\w$]*(?:Error|Exception)\b:?\s)"
     r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s(?:[-|]\s+(?:[\w.]+\s+[-|]\s+)?)?(?=\[?(?:ERROR|CRITICAL)\b)|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
 )
 
@@ -70,6 +71,20 @@ def prefix(line: str) -> Prefix:
     )
     tag = named["tag1"] or named["tag2"] or named["tag3"] or named["tag4"] or named["tag5"] or ""
     return Prefix(level, tag, line[match.end() :].strip())
+
+
+_DECORATION = re.compile(
+    r"^(?:\s*(?:[>•*-]\s|(?:error|Error|ERROR):[ \t]*\n|\[(?:ERROR|FATAL|Error|error|E)\]:?\s|##\[error\]|\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[.,\d]*Z?\]?:?\s|\d{1,5}\s*\|\s))+"
+)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
+
+
+def undecorated(text: str) -> str:
+    """Return an error without what a person, an editor or a service puts before its first line, and without quotes around it."""
+    text = _DECORATION.sub("", text, count=1)
+    end = _QUOTES.get(text[:1], "")
+    inner = text[1:].rstrip().removesuffix(end)
+    return inner if end and end not in inner else text
 
 
 _PROMPT = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.error_lines import Candidate, search_words
 from kz_build.diagnose.error_words import goes_on, is_ordinary, is_warning, rank
-from kz_build.diagnose.log_line import prefix, trimmed
+from kz_build.diagnose.log_line import prefix, trimmed, undecorated
 from kz_build.diagnose.signature import ErrorLine
 
 QUOTED = 3
@@ -16,6 +16,13 @@ SPOKEN = 2
 """A line of fewer words says too little to be an error."""
 MOST = 60
 """Lines that are read of a string that was printed as one."""
+_EXCEPTIONS = (
+    ("ModuleNotFoundError", re.compile(r"^No module named ")),
+    ("ImportError", re.compile(r"^cannot import name ")),
+    ("AttributeError", re.compile(r" has no attribute '")),
+    ("TypeError", re.compile(r"\(\) (?:got an unexpected|missing \d|takes )| object is not |^unsupported operand ")),
+)
+"""Kinds of Python's exceptions whose words are quoted without them."""
 _NO_ERROR = re.compile(
     r"""(?xi)
       \b(?:defaulting|defaults?)\ to\b | [;,]\ (?:using|trying|use\ the\ default|connected)\b | \.\.\.\ ?(?:ok|no|yes|passed)\s*$ | ^\s*(?:pass(?:ed)?|ok|usage|verified)\s?[:\]] | ^checking\ (?:for|whether)\b
@@ -41,5 +48,7 @@ def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
             said = sure or not _NO_ERROR.search(message)
             if said and len(message.split()) >= SPOKEN and not (is_ordinary(part) or goes_on(part)):
                 shown = ErrorLine(number + 1, trimmed(part), search_words(message))
-                marked = () if sure else (f"error: {message.removeprefix('> ')}",)
+                words = undecorated(message)
+                kinds = (kind for kind, form in _EXCEPTIONS if form.search(words))
+                marked = () if sure else (f"{kind}: {words}" for kind in (*kinds, "error"))
                 yield from (Candidate(1, shown, text) for text in (message, *marked))

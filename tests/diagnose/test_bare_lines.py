@@ -120,6 +120,46 @@ def test_what_a_program_says_that_goes_on_is_no_error(log: str) -> None:
     assert [one.id for one in scanner.found() if not one.possible] == []
 
 
+DECORATED = [
+    "> {}",
+    "`{}`",
+    '"{}"',
+    "[ERROR] {}",
+    "##[error]{}",
+    "[2026-11-26 02:07:08,123] {}",
+    "   12 | {}",
+]
+
+
+@pytest.mark.parametrize("form", DECORATED)
+@pytest.mark.parametrize(
+    ("id", "line"),
+    [
+        ("link-library", "ld: cannot find -lgcc_s"),
+        ("opencv-mixed", "AttributeError: module 'cv2.dnn' has no attribute 'DictValue'"),
+    ],
+)
+def test_what_a_person_or_a_service_puts_around_an_error_hides_it_from_no_family(id: str, line: str, form: str) -> None:
+    scanner = Scanner(tuple(SIGNATURES.values()))
+    scanner.feed(form.format(line).encode() + b"\n")
+    assert id in [one.id for one in scanner.found() if not one.possible]
+
+
+@pytest.mark.parametrize(
+    ("id", "words"),
+    [
+        ("module-missing", "No module named 'frob'"),
+        ("import-name", "cannot import name 'frob' from 'executorch.exir'"),
+        ("python-object-attribute", "'Upsample' object has no attribute 'recompute_scale_factor'"),
+        ("python-argument", "forward() missing 1 required positional argument: 'mask'"),
+    ],
+)
+def test_the_words_of_an_exception_of_python_are_enough(id: str, words: str) -> None:
+    scanner = Scanner(tuple(SIGNATURES.values()))
+    scanner.feed(words.encode() + b"\n")
+    assert id in [one.id for one in scanner.found()]
+
+
 NO_ERRORS = [
     "The FOO variable is not set. Defaulting to a blank string.",
     "FOO is not set; using /usr/local",
