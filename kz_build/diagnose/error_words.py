@@ -52,7 +52,7 @@ _ERROR = re.compile(
     r"|No space left on device|^ld: |\*\*\* No (?:rule|targets) |\*\*\* missing separator|\*\*\* \S+: |\*\*\* .*\. +Stop\."
 )
 _SAID = re.compile(
-    r"^(?:[\w./+\[\]-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
+    r"^(?![\w.+-]+: not found$)(?:[\w./+\[\]-]+: )+(?:line \d+: |\d+: )?(?:\S+: )?(?:[Cc]ommand )?not found$|unbound variable$|parameter (?:null or )?not set$|matching the specified labels?|##\[error\](?!Process completed)|[Bb]ad substitution|yntax error near"
     r"|\[\[: not found|: invalid argument to -|provider is not (?:supported|enabled) in this build|double free or|(?:malloc|free|realloc|munmap_chunk)\(\): |^corrupted (?:size vs|double-linked)|VK_ERROR_(?:OUT_OF|DEVICE_LOST|INITIAL|UNKNOWN)|\bvk::\S+: Error"
     r"|Argument list too long|(?:command line|filename or extension) is too long\.?$|^Android NDK: (?!WARNING|INFO| )|^Invalid configuration [`'‘]|^libtool: Version mismatch error|: plugin needed to handle lto object|architecture of input file|: [Ff]ile format not recognized|relocation truncated to fit"
     r"|out of memory allocating|region [`'].* overflowed by |\bar: no archive members|' panicked at |^Server terminated abruptly|^\[libprotobuf (?:FATAL|ERROR) |\.proto(?::\d+:\d+)?: (?:Import \"|File not found|File does not reside)|: program not found or is not executable"
@@ -87,6 +87,7 @@ _ORDINARY = re.compile(
 )
 _CODE = re.compile(
     r"^(?:at |\.\.\. |raise |throw |except |return |import |from |#\d+ (?!\d+\.\d+ )|//|\^|File \"|>>> |f['\"]|\w+ = )|pc [0-9a-f]{8}"
+    r"|^(?:[^:\n]{0,200}\becho ['\"]|-{1,2}[A-Za-z][\w-]*(?:[ =][A-Z<\[]\S*)?\s{2,}\S|(?:[-*+] )?Fix(?:es|ed)? |message\((?:FATAL|SEND)_ERROR |# ?error\b|\[ -|HEAD is now at |Previous HEAD position was |Applying: |Saved working directory and |\[[^\s\]]{1,80} [0-9a-f]{7,12}\] |(?:[*|\\] )*(?=[a-f]{0,11}\d)[0-9a-f]{7,12} (?:\([^()\n]{1,80}\) )?[A-Z][a-z']+ )"
 )
 _LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b")
 _NAMES = re.compile(
@@ -166,7 +167,7 @@ BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 ENDS_WELL = re.compile(
     r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
-    r"|^test result: ok\b|^ok\s+\S+\s+[\d.]+s$|^Tests: +(?:\d+ skipped, )?\d+ passed, \d+ total"
+    r"|^test result: ok\b|^ok\s+\S+\s+[\d.]+s$|^config\.status: (?:creating|executing) |^\*\* BUILD SUCCEEDED \*\*|^Tests: +(?:\d+ skipped, )?\d+ passed, \d+ total"
 )
 """Words of success: a log that has them in its last lines, and no error behind them, ends well."""
 _REASON = re.compile(

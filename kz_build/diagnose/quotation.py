@@ -29,9 +29,16 @@ _NO_ERROR = re.compile(
     | ^\#?\ ?CONFIG_\w+\ is\ not\ set | \bno\ (?:checksum\ mismatch|corruption) | ^0\ files\b | ^commit\ [0-9a-f]{3,40}\b | ^\s*[✗✘]\ (?!error|fail) | [(]?ignored[)]\s*$
     | ^diff:\  | ^[-+\s]*(?:echo|printf|print|assert|if|elif|while|case|select)\b[^:]*$ | ^[-+\s]*(?:throw|raise|return|await)\ \w | ^\s*[\w.]+\.\w+\(["'] | <\w+\ name= | \);\s*$
     | ^[\d.]+\ \S+\ \S+\ \[ | ^(?:GET|POST|PUT|HEAD)\ / | ^<\ HTTP/
+    | ^(?:fix|feat|docs?|chore|ci|tests?|refactor|build|perf|style)(?:\([^()]*\))?!?:\ (?!error) | ^(?:revert|merge|bump|avoid|handle|don't|fix(?:es|ed)?|improve|clarify|refactor|thanks?)\ | \(?\#\d+\)?\s*$
+    | ^\[(?:bug|bug\ report|feature|feature\ request|question|rfc|docs?|discussion|help)\] | ^thanks?\b | \bthat\ fixed\ it\b | ^(?:how|why|what|when|where|which|who|is|are|can|could(?!\ not)|does|has|have|should|any)\b.*\?\s*$
+    | ^(?:skipped|xfail|xpass)\b | \bwill\ be\ (?:created|ignored|skipped|disabled)\b | \battention\ mask\ is\ not\ set | ^debconf:\ \( | ^\#\s?error\b | ^msg(?:id|str)\b | ^message\( | ^\[\ -
+    | ^(?:-\ )?(?:name|label|title|summary|description|run|uses):\  | ^prerequisites?\b | ^important: | \b(?:is|are)\ shown\b
+    | ^requires?\b | ^this\ (?:option|flag|feature|setting)\ (?:requires|needs)\b | \bnot\ (?:set|installed)\ by\ default\b | ^(?:attempt|retry)\ \d | ^waiting\ for\b | ^in\ case\b | ^this\ happens\b | :\ \[\][,\s]
+    | \bfalls?\ back\ to\b | [,;]\ [^,;]*\b(?:disabled|off|slower|anonymous\ access|are\ used)\s*$ | \bare\ unavailable\b | ^please\ (?:install\ the\ latest\ version|provide\ (?:a\ )?(?:minimal|full|reproducible))\b | \bmust\ be\ installed\ before\b | ^(?:throws|returns|rejects|raises)\ \w | ^(?:it|describe|test)\(['"] | :\ pass\s*$
+    | [;,]\ (?:rebuilding|downloading)\b | ^for\ better\ performance\b | ^you\ are\ using\ an?\ old | ^[A-Z][a-z]+:\ not\ found$
     """
 )
-"""What is no error in a line that no word marks as one: what goes on or went well, a test's name, code, a change, a setting, a server's record."""
+"""What is no error in a line that no word marks as one: what goes on or went well, a test's name, code, a change or its title, a question, a setting, a server's record."""
 
 
 def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
@@ -45,7 +52,7 @@ def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
         for part in () if warned else line.split("\\n")[:MOST]:
             message = prefix(part).message
             sure = 0 <= rank(part) <= 1
-            said = sure or not _NO_ERROR.search(message)
+            said = sure or not (_NO_ERROR.search(message) or _NO_ERROR.search(undecorated(message)))
             if said and len(message.split()) >= SPOKEN and not (is_ordinary(part) or goes_on(part)):
                 shown = ErrorLine(number + 1, trimmed(part), search_words(message))
                 words = undecorated(message)
