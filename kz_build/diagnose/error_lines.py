@@ -84,6 +84,8 @@ class ErrorLines:
             value = 1
         if value == 0 and _LOOKUP.search(found.text) and block.find(_HANDLED, found.end, found.end + 400) >= 0:
             value = 1
+        if value >= 0 and found.text.startswith("curl: ") and AGAIN in block[found.end : found.end + SEARCHED]:
+            return
         # What trim would drop is not made at all: in a large log that is nearly every line.
         if value < 0 or value in self._full:
             return
@@ -147,6 +149,8 @@ _HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, CMAKE_IN, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
+AGAIN, SEARCHED = b"Will retry", 160
+"""What curl prints below an error after which it tries again, and within how many bytes."""
 IGNORED = (b"Exception ignored in", b"--- Logging error ---")
 """Python's words above the traceback of an exception that stops nothing."""
 

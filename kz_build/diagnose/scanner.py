@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines
+from kz_build.diagnose.error_lines import AGAIN, SEARCHED, Candidate, ErrorLines
 from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
@@ -25,12 +25,11 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(
-    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"(?i)^(?!.*qnn).*?(?:\b(?:[A-Z]\w{1,30})?warn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"|^(?:#\d+ [\d.]+ )?W: "
     r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
 )
 """Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
-_AGAIN, SEARCHED = b"Will retry", 160
-"""What curl prints below an error after which it tries again, and within how many bytes."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -112,7 +111,7 @@ class Scanner:
             if one.match and not match:
                 continue
             if number < 0:
-                if is_prompt(shown) or is_raise(shown) or _AGAIN in block[end : end + SEARCHED]:
+                if is_prompt(shown) or is_raise(shown) or AGAIN in block[end : end + SEARCHED]:
                     return  # what a command itself quotes is no error, nor is what curl tries again
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
@@ -160,6 +159,7 @@ class Scanner:
                 if (_MILD.search(text) or not 0 <= rank(text) <= 1) and not by_id[id].harmless
             )
             self._possible += [id for id in mild if id not in self._possible]
+        self._possible += self._passed(by_id)
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
@@ -184,6 +184,17 @@ class Scanner:
         # Signatures that explain each other have no root: show them in their order.
         placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
         return tuple(self._finding(by_id[id], follows, id in possible) for id, follows in placed)
+
+    def _passed(self, by_id: dict[str, Signature]) -> list[str]:
+        """Return the warnings and retries beside which a cause is known that does not follow from any of them: they are only possible."""
+        shown = {id: text for id, (_, text, _) in self._first.items() if id not in self._possible}
+        named = [id for id in shown if not (by_id[id].harmless or by_id[id].possible)]
+        mild = {id for id in named if by_id[id].warning or _WARNED.search(shown[id])}
+        firm = {id for id in named if id not in mild and not by_id[id].consequence}
+        behind = {id: firm.intersection(by_id[id].explains) for id in mild}
+        if not firm.difference(*behind.values()):
+            return []
+        return sorted((id for id in mild if not behind[id]), key=lambda id: (self._first[id][0], id))
 
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
@@ -240,6 +251,9 @@ class Scanner:
                 if not likeliest or one.possible:
                     self._possible.append(one.id)
                 self._note(one, candidate.line.line, candidate.line.text, groups)
+            if likeliest and self._mild and not self._claimed:
+                self._hold_behind_warnings(candidates[place + 1 :])
+                return
             if self._claimed or len(self._possible) == MOST_POSSIBLE:
                 return
 
