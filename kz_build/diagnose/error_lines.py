@@ -17,6 +17,7 @@ from kz_build.diagnose.error_words import (
     TASK,
     TEXTS,
     TRACEBACK,
+    goes_on,
     rank,
 )
 from kz_build.diagnose.log_line import Found, around, bare, prefix, trimmed
@@ -90,6 +91,8 @@ class ErrorLines:
             return
         if value >= 0 and found.text.startswith("curl: ") and AGAIN in block[found.end : found.end + SEARCHED]:
             return
+        if value == 0 and not found.text[:1].isspace() and _says_handled(block, found.end):
+            value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
         if value < 0 or value in self._full:
             return
@@ -169,6 +172,15 @@ def is_expected(block: bytes, end: int) -> bool:
     below = block[end : end + PASSAGE]
     passed = below.find(_TEST_OK)
     return passed >= 0 and not any(0 <= below.find(text) < passed for text in _TEST_ENDS)
+
+
+_WITHOUT = re.compile(r"(?i)\bnot available\b|\bunavailable\b|\bdisabled\b")
+
+
+def _says_handled(block: bytes, end: int) -> bool:
+    """Return whether the line below an exception says that the program goes on without what failed."""
+    below = around(block, end + 1).text if end + 1 < len(block) else ""
+    return not below[:1].isspace() and rank(below) != 0 and (goes_on(below) or bool(_WITHOUT.search(below)))
 
 
 def _is_ignored(block: bytes, start: int) -> bool:

@@ -354,6 +354,12 @@ SURE = "error: externally-managed-environment\n"
             "pip-externally-managed",
         ),
         (
+            'Traceback (most recent call last):\n  File "/w/o.py", line 4, in probe\n    import tensorflow\nModuleNotFoundError: No module named \'tensorflow\'\n'
+            "WARNING:root:tensorflow not available, TF conversion disabled\nINFO: loading\n"
+            'Traceback (most recent call last):\n  File "/w/x.py", line 8, in <module>\nRuntimeError: Numpy is not available\n',
+            "python-numpy",
+        ),
+        (
             "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\n"
             "numba 0.58 requires numpy<1.27, but you have numpy 2.1.0 which is incompatible.\nSuccessfully installed numpy-2.1.0\n+ python x.py\n"
             'Traceback (most recent call last):\n  File "/w/x.py", line 8, in <module>\nRuntimeError: Numpy is not available\n',
@@ -365,7 +371,7 @@ SURE = "error: externally-managed-environment\n"
             "python-argument",
         ),
     ],
-    ids=["describe", "apt", "curl", "gtest", "handled", "resolver", "pytest"],
+    ids=["describe", "apt", "curl", "gtest", "handled", "probe", "resolver", "pytest"],
 )
 def test_what_a_program_goes_on_after_is_not_claimed_beside_the_cause(log: str, id: str) -> None:
     assert [one.id for one in answers("start\n" + log) if not (one.possible or one.follows)] == [id]
