@@ -273,7 +273,7 @@ class Scanner:
         """Note the family of the likeliest error, if it tells why, where only warnings and retries were recognised: then those are only possible."""
         self._claimed = True
         firm = [one for one in candidates if one.rank <= 1]
-        self._possible += [id for id in sorted(self._handled) if firm and firm[-1].line.line > self._first[id][0]]
+        self._possible += [id for id in sorted(self._handled) if any(one.line.line > self._first[id][0] for one in firm)]
         for candidate in firm:
             one, groups = general(candidate, self._families)
             if one and one.warning:
