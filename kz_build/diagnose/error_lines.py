@@ -17,6 +17,7 @@ from kz_build.diagnose.error_words import (
     TASK,
     TEXTS,
     TRACEBACK,
+    goes_on,
     rank,
 )
 from kz_build.diagnose.log_line import Found, around, bare, prefix, trimmed
@@ -84,6 +85,14 @@ class ErrorLines:
             value = 1
         if value == 0 and _LOOKUP.search(found.text) and block.find(_HANDLED, found.end, found.end + 400) >= 0:
             value = 1
+        if value >= 0 and is_expected(block, found.end):
+            return
+        if sure and _WARNS.search(found.text):
+            return
+        if value >= 0 and found.text.startswith("curl: ") and AGAIN in block[found.end : found.end + SEARCHED]:
+            return
+        if value == 0 and not found.text[:1].isspace() and _says_handled(block, found.end):
+            value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
         if value < 0 or value in self._full:
             return
@@ -144,13 +153,36 @@ _LOOKUP = re.compile(r"^(?:[\w.|│ ]+)?\b(?:Attribute|Key|Index|Type|Lookup)Err
 """Exceptions by which code asks whether something is there, to go on in another way."""
 JAVA_FRAMES = 12_000
 """Bytes below a Java exception in which its "Caused by" is looked for."""
+_WARNS = re.compile(r"^\S+:\d+: [A-Z]\w*Warning: ")
+"""What Python prints of a warning, which may stand below a traceback that C code showed."""
 _OF_GRADLE = (GRADLE, TASK, PROBLEM)
 _HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, CMAKE_IN, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
+AGAIN, SEARCHED = b"Will retry", 160
+"""What curl prints below an error after which it tries again, and within how many bytes."""
 IGNORED = (b"Exception ignored in", b"--- Logging error ---")
 """Python's words above the traceback of an exception that stops nothing."""
+
+
+_TEST_OK, _TEST_ENDS = b"\n[       OK ]", (b"\n[  FAILED  ]", b"\n[ RUN      ]")
+
+
+def is_expected(block: bytes, end: int) -> bool:
+    """Return whether the test of GoogleTest that prints the line before `end` passes: it made the error itself."""
+    below = block[end : end + PASSAGE]
+    passed = below.find(_TEST_OK)
+    return passed >= 0 and not any(0 <= below.find(text) < passed for text in _TEST_ENDS)
+
+
+_WITHOUT = re.compile(r"(?i)\bnot available\b|\bunavailable\b|\bdisabled\b")
+
+
+def _says_handled(block: bytes, end: int) -> bool:
+    """Return whether the line below an exception says that the program goes on without what failed."""
+    below = around(block, end + 1).text if end + 1 < len(block) else ""
+    return not below[:1].isspace() and rank(below) != 0 and (goes_on(below) or bool(_WITHOUT.search(below)))
 
 
 def _is_ignored(block: bytes, start: int) -> bool:

@@ -165,7 +165,7 @@ def _lesser(line: Prefix) -> int:
 BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 """A program and the system's reason, without what it did."""
 ENDS_WELL = re.compile(
-    r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ .*\b\d+ passed\b(?!.*\b(?:failed|error))|^OK(?: \(|$)"
+    r"^BUILD SUCCESSFUL|Build succeeded|\bSuccessfully (?:installed|built) |^=+ (?!.*\b(?:failed|errors?)\b).*\b\d+ passed\b|^OK(?: \(|$)"
     r"|^\[100%\] Built target|^100% tests passed|^PASS$|^-- (?:Build files have been|Installing: )|exit(?:ed with)? (?:code|status):? 0\b|^\[ +PASSED +\]|\bexecuted successfully\b"
     r"|^test result: ok\b|^ok\s+\S+\s+[\d.]+s$|^config\.status: (?:creating|executing) |^\*\* BUILD SUCCEEDED \*\*|^Tests: +(?:\d+ skipped, )?\d+ passed, \d+ total"
 )

@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from kz_build.diagnose.codes import decode
-from kz_build.diagnose.error_lines import Candidate, ErrorLines
-from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank
+from kz_build.diagnose.error_lines import AGAIN, SEARCHED, Candidate, ErrorLines, is_expected
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, goes_on, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
@@ -25,12 +25,13 @@ TAIL, LAST = 2000, 5
 """Bytes at the end of a log that are kept, and the lines among them that tell whether it ends well."""
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(
-    r"(?i)^(?!.*qnn).*?(?:\bwarn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"(?i)^(?!.*qnn).*?(?:\b(?:[A-Z]\w{1,30})?warn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"|^(?:#\d+ [\d.]+ )?W: "
     r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
 )
 """Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
-_AGAIN, SEARCHED = b"Will retry", 160
-"""What curl prints below an error after which it tries again, and within how many bytes."""
+_EXCEPTION = re.compile(r"^[\w.]+(?:Error|Exception): ")
+"""An exception of Python below its traceback: the next line may say that the program goes on without what failed."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -55,6 +56,7 @@ class Scanner:
         self._commands: list[tuple[int, str]] = []
         self._possible: list[str] = []
         self._mild = False
+        self._handled: set[str] = set()
         self._held = False
         self._texts: frozenset[bytes] = frozenset()
         self._search = FormSearch()
@@ -106,22 +108,26 @@ class Scanner:
         """Check the line around a text."""
         if text not in self._wanted:
             return
-        (_, end, shown), number = around(block, at), -1
+        (_, end, shown), number, gone_on = around(block, at), -1, False
         for one in self._wanted.get(text, ()):
             match = compiled(one.match).search(usual(shown)) if one.match else None
             if one.match and not match:
                 continue
             if number < 0:
-                if is_prompt(shown) or is_raise(shown) or _AGAIN in block[end : end + SEARCHED]:
-                    return  # what a command itself quotes is no error, nor is what curl tries again
+                if is_prompt(shown) or is_raise(shown) or AGAIN in block[end : end + SEARCHED] or is_expected(block, end):
+                    return  # what a command itself quotes is no error, nor is what curl tries again or a test expects
+                below = around(block, end + 1).text if end + 1 < len(block) else ""
+                gone_on = bool(_EXCEPTION.match(shown)) and not below[:1].isspace() and goes_on(below)
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
-                self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {})
+                self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {}, gone_on)
 
-    def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str]) -> None:
+    def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str], gone_on: bool = False) -> None:
         self._here.add((one.id, number))
         if not (one.harmless or one.consequence or one.possible or one.id in self._possible):
-            if one.warning or _WARNED.search(shown):
+            if gone_on:
+                self._handled.add(one.id)
+            if self._is_mild(one, shown):
                 self._mild = True
             else:
                 self._claimed = True
@@ -132,6 +138,10 @@ class Scanner:
             kept = {text: [w for w in wanted if w.id != one.id] for text, wanted in self._wanted.items()}
             self._wanted = {text: wanted for text, wanted in kept.items() if wanted}
 
+    def _is_mild(self, one: Signature, text: str) -> bool:
+        """Return whether a program mostly goes on after this, or says that it did."""
+        return one.warning or one.id in self._handled or bool(_WARNED.search(text))
+
     def add(self, later: Scanner) -> None:
         """Add the findings of another scanner in the part of the log after this one's."""
         for id, (number, text, groups) in later._first.items():
@@ -140,6 +150,7 @@ class Scanner:
         self._errors.add(later._errors, self.lines)
         self._claimed |= later._claimed
         self._mild |= later._mild
+        self._handled |= later._handled
         self._commands += [(line + self.lines, text) for line, text in later._commands]
         self.lines += later.lines
         self._tail = (self._tail + later._tail)[-TAIL:]
@@ -160,12 +171,13 @@ class Scanner:
                 if (_MILD.search(text) or not 0 <= rank(text) <= 1) and not by_id[id].harmless
             )
             self._possible += [id for id in mild if id not in self._possible]
+        self._possible += self._passed(by_id)
         weak = {one.id for one in self._all if one.harmless or one.consequence or one.possible}.union(self._possible)
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
         order = sorted(kept, key=lambda id: (by_id[id].harmless, self._first[id][0], id))
         why: dict[str, str] = {}
-        for id in order:
+        for id in sorted(order, key=lambda id: id in self._possible):
             for other in by_id[id].explains:
                 if other in order:
                     why.setdefault(other, id)
@@ -184,6 +196,17 @@ class Scanner:
         # Signatures that explain each other have no root: show them in their order.
         placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
         return tuple(self._finding(by_id[id], follows, id in possible) for id, follows in placed)
+
+    def _passed(self, by_id: dict[str, Signature]) -> list[str]:
+        """Return the warnings and retries beside which a cause is known that does not follow from any of them: they are only possible."""
+        shown = {id: text for id, (_, text, _) in self._first.items() if id not in self._possible}
+        named = [id for id in shown if not (by_id[id].harmless or by_id[id].possible)]
+        mild = {id for id in named if self._is_mild(by_id[id], shown[id])}
+        firm = {id for id in named if id not in mild and not by_id[id].consequence}
+        behind = {id: firm.intersection(by_id[id].explains) for id in mild}
+        if not firm.difference(*behind.values()):
+            return []
+        return sorted((id for id in mild if not behind[id]), key=lambda id: (self._first[id][0], id))
 
     def error_lines(self) -> tuple[ErrorLine, ...]:
         """Return the lines that look like the error, if no signature says what went wrong; none that is known to be harmless."""
@@ -208,7 +231,7 @@ class Scanner:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
         well = max((number for number, line in enumerate(last) if ENDS_WELL.search(line)), default=LAST)
-        return well < LAST and not any(0 <= rank(line) <= 1 for line in last[well + 1 :])
+        return well < LAST and not any(0 <= rank(line) <= 1 or line.startswith("[  FAILED") for line in last[well + 1 :])
 
     def _hold_families(self) -> None:
         """Note the families of the errors; there are none in a log that ends well."""
@@ -240,20 +263,28 @@ class Scanner:
                 if not likeliest or one.possible:
                     self._possible.append(one.id)
                 self._note(one, candidate.line.line, candidate.line.text, groups)
+            if likeliest and self._mild and not self._claimed:
+                self._hold_behind_warnings(tuple(one for one in candidates[place + 1 :] if one.rank <= 1))
+                return
             if self._claimed or len(self._possible) == MOST_POSSIBLE:
                 return
 
     def _hold_behind_warnings(self, candidates: tuple[Candidate, ...]) -> None:
         """Note the family of the likeliest error, if it tells why, where only warnings and retries were recognised: then those are only possible."""
         self._claimed = True
-        if not candidates or candidates[0].rank > 1:
+        firm = [one for one in candidates if one.rank <= 1]
+        self._possible += [id for id in sorted(self._handled) if any(one.line.line > self._first[id][0] for one in firm)]
+        for candidate in firm:
+            one, groups = general(candidate, self._families)
+            if one and one.warning:
+                self._note(one, candidate.line.line, candidate.line.text, groups)
+                continue
+            if one and not one.possible:
+                sure = {one.id: one for one in self._all if not (one.harmless or one.consequence or one.possible)}
+                first = ((sure[id], text) for id, (_, text, _) in self._first.items() if id in sure)
+                self._possible += [one.id for one, text in first if self._is_mild(one, text)]
+                self._note(one, candidate.line.line, candidate.line.text, groups)
             return
-        one, groups = general(candidates[0], self._families)
-        if one and not one.possible:
-            sure = {one.id: one for one in self._all if not (one.harmless or one.consequence or one.possible)}
-            first = ((sure[id], text) for id, (_, text, _) in self._first.items() if id in sure)
-            self._possible += [one.id for one, text in first if one.warning or _WARNED.search(text)]
-            self._note(one, candidates[0].line.line, candidates[0].line.text, groups)
 
     def _hold_earlier(self) -> None:
         """Note the family of an error in a command before the one whose cause is known, if it tells why: the first command that fails decides."""

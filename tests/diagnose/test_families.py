@@ -331,6 +331,52 @@ def test_an_error_counts_more_than_a_warning_before_it() -> None:
     assert [(one.id, one.possible) for one in answers(log)] == [("compiler-undeclared", False), ("proxy", True)]
 
 
+SURE = "error: externally-managed-environment\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "id"),
+    [
+        ("fatal: No names found, cannot describe anything.\nchecking\n" + SURE, "pip-externally-managed"),
+        ("W: GPG error: http://x InRelease: At least one invalid signature was encountered.\nGet:1 x\n" + SURE, "pip-externally-managed"),
+        (
+            "curl: (28) Failed to connect to x port 443 after 9 ms: Connection timed out\nWarning: Problem : timeout. Will retry in 1 seconds. 3 retries left.\n100  500M\n"
+            + SURE,
+            "pip-externally-managed",
+        ),
+        (
+            "E 00:00:00.000 executorch:method.cpp:100] Missing operator: [0] aten::foo.out\n[       OK ] MethodTest.Missing (0 ms)\n[ RUN      ] X.y\n" + SURE,
+            "pip-externally-managed",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "/w/a.py", line 9, in f\n    import flash_attn\nImportError: /x/flash.so: undefined symbol: _ZN3c104cuda9SetDeviceEi\n'
+            "2024-11-20 10:00:00 INFO falling back to sdpa\n" + SURE,
+            "pip-externally-managed",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "/w/o.py", line 4, in probe\n    import tensorflow\nModuleNotFoundError: No module named \'tensorflow\'\n'
+            "WARNING:root:tensorflow not available, TF conversion disabled\nINFO: loading\n"
+            'Traceback (most recent call last):\n  File "/w/x.py", line 8, in <module>\nRuntimeError: Numpy is not available\n',
+            "python-numpy",
+        ),
+        (
+            "ERROR: pip's dependency resolver does not currently take into account all the packages that are installed.\n"
+            "numba 0.58 requires numpy<1.27, but you have numpy 2.1.0 which is incompatible.\nSuccessfully installed numpy-2.1.0\n+ python x.py\n"
+            'Traceback (most recent call last):\n  File "/w/x.py", line 8, in <module>\nRuntimeError: Numpy is not available\n',
+            "python-numpy",
+        ),
+        (
+            "E       TypeError: prepare() got an unexpected keyword argument 'dtype'\n"
+            "=================== 1 failed, 38 passed, 1 skipped in 3.12s ====================\n",
+            "python-argument",
+        ),
+    ],
+    ids=["describe", "apt", "curl", "gtest", "handled", "probe", "resolver", "pytest"],
+)
+def test_what_a_program_goes_on_after_is_not_claimed_beside_the_cause(log: str, id: str) -> None:
+    assert [one.id for one in answers("start\n" + log) if not (one.possible or one.follows)] == [id]
+
+
 def test_of_a_question_that_python_answers_by_an_exception_the_next_exception_is_the_error() -> None:
     log = """\
 loading
