@@ -79,17 +79,14 @@ class ErrorLines:
             value = 3  # it goes on with what another line says, perhaps a warning
         if sure and found.text.strip() and value < EXIT:
             value = 0
-        if value == 0 and _is_ignored(block, found.start) or _AGAIN in block[found.end : found.end + 160]:
+        if value == 0 and _is_ignored(block, found.start):
             return
         if value == 0 and (block.find(_WRAPPED, found.end, found.end + 400) >= 0 or _has_cause(block, found.end)):
             value = 1
         if value == 0 and _LOOKUP.search(found.text) and block.find(_HANDLED, found.end, found.end + 400) >= 0:
             value = 1
-        if value >= 0 and is_expected(block, found.end):
-            return
-        if sure and _WARNS.search(found.text):
-            return
-        if value >= 0 and found.text.startswith("curl: ") and AGAIN in block[found.end : found.end + SEARCHED]:
+        again = AGAIN in block[found.end : found.end + SEARCHED]
+        if is_expected(block, found.end) or (sure and _WARNS.search(found.text)) or again:
             return
         if value == 0 and not found.text[:1].isspace() and _says_handled(block, found.end):
             value = 1
@@ -145,8 +142,6 @@ _SYSTEM = re.compile(
 )
 _WRAPPED = b"The above exception was the direct cause of"
 """Python's words between an exception and the one that was made of it, which says more."""
-_AGAIN = b"Will retry"
-"""What curl prints below an error after which it tries again."""
 _HANDLED = b"During handling of the above exception"
 """Python's words between an exception that was caught and one that came while the program went on."""
 _LOOKUP = re.compile(r"^(?:[\w.|│ ]+)?\b(?:Attribute|Key|Index|Type|Lookup)Error\b|^StopIteration\b")

@@ -6,14 +6,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from kz_build.diagnose.codes import decode
+from kz_build.diagnose.consequences import with_consequences
 from kz_build.diagnose.error_lines import AGAIN, SEARCHED, Candidate, ErrorLines, is_expected
 from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, goes_on, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
 from kz_build.diagnose.quotation import QUOTED, quoted
-from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature
+from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature, filled
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
@@ -114,13 +114,20 @@ class Scanner:
             if one.match and not match:
                 continue
             if number < 0:
-                if is_prompt(shown) or is_raise(shown) or AGAIN in block[end : end + SEARCHED] or is_expected(block, end):
+                if (
+                    is_prompt(shown)
+                    or is_raise(shown)
+                    or AGAIN in block[end : end + SEARCHED]
+                    or is_expected(block, end)
+                ):
                     return  # what a command itself quotes is no error, nor is what curl tries again or a test expects
                 below = around(block, end + 1).text if end + 1 < len(block) else ""
                 gone_on = bool(_EXCEPTION.match(shown)) and not below[:1].isspace() and goes_on(below)
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
-                self._note(one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {}, gone_on)
+                self._note(
+                    one, number, shown, {k: v or "" for k, v in match.groupdict().items()} if match else {}, gone_on
+                )
 
     def _note(self, one: Signature, number: int, shown: str, groups: dict[str, str], gone_on: bool = False) -> None:
         self._here.add((one.id, number))
@@ -176,25 +183,8 @@ class Scanner:
         taken = {number for id, (number, *_) in self._first.items() if id not in weak}
         kept = [id for id, (number, *_) in self._first.items() if not (id in weak and number in taken)]
         order = sorted(kept, key=lambda id: (by_id[id].harmless, self._first[id][0], id))
-        why: dict[str, str] = {}
-        for id in sorted(order, key=lambda id: id in self._possible):
-            for other in by_id[id].explains:
-                if other in order:
-                    why.setdefault(other, id)
-        cause = ""
-        for id in (id for id in order if id not in why and not by_id[id].harmless):
-            if cause and by_id[id].consequence:
-                why[id] = cause
-            else:
-                cause = id
         possible = [*self._possible, *(id for id in order if by_id[id].possible)]
-        placed: list[tuple[str, str]] = []
-        last = [*(id for id in order if by_id[id].consequence and id not in possible), *possible]
-        roots = (id for id in order if id not in why)
-        for id in sorted(roots, key=lambda id: (by_id[id].harmless, last.index(id) + 1 if id in last else 0)):
-            placed += [(id, ""), *((other, id) for other in order if _root(other, why) == id)]
-        # Signatures that explain each other have no root: show them in their order.
-        placed += [(id, "") for id in order if id not in {p for p, _ in placed}]
+        placed = with_consequences([by_id[id] for id in order], possible, set(self._possible))
         return tuple(self._finding(by_id[id], follows, id in possible) for id, follows in placed)
 
     def _passed(self, by_id: dict[str, Signature]) -> list[str]:
@@ -231,7 +221,9 @@ class Scanner:
         """Return whether the log's last lines say that all went well, and no error stands behind that."""
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
         well = max((number for number, line in enumerate(last) if ENDS_WELL.search(line)), default=LAST)
-        return well < LAST and not any(0 <= rank(line) <= 1 or line.startswith("[  FAILED") for line in last[well + 1 :])
+        return well < LAST and not any(
+            0 <= rank(line) <= 1 or line.startswith("[  FAILED") for line in last[well + 1 :]
+        )
 
     def _hold_families(self) -> None:
         """Note the families of the errors; there are none in a log that ends well."""
@@ -273,7 +265,9 @@ class Scanner:
         """Note the family of the likeliest error, if it tells why, where only warnings and retries were recognised: then those are only possible."""
         self._claimed = True
         firm = [one for one in candidates if one.rank <= 1]
-        self._possible += [id for id in sorted(self._handled) if any(one.line.line > self._first[id][0] for one in firm)]
+        self._possible += [
+            id for id in sorted(self._handled) if any(one.line.line > self._first[id][0] for one in firm)
+        ]
         for candidate in firm:
             one, groups = general(candidate, self._families)
             if one and one.warning:
@@ -319,7 +313,7 @@ class Scanner:
         times = self._times[one.id]
 
         def say(template: str) -> str:
-            said = " ".join(PLACE.sub(lambda place: _filled(place, groups), template).split())
+            said = " ".join(PLACE.sub(lambda place: filled(place, groups), template).split())
             return said.replace(" ()", "").rstrip(" :")  # what stands in brackets may not be in every form of a line
 
         addresses = tuple(dict.fromkeys(seen.at for seen in one.seen if seen.at))
@@ -338,21 +332,3 @@ class Scanner:
             one.harmless,
             possible and not follows,
         )
-
-
-def _filled(place: re.Match[str], groups: dict[str, str]) -> str:
-    """Return what a place in braces stands for: a group of `match`, or the name that a table has for its number."""
-    text = groups.get(place[1], place[0])
-    return decode(place[2], text) if place[2] else text
-
-
-def _root(id: str, why: dict[str, str]) -> str:
-    """Return what a finding follows from in the end; '' for itself or a circle."""
-    seen = {id}
-    at = id
-    while at in why:
-        at = why[at]
-        if at in seen:
-            return ""
-        seen.add(at)
-    return at if at != id else ""

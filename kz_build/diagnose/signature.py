@@ -6,8 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kz_build.diagnose.codes import decode
+
 PLACE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 """`{group}` in a signature's texts, and `{group:table}` for a number that has a name in `codes`."""
+
+
+def filled(place: re.Match[str], groups: dict[str, str]) -> str:
+    """Return what a place in braces stands for: a group of `match`, or the name that a table has for its number."""
+    text = groups.get(place[1], place[0])
+    return decode(place[2], text) if place[2] else text
 
 
 @dataclass(frozen=True)

@@ -338,14 +338,18 @@ SURE = "error: externally-managed-environment\n"
     ("log", "id"),
     [
         ("fatal: No names found, cannot describe anything.\nchecking\n" + SURE, "pip-externally-managed"),
-        ("W: GPG error: http://x InRelease: At least one invalid signature was encountered.\nGet:1 x\n" + SURE, "pip-externally-managed"),
+        (
+            "W: GPG error: http://x InRelease: At least one invalid signature was encountered.\nGet:1 x\n" + SURE,
+            "pip-externally-managed",
+        ),
         (
             "curl: (28) Failed to connect to x port 443 after 9 ms: Connection timed out\nWarning: Problem : timeout. Will retry in 1 seconds. 3 retries left.\n100  500M\n"
             + SURE,
             "pip-externally-managed",
         ),
         (
-            "E 00:00:00.000 executorch:method.cpp:100] Missing operator: [0] aten::foo.out\n[       OK ] MethodTest.Missing (0 ms)\n[ RUN      ] X.y\n" + SURE,
+            "E 00:00:00.000 executorch:method.cpp:100] Missing operator: [0] aten::foo.out\n[       OK ] MethodTest.Missing (0 ms)\n[ RUN      ] X.y\n"
+            + SURE,
             "pip-externally-managed",
         ),
         (
@@ -354,7 +358,7 @@ SURE = "error: externally-managed-environment\n"
             "pip-externally-managed",
         ),
         (
-            'Traceback (most recent call last):\n  File "/w/o.py", line 4, in probe\n    import tensorflow\nModuleNotFoundError: No module named \'tensorflow\'\n'
+            "Traceback (most recent call last):\n  File \"/w/o.py\", line 4, in probe\n    import tensorflow\nModuleNotFoundError: No module named 'tensorflow'\n"
             "WARNING:root:tensorflow not available, TF conversion disabled\nINFO: loading\n"
             'Traceback (most recent call last):\n  File "/w/x.py", line 8, in <module>\nRuntimeError: Numpy is not available\n',
             "python-numpy",
