@@ -79,19 +79,18 @@ class ErrorLines:
             value = 3  # it goes on with what another line says, perhaps a warning
         if sure and found.text.strip() and value < EXIT:
             value = 0
+        if value < 0 or stops_nothing(block, found.end) or (sure and _WARNS.search(found.text)):
+            return
         if value == 0 and _is_ignored(block, found.start):
             return
         if value == 0 and (block.find(_WRAPPED, found.end, found.end + 400) >= 0 or _has_cause(block, found.end)):
             value = 1
         if value == 0 and _LOOKUP.search(found.text) and block.find(_HANDLED, found.end, found.end + 400) >= 0:
             value = 1
-        again = AGAIN in block[found.end : found.end + SEARCHED]
-        if is_expected(block, found.end) or (sure and _WARNS.search(found.text)) or again:
-            return
-        if value == 0 and not found.text[:1].isspace() and _says_handled(block, found.end):
+        if value == 0 and not found.text[:1].isspace() and is_handled(block, found.end):
             value = 1
         # What trim would drop is not made at all: in a large log that is nearly every line.
-        if value < 0 or value in self._full:
+        if value in self._full:
             return
         words = search_words(prefix(found.text).message)
         if words in self._said:
@@ -155,27 +154,26 @@ _HEADS = (TRACEBACK, *_OF_GRADLE, CMAKE, CMAKE_IN, BACKTRACE, FRAME_0, FRAME_00)
 """Heads of several lines, of which another says what is wrong."""
 
 
-AGAIN, SEARCHED = b"Will retry", 160
+_AGAIN, _NEAR = b"Will retry", 160
 """What curl prints below an error after which it tries again, and within how many bytes."""
 IGNORED = (b"Exception ignored in", b"--- Logging error ---")
 """Python's words above the traceback of an exception that stops nothing."""
 
 
 _TEST_OK, _TEST_ENDS = b"\n[       OK ]", (b"\n[  FAILED  ]", b"\n[ RUN      ]")
-
-
-def is_expected(block: bytes, end: int) -> bool:
-    """Return whether the test of GoogleTest that prints the line before `end` passes: it made the error itself."""
-    below = block[end : end + PASSAGE]
-    passed = below.find(_TEST_OK)
-    return passed >= 0 and not any(0 <= below.find(text) < passed for text in _TEST_ENDS)
-
-
+"""How GoogleTest says that a test passed, and what ends it in another way."""
 _WITHOUT = re.compile(r"(?i)\bnot available\b|\bunavailable\b|\bdisabled\b")
 
 
-def _says_handled(block: bytes, end: int) -> bool:
-    """Return whether the line below an exception says that the program goes on without what failed."""
+def stops_nothing(block: bytes, end: int) -> bool:
+    """Return whether curl tries again after the line that ends at `end`, or the GoogleTest that prints it passes: it made the error itself."""
+    below = block[end : end + PASSAGE]
+    passed = below.find(_TEST_OK)
+    return _AGAIN in below[:_NEAR] or (passed >= 0 and not any(0 <= below.find(text) < passed for text in _TEST_ENDS))
+
+
+def is_handled(block: bytes, end: int) -> bool:
+    """Return whether the line below an exception that ends at `end` says that the program goes on without what failed."""
     below = around(block, end + 1).text if end + 1 < len(block) else ""
     return not below[:1].isspace() and rank(below) != 0 and (goes_on(below) or bool(_WITHOUT.search(below)))
 

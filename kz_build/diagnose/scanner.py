@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from kz_build.diagnose.consequences import with_consequences
-from kz_build.diagnose.error_lines import AGAIN, SEARCHED, Candidate, ErrorLines, is_expected
-from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, goes_on, rank
+from kz_build.diagnose.error_lines import Candidate, ErrorLines, is_handled, stops_nothing
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
@@ -114,15 +114,9 @@ class Scanner:
             if one.match and not match:
                 continue
             if number < 0:
-                if (
-                    is_prompt(shown)
-                    or is_raise(shown)
-                    or AGAIN in block[end : end + SEARCHED]
-                    or is_expected(block, end)
-                ):
-                    return  # what a command itself quotes is no error, nor is what curl tries again or a test expects
-                below = around(block, end + 1).text if end + 1 < len(block) else ""
-                gone_on = bool(_EXCEPTION.match(shown)) and not below[:1].isspace() and goes_on(below)
+                if is_prompt(shown) or is_raise(shown) or stops_nothing(block, end):
+                    return  # what a command itself quotes is no error
+                gone_on = bool(_EXCEPTION.match(shown)) and is_handled(block, end)
                 number = self.lines + block.count(b"\n", 0, at) + 1
             if (one.id, number) not in self._here:
                 self._note(
@@ -262,7 +256,7 @@ class Scanner:
                 return
 
     def _hold_behind_warnings(self, candidates: tuple[Candidate, ...]) -> None:
-        """Note the family of the likeliest error, if it tells why, where only warnings and retries were recognised: then those are only possible."""
+        """Note the family of the likeliest error, if it tells why, where only warnings, retries and handled exceptions were recognised: then those are only possible."""
         self._claimed = True
         firm = [one for one in candidates if one.rank <= 1]
         self._possible += [
