@@ -42,12 +42,17 @@ def start_time(pid: int) -> int:
 
 def _facts(pid: int) -> tuple[int, int]:
     """Return (session, start) of a live process; zombies do not count."""
+    fields = _stat(pid)
+    return (int(fields[3]), int(fields[19])) if fields and fields[0] not in (b"Z", b"X") else (0, 0)
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the state on, the third; none if the process has ended."""
     try:
         text = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
-        return 0, 0
-    fields = text.rpartition(b")")[2].split()  # the name before may contain anything
-    return (int(fields[3]), int(fields[19])) if fields[0] not in (b"Z", b"X") else (0, 0)
+        return []
+    return text.rpartition(b")")[2].split()  # the name before may contain anything
 
 
 def end(session: int) -> bool:
@@ -76,10 +81,9 @@ def end_children() -> None:
     For Ctrl-C: between the start of a process and the block that ends it, nobody else would.
     """
     for entry in os.listdir(_PROC):
-        with contextlib.suppress(OSError):  # it has ended
-            fields = (_PROC / entry / "stat").read_bytes().rpartition(b")")[2].split() if entry.isdigit() else []
-            if fields and int(fields[1]) == os.getpid() and int(fields[3]) == int(entry):
-                end(int(entry))
+        fields = _stat(int(entry)) if entry.isdigit() else []
+        if fields and int(fields[1]) == os.getpid() and int(fields[3]) == int(entry):
+            end(int(entry))
 
 
 def oom_kill_count() -> int:
