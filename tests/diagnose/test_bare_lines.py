@@ -8,6 +8,7 @@ import pytest
 
 from kz_build.diagnose.diagnose import shipped
 from kz_build.diagnose.scanner import Scanner
+from kz_build.diagnose.signature import Finding
 
 SIGNATURES = {one.id: one for one in shipped()}
 ALONE = [
@@ -61,10 +62,18 @@ CMake Error at C:/Program Files (x86)/CMake/share/cmake-3.26/Modules/FindPackage
 """
 
 
-def found(log: str) -> list[str]:
+def findings(log: str) -> tuple[Finding, ...]:
     scanner = Scanner(SIGNATURES.values())
     scanner.feed(log.encode())
-    return [one.id for one in scanner.found() if not one.harmless]
+    return scanner.found()
+
+
+def certain(log: str) -> list[str]:
+    return [one.id for one in findings(log) if not one.possible]
+
+
+def found(log: str) -> list[str]:
+    return [one.id for one in findings(log) if not one.harmless]
 
 
 @pytest.mark.parametrize(("id", "line"), ALONE, ids=[line for _, line in ALONE])
@@ -96,9 +105,7 @@ def test_a_note_of_ndk_build_is_not_taken_for_the_error_below_it() -> None:
     ],
 )
 def test_ordinary_short_outputs_of_android_tools_have_no_cause(log: str) -> None:
-    scanner = Scanner(SIGNATURES.values())
-    scanner.feed(log.encode())
-    assert [one.id for one in scanner.found() if not (one.harmless or one.possible)] == []
+    assert [one.id for one in findings(log) if not (one.harmless or one.possible)] == []
 
 
 GO_ON = [
@@ -140,9 +147,7 @@ GO_ON = [
 
 @pytest.mark.parametrize("log", GO_ON)
 def test_what_a_program_says_that_goes_on_is_no_error(log: str) -> None:
-    scanner = Scanner(tuple(SIGNATURES.values()))
-    scanner.feed(log.encode() + b"\n")
-    assert [one.id for one in scanner.found() if not one.possible] == []
+    assert certain(log + "\n") == []
 
 
 DECORATED = [
@@ -165,9 +170,7 @@ DECORATED = [
     ],
 )
 def test_what_a_person_or_a_service_puts_around_an_error_hides_it_from_no_family(id: str, line: str, form: str) -> None:
-    scanner = Scanner(tuple(SIGNATURES.values()))
-    scanner.feed(form.format(line).encode() + b"\n")
-    assert id in [one.id for one in scanner.found() if not one.possible]
+    assert id in certain(form.format(line) + "\n")
 
 
 @pytest.mark.parametrize(
@@ -180,9 +183,7 @@ def test_what_a_person_or_a_service_puts_around_an_error_hides_it_from_no_family
     ],
 )
 def test_the_words_of_an_exception_of_python_are_enough(id: str, words: str) -> None:
-    scanner = Scanner(tuple(SIGNATURES.values()))
-    scanner.feed(words.encode() + b"\n")
-    assert id in [one.id for one in scanner.found()]
+    assert id in [one.id for one in findings(words + "\n")]
 
 
 NO_ERRORS = [
@@ -205,9 +206,7 @@ NO_ERRORS = [
 
 @pytest.mark.parametrize("line", NO_ERRORS)
 def test_a_quoted_line_that_reports_no_failure_has_no_cause(line: str) -> None:
-    scanner = Scanner(shipped())
-    scanner.feed(f"{line}\n".encode())
-    assert [one.id for one in scanner.found() if not one.possible] == []
+    assert certain(f"{line}\n") == []
 
 
 @pytest.mark.parametrize(
@@ -220,6 +219,4 @@ def test_a_quoted_line_that_reports_no_failure_has_no_cause(line: str) -> None:
     ],
 )
 def test_a_quoted_line_that_reports_a_failure_keeps_its_cause(line: str, id: str) -> None:
-    scanner = Scanner(shipped())
-    scanner.feed(f"{line}\n".encode())
-    assert [one.id for one in scanner.found() if not one.possible] == [id]
+    assert certain(f"{line}\n") == [id]
