@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from kz_build.core.locks import lock
 from kz_build.device import adb as adapter
 from kz_build.emulator.device import EmulatedDevice
+from tests.emulator.emulated import emulated
 from tests.formats.apps import SAMPLE as SAMPLE
 from tests.formats.apps import Linker
 from tests.kz import ROOT as ROOT
@@ -233,7 +234,6 @@ def server(adb_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.fixture
 def device(tmp_path: Path, server: adapter.Server) -> Iterator[EmulatedDevice]:
     """An emulated device that this server knows."""
-    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made:
+    with emulated(server, tmp_path / "device") as made:
         server.device(made.serial)
         yield made
-        server.client.disconnect(made.serial)

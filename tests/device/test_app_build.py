@@ -21,9 +21,9 @@ from kz_build.device import adb as adapter
 from kz_build.device.in_app import App, app_of
 from kz_build.device.in_app_types import PROBE
 from kz_build.device.probe_app import app, tools
-from kz_build.emulator.device import EmulatedDevice
 from kz_build.pins.load import load_project
 from tests.conftest import Kz
+from tests.emulator.emulated import emulated
 from tests.formats.apps import AAPT2, downloaded
 
 LINE, TARGET = "sample-0.1", "linux-arm64"
@@ -199,7 +199,7 @@ def device(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The user's adb server, with an emulated device."""
     with (
         adapter.private(tmp_path / "home") as server,
-        EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made,
+        emulated(server, tmp_path / "device") as made,
     ):
         server.device(made.serial)
         yield {"ANDROID_ADB_SERVER_PORT": str(server.port)}

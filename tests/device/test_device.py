@@ -34,6 +34,7 @@ from kz_build.emulator.device import EmulatedDevice
 from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from tests.conftest import Kz
 from tests.deadline import patient, until
+from tests.emulator.emulated import emulated
 from tests.formats.ptes import Qnn, decoder
 
 FOLDER = "/data/local/tmp/kz"
@@ -216,7 +217,7 @@ def test_two_devices_at_once_are_two_reports(
     kz_here: Kz, server: adapter.Server, device: EmulatedDevice, tmp_path: Path
 ) -> None:
     (tmp_path / "one").write_bytes(b"1")
-    with EmulatedDevice("SM8650", tmp_path / "other", owner=server.home) as other:
+    with emulated(server, tmp_path / "other", "SM8650") as other:
         serials = ["--serial", device.serial, "--serial", other.serial]
         found = json.loads(kz_here("device", "info", "--json", *serials).stdout)
         assert [(one["serial"], one["arch"]) for one in found] == [(device.serial, "v79"), (other.serial, "v75")]
@@ -237,11 +238,10 @@ def test_what_fails_here_is_said_as_it_is_with_several_devices_too(
     def read(one: adapter.Device) -> bytes:
         return (tmp_path / "vanished").read_bytes()
 
-    with EmulatedDevice("SM8650", tmp_path / "second", owner=server.home) as second:
+    with emulated(server, tmp_path / "second", "SM8650") as second:
         for serials in ([device.serial], [device.serial, second.serial]):
             with pytest.raises(FileNotFoundError, match="vanished"):
                 run_on_each(server, serials, read)
-        server.client.disconnect(second.serial)
 
 
 def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
@@ -253,7 +253,7 @@ def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
     for name in ("1", "2", "3"):
         some_bytes(folder / name, 4, tick=int(name))
     whole = {f"set/{name}": (folder / name).read_bytes() for name in "123"}
-    with EmulatedDevice("SM8650", tmp_path / "other", owner=server.home) as other:
+    with emulated(server, tmp_path / "other", "SM8650") as other:
         serials = ["--serial", device.serial, "--serial", other.serial]
         device.cut_after(10_000_000)
         done = kz_here("device", "push", folder, "--json", *serials)
@@ -269,7 +269,6 @@ def test_of_two_devices_one_loses_its_cable_and_the_other_nothing(
         cut, well = json.loads(kz_here("device", "push", folder, "--json", *serials).stdout)
         assert (well["sent"], well["bytes"]) == ([], 0)
         assert len(cut["sent"]) + cut["kept"] == 3 and held(device) == held(other) == whole
-        server.client.disconnect(other.serial)
 
 
 def test_a_device_that_goes_in_mid_push_and_comes_back_has_all_of_it(
@@ -419,7 +418,7 @@ def test_a_full_device_is_known_before_and_survived_in_between(
     with pytest.raises(DeviceError, match="No space left on device"):
         pushed(tmp_path / "small", big)
     assert held(device) == {"small": b"s"}
-    with EmulatedDevice("SM8750", tmp_path / "honest", owner=server.home, storage=2_000_000) as honest:
+    with emulated(server, tmp_path / "honest", storage=2_000_000) as honest:
         there = server.device(honest.serial)
         with pytest.raises(DeviceError, match=r"has 2\.0 MB free, 8\.4 MB are needed; nothing was pushed") as refused:
             push(tmp_path / "store", there, items([tmp_path / "small", big]))
@@ -427,14 +426,14 @@ def test_a_full_device_is_known_before_and_survived_in_between(
         assert held(honest) == {}
         assert push(tmp_path / "store", there, items([tmp_path / "small"])).sent == ("small",)
     with (
-        EmulatedDevice("SM8750", tmp_path / "full", owner=server.home, storage=400) as full,
+        emulated(server, tmp_path / "full", storage=400) as full,
         pytest.raises(DeviceError, match=r"has 0 B free, 1 B are needed"),
     ):
         push(tmp_path / "store", server.device(full.serial), items([tmp_path / "small"]))
 
 
 def test_a_file_that_replaces_another_needs_room_for_both(server: adapter.Server, tmp_path: Path) -> None:
-    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home, storage=10_000_000) as device:
+    with emulated(server, tmp_path / "device", storage=10_000_000) as device:
         there = server.device(device.serial)
         big = some_bytes(tmp_path / "big", 4)
         push(tmp_path / "store", there, items([big]))
@@ -449,7 +448,7 @@ def test_a_read_only_folder_is_an_error_that_says_so(
     pushed: Callable[..., Pushed], adb: Adb, server: adapter.Server, tmp_path: Path
 ) -> None:
     (tmp_path / "x").write_bytes(b"x")
-    with EmulatedDevice("SM8750", tmp_path / "shut", owner=server.home, read_only=("/data/local/tmp",)) as shut:
+    with emulated(server, tmp_path / "shut", read_only=("/data/local/tmp",)) as shut:
         there = server.device(shut.serial)
         done = adb("push", tmp_path / "x", "/data/local/tmp/x", serial=shut.serial)
         assert done.returncode != 0 and b"Read-only file system" in printed(done)
@@ -513,7 +512,7 @@ NAMES = st.text(st.characters(exclude_characters="/\0", codec="utf-8"), min_size
 
 @pytest.fixture(scope="module")
 def lasting(server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmulatedDevice]:
-    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("lasting"), owner=server.home) as made:
+    with emulated(server, tmp_path_factory.mktemp("lasting")) as made:
         yield made
 
 
@@ -614,7 +613,7 @@ def test_a_device_without_its_port_leaves_nothing_running(device: EmulatedDevice
 
 def test_what_shells_wrote_counts_on_a_full_device(adb: Adb, server: adapter.Server, tmp_path: Path) -> None:
     data = some_bytes(tmp_path / "x", 2)
-    with EmulatedDevice("SM8750", tmp_path / "small", owner=server.home, storage=3_000_000) as small:
+    with emulated(server, tmp_path / "small", storage=3_000_000) as small:
         server.device(small.serial)
         adb("shell", "head -c 2000000 /dev/zero >/data/local/tmp/mine", serial=small.serial)
         assert b"No space left" in printed(adb("push", data, "/data/local/tmp/x", serial=small.serial))
@@ -668,7 +667,7 @@ def test_an_unknown_soc_is_refused(kz: Kz) -> None:
 def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None:
     before = threading.active_count()
     for seconds in ("1234.501", "1234.502"):
-        with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made:
+        with emulated(server, tmp_path / "device") as made:
             command = [adapter._adb(), "-P", str(server.port), "-s", made.serial, "shell", f"sleep {seconds} & wait"]
             server.device(made.serial)
             with subprocess.Popen(command) as running:
@@ -676,7 +675,6 @@ def test_nothing_is_left_running(server: adapter.Server, tmp_path: Path) -> None
                 made.close()
                 running.wait(patient(20))  # with 1, or with 0 as adb of 2020 does
         until(lambda seconds=seconds: not said_by_processes(seconds))  # type: ignore[misc]
-        server.client.disconnect(made.serial)
     until(lambda: threading.active_count() <= before)
 
 

@@ -30,6 +30,7 @@ from kz_build.emulator.device import EmulatedDevice
 from kz_build.formats.pte_types import Delegate, Method, Pte
 from kz_build.pins.project import Project
 from tests.device import probes
+from tests.emulator.emulated import emulated
 from tests.formats.apps import AAPT2, Linker, apk, good
 
 FOLDER = "/data/local/tmp/kz/et-1.2/android/a model.pte"
@@ -206,10 +207,9 @@ exit 0""",
 
 @pytest.fixture
 def player(tmp_path: Path, server: adapter.Server) -> Iterator[Player]:
-    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home) as made:
+    with emulated(server, tmp_path / "device") as made:
         server.device(made.serial)
         yield Player(made)
-        server.client.disconnect(made.serial)
 
 
 Run = Callable[..., Report]

@@ -27,6 +27,7 @@ from kz_build.emulator.device import EmulatedDevice
 from kz_build.emulator.shell import ARM64_LIBC, QEMU
 from tests.conftest import ROOT, Kz
 from tests.deadline import patient, until
+from tests.emulator.emulated import emulated
 from tests.formats.apps import QNN, Lib, Linker
 
 pytestmark = pytest.mark.skipif(
@@ -361,7 +362,7 @@ def test_a_tolerance_that_no_figure_exceeds_is_refused(tried: Try) -> None:
 def test_two_devices_at_once_each_with_its_own_report(
     project: Path, device: EmulatedDevice, server: adapter.Server, kz: Kz, tmp_path: Path
 ) -> None:
-    with EmulatedDevice("SM8650", tmp_path / "second", owner=server.home) as second:
+    with emulated(server, tmp_path / "second", "SM8650") as second:
         prop(second, "ro.product.cpu.abi", "x86_64")
         words = ["--serial", device.serial, "--serial", second.serial]
         done = kz("-C", project, "device", "check", *words, "--json", ANDROID_ADB_SERVER_PORT=str(server.port))
@@ -520,7 +521,7 @@ def test_ctrl_c_frees_the_clocks_of_every_device(
     """Several devices run in threads, which an interrupt just ends."""
     recipe(project, "runner", run=("./runner",))
     script(tmp_path / "files/runner", f"{stats(1, 100)}; [ ! -e /system/emulated/fixed-performance ] || sleep 60")
-    with EmulatedDevice("SM8650", tmp_path / "second", owner=server.home) as second:
+    with emulated(server, tmp_path / "second", "SM8650") as second:
         modes = [one.root.folder / "system/emulated/fixed-performance" for one in (device, second)]
         serials = ["--serial", device.serial, "--serial", second.serial]
         argv = ["-C", str(project), "device", "run", *serials, *SERIES, "--from", f"out={tmp_path / 'files'}"]
@@ -651,13 +652,12 @@ def test_heat_is_noted(tried: Try, tablet: EmulatedDevice, project: Path, tmp_pa
 @pytest.fixture(scope="module")
 def probe(built: Path, server: adapter.Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[adapter.Device]:
     """A device with kz_probe in /data/local/tmp."""
-    with EmulatedDevice("SM8750", tmp_path_factory.mktemp("probe"), owner=server.home) as made:
+    with emulated(server, tmp_path_factory.mktemp("probe")) as made:
         client = server.device(made.serial)
         with client.files() as files:
             source = built / "dist/sample-0.1/linux-arm64/bin/kz_probe"
             files.send(source, "/data/local/tmp/kz_probe", mode=0o755, mtime=1)
         yield client
-        server.client.disconnect(made.serial)
 
 
 @settings(max_examples=max(25, settings().max_examples // 100))

@@ -11,6 +11,7 @@ import pytest
 from kz_build.device import adb as adapter
 from kz_build.emulator.device import EmulatedDevice
 from tests.deadline import patient
+from tests.emulator.emulated import emulated
 
 Adb = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -58,9 +59,8 @@ def test_the_size_of_the_log_is_told(adb: Adb, device: EmulatedDevice) -> None:
 
 
 def test_pages_of_16_kb_are_what_the_device_says(server: adapter.Server, tmp_path: Path) -> None:
-    with EmulatedDevice("SM8750", tmp_path / "device", owner=server.home, page_size=16384) as device:
+    with emulated(server, tmp_path / "device", page_size=16384) as device:
         done = server.device(device.serial).shell(
             "getconf PAGE_SIZE; getprop ro.product.cpu.pagesize.max; getconf ARG_MAX"
         )
         assert done.stdout.split()[:2] == [b"16384", b"16384"] and done.code == 0
-        server.client.disconnect(device.serial)
