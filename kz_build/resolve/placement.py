@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kz_build.patch.line_map import Edit
@@ -209,21 +209,29 @@ def _outermost(versions: ThreeVersions, edit: Edit, step: int) -> int | None:
 
 
 def _sorted(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
-    """Merge lines that both sides insert at one place of a sorted list."""
-    mine, new = versions.ours[gap.our_start : gap.our_end], versions.new(edit)
-    if gap.start < gap.end or not mine or not new or len({_form(line) for line in (*mine, *new)}) > 1:
+    """Insert lines into a list, such as a file's imports, where it is in order before and after."""
+    new = versions.new(edit)
+    if not new or edit.start < edit.end or gap.our_end - gap.our_start > LONG:
         return
-    around = versions.base[max(edit.start - 1, 0) : edit.end + 1]
-    if _form(new[0]) in map(_form, around) and all(
-        sorted(lines) == lines for lines in ([*around[:1], *side, *around[1:]] for side in (mine, new))
-    ):
+    form = _form(new[0])
+    first, last = _with_neighbours(versions.base, edit.start, edit.end, form)
+    start, end = _with_neighbours(versions.ours, gap.our_start, gap.our_end, form)
+    theirs, mine = [*versions.base[first : edit.start], *new, *versions.base[edit.end : last]], versions.ours[start:end]
+    alike = first < last and len(mine) > 1 and {_form(line) for line in (*mine, *theirs)} == {form}
+    if alike and mine == sorted(mine) and theirs == sorted(theirs):
         both = sorted([*mine, *(line for line in new if line not in mine)])
-        yield Option(gap.our_start, gap.our_end, tuple(both), Rule.SORTED, 8.0)
+        yield Option(start, end, tuple(both), Rule.SORTED, 8.0)
+
+
+def _with_neighbours(lines: Sequence[bytes], start: int, end: int, form: bytes) -> tuple[int, int]:
+    """Add the line on either side if it has a form."""
+    before = start > 0 and _form(lines[start - 1]) == form
+    return start - before, end + (end < len(lines) and _form(lines[end]) == form)
 
 
 def _form(line: bytes) -> bytes:
-    """Return a line without its words: the entries of a list have the same."""
-    return b"".join(line.split()).translate(None, WORD)
+    """Return a line without its words and paths: the entries of a list have the same. A blank line is of another form."""
+    return b"".join(line.split()).translate(None, WORD + b"./-+") if line.strip() else b"\n"
 
 
 class Spot(NamedTuple):

@@ -272,6 +272,16 @@ def test_what_both_sides_add_to_a_sorted_list_is_sorted() -> None:
     assert text(one) == changed(theirs, ("  'qwen", "  'mistral.cc',\n  'qwen")) and one.rule == "sorted"
 
 
+def test_an_import_goes_where_upstreams_imports_have_its_place() -> None:
+    base = 'package embed\n\nimport (\n\t"io/ioutil"\n\t"os"\n)\n\nfunc Start(directory string) error {}\n'
+    theirs = changed(base, ('ioutil"\n', 'ioutil"\n\t"net"\n'))
+    ours = changed(base, ('\t"io/ioutil"\n', '\t"fmt"\n\t"io"\n\t"net/url"\n'))
+    one = best(base, ours, theirs)
+    assert text(one) == changed(ours, ('\t"net/url', '\t"net"\n\t"net/url')) and one.rule == "sorted"
+    unsorted = changed(base, ('\t"io/ioutil"\n', '\t"net/url"\n\t"io"\n\t"fmt"\n'))
+    assert best(base, unsorted, theirs).rule != "sorted"
+
+
 def test_lines_that_upstream_has_twice_in_a_sorted_list_stay() -> None:
     base = "sources = [\n  'adam.cc',\n  'bert.cc',\n  'yolo.cc',\n]\n"
     theirs = changed(base, ("  'bert.cc',\n", "  'bert.cc',\n  'llama.cc',\n  'qwen.cc',\n"))
