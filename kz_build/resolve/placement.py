@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kz_build.patch.line_map import Edit
+from kz_build.resolve.indentation import indented, reindented
 from kz_build.resolve.option import Option, Rule
 from kz_build.resolve.three_versions import NOWHERE, WORD, Gap, ThreeVersions, key, weight
-from kz_build.resolve.token_merge import ALIKE, line_break, merge_tokens, similarity
+from kz_build.resolve.token_merge import ALIKE, contained, line_break, merge_tokens, similarity
 
 REACH = 8
 """How many lines on either side of an edit are searched for in upstream's file."""
@@ -20,6 +21,8 @@ TELLING = 2.5
 """What the lines around an edit must weigh where upstream's file has such lines in several places."""
 NEAR = 40
 """How many lines on either side of an edit tell whether upstream removed the code that it is in."""
+GROWN = 0.6
+"""The share of an edit's words that upstream's lines still have where it added to them."""
 OPTIONS = 4
 
 
@@ -58,7 +61,7 @@ def _merged(versions: ThreeVersions, edit: Edit) -> Option | None:
     new, old, mine = versions.new(edit), versions.base[edit.start : edit.end], versions.ours[start:end]
     if old != mine and (words := merge_tokens(old, mine, new, 0, len(old))) is not None:
         return Option(start, end, tuple(words), *((Rule.MERGED, 10.0) if words == mine else (Rule.REFORMATTED, 9.5)))
-    return Option(start, end, _indented(versions, edit, start, end), Rule.MERGED, 10.0)
+    return Option(start, end, indented(versions, edit, start, end), Rule.MERGED, 10.0)
 
 
 def _is_told(versions: ThreeVersions, first: int, around: list[int]) -> bool:
@@ -145,7 +148,7 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
     merged = merge_tokens(old, mine, versions.new(edit), edit.start - gap.start, edit.end - gap.start)
     if merged is None or merged == mine:
         return
-    merged = _reindented(versions, edit, gap, merged)
+    merged = reindented(versions, edit, gap, merged)
     head = tail = 0
     shorter = min(len(mine), len(merged))
     while head < shorter and mine[head] == merged[head]:
@@ -154,22 +157,6 @@ def _replayed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]
         tail += 1
     lines = tuple(merged[head : len(merged) - tail])
     yield Option(gap.our_start + head, gap.our_end - tail, lines, Rule.REPLAYED, score)
-
-
-def _reindented(versions: ThreeVersions, edit: Edit, gap: Gap, merged: list[bytes]) -> list[bytes]:
-    """Indent lines that the edit inserts as upstream does it today with the line before them."""
-    new = versions.new(edit)
-    if edit.start < edit.end or not edit.start or not gap.our_start:
-        return merged
-    line, before = versions.base[edit.start - 1], versions.ours[gap.our_start - 1]
-    for at, other in enumerate([before, *merged[: len(merged) - len(new)]]):
-        if tuple(merged[at : at + len(new)]) == new and key(other) == key(line) != b"":
-            return [
-                *merged[:at],
-                *(_with_edges(one, _edges(line), _edges(other)) for one in new),
-                *merged[at + len(new) :],
-            ]
-    return merged
 
 
 def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
@@ -185,8 +172,9 @@ def _overridden(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Optio
         end = last + 1 - gap.our_start
     if start is None or end is None or not 0 <= start < end <= len(mine):
         return
-    alike = similarity(b"".join(versions.base[edit.start : edit.end]), b"".join(mine[start:end]))
-    if alike >= ALIKE:
+    was, now = b"".join(versions.base[edit.start : edit.end]), b"".join(mine[start:end])
+    alike = similarity(was, now)
+    if alike >= ALIKE or contained(was, now) >= GROWN:
         # Where the lines are still there, and together, what upstream has beside them may stay.
         place = versions.place(edit.start)
         there = versions.our_keys[place : place + size] == versions.base_keys[edit.start : edit.end]
@@ -251,7 +239,7 @@ def _placed(versions: ThreeVersions, edit: Edit, gap: Gap) -> Iterator[Option]:
         rival = spots[1 - min(number, 1)].score if len(spots) > 1 else 0.0
         score = min(spot.score, 7) + 2 * min(spot.score - rival, 1) - 1
         end = spot.start + size
-        yield Option(spot.start, end, _indented(versions, edit, spot.start, end), Rule.PLACED, score)
+        yield Option(spot.start, end, indented(versions, edit, spot.start, end), Rule.PLACED, score)
 
 
 def _starts(versions: ThreeVersions, edit: Edit, gap: Gap) -> set[int]:
@@ -307,29 +295,3 @@ def _context(versions: ThreeVersions, at: int, place: int, step: int) -> tuple[f
             if alike > 0.6:
                 total += 0.5 * alike * weight(keys[one])
     return nearest, total
-
-
-def _indented(versions: ThreeVersions, edit: Edit, start: int, end: int) -> tuple[bytes, ...]:
-    """Return the edit's lines, indented and ended as upstream does it today with the line next to them."""
-    new = versions.new(edit)
-    for at, place in ((edit.start - 1, start - 1), (edit.end, end)):
-        if 0 <= at < len(versions.base) and 0 <= place < len(versions.ours):
-            line, other = versions.base[at], versions.ours[place]
-            was, now = _edges(line), _edges(other)
-            if line.strip() and line.strip() == other.strip() and was != now:
-                return tuple(_with_edges(one, was, now) for one in new)
-    return new
-
-
-def _edges(line: bytes) -> tuple[bytes, bytes]:
-    """Return the indentation of a line, and its kind of line end."""
-    return line[: len(line) - len(line.lstrip())], b"\r\n" if line.endswith(b"\r\n") else b"\n"
-
-
-def _with_edges(line: bytes, was: tuple[bytes, bytes], now: tuple[bytes, bytes]) -> bytes:
-    if line.startswith(was[0]) and line.strip():
-        line = now[0] + line[len(was[0]) :]
-    elif now[0].endswith(was[0]) and line.strip():  # it was less indented than the line beside it
-        line = now[0].removesuffix(was[0]) + line
-    same_end = line.endswith(was[1]) and _edges(line)[1] == was[1]
-    return line[: -len(was[1])] + now[1] if same_end else line

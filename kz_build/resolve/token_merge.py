@@ -39,10 +39,22 @@ def line_break(base: Sequence[bytes], ours: Sequence[bytes], at: int) -> int | N
 
 def similarity(one: bytes, other: bytes) -> float:
     """Return the share of words and signs that two texts have in common, in order."""
+    common, first, second = _common(one, other)
+    return 2 * common / max(first + second, 1)
+
+
+def contained(one: bytes, other: bytes) -> float:
+    """Return the share of the words and signs of one text that another has, in order."""
+    common, first, _ = _common(one, other)
+    return common / max(first, 1)
+
+
+def _common(one: bytes, other: bytes) -> tuple[int, int, int]:
+    """Count the words and signs that two texts have in common, and those of each."""
     if max(len(one), len(other)) > _TOO_LONG:
-        return 0.0
+        return 0, 1, 1
     a, b = ([word for word, _ in _tokens(text) if word.strip()] for text in (one, other))
-    return 2 * sum(place >= 0 for place in line_map(a, b)) / max(len(a) + len(b), 1)
+    return sum(place >= 0 for place in line_map(a, b)), len(a), len(b)
 
 
 def renamed(base: Sequence[bytes], ours: Sequence[bytes]) -> tuple[bytes, bytes] | None:

@@ -159,6 +159,20 @@ def test_lines_that_the_patch_removes_are_found_by_those_that_upstream_kept_amon
     assert text(one) == ours.replace(rule.format("(-Wno-|/wd)"), "") and one.rule == "overridden"
 
 
+def test_a_block_that_upstream_added_to_is_replaced_as_a_whole() -> None:
+    block = "  int handle = open_file(path);\n  if (handle < 0)\n    return report_error(path);\n"
+    grown = (
+        "  int handle = open_file(path);\n  if (handle == ENOENT)\n    return report_missing(path, errno);\n"
+        "  if (handle == EACCES || handle == EPERM)\n    return report_forbidden(path, errno, getuid());\n"
+        "  if (handle < 0 && !is_optional(flags) && !is_cached(path))\n    return report_error(path);\n"
+    )
+    theirs = changed(FUNCTION, (block, "  int handle = opened_before(path);\n"))
+    ours = changed(FUNCTION, (block, grown))
+    one = best(FUNCTION, ours, theirs)
+    assert text(one) == changed(ours, (grown, "  int handle = opened_before(path);\n")) and one.rule == "overridden"
+    assert one.confidence < OFFERED
+
+
 def test_lines_that_the_patch_removes_go_with_the_conditional_that_upstream_put_around_them() -> None:
     include = (
         "#ifdef HAVE_MY_GLOBAL_H\n#include <my_global.h>\n#endif\n#ifdef HAVE_MY_SYS_H\n#include <my_sys.h>\n#endif\n"
