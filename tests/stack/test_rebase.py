@@ -369,6 +369,18 @@ def test_a_result_that_only_merges_is_shown_and_not_trusted(ours: Project) -> No
     assert ours.kz("apply").returncode == 0
 
 
+def test_a_merge_driver_of_the_user_resolves_as_git_has_it_do(ours: Project, tmp_path: Path) -> None:
+    attributes, config = tmp_path / "attributes", tmp_path / "gitconfig"
+    attributes.write_text("*.txt merge=both\n")
+    config.write_text(
+        f'[core]\n\tattributesFile = {attributes}\n[merge "both"]\n\tdriver = git merge-file --union %A %O %B\n'
+    )
+    done = ours.kz("rebase", "--onto", "v3", GIT_CONFIG_GLOBAL=str(config))
+    assert done.returncode == 4 and "git's three-way merge finds a result" in done.stderr, done.stderr
+    assert "theirs\nours\n" in (worktree(ours) / "b.txt").read_text()
+    assert ours.kz("rebase", "continue").returncode == 0
+
+
 def test_a_broken_intent_stops_at_the_end_and_can_be_mended(ours: Project) -> None:
     was = kept(ours)
     assert ours.kz("rebase", "--onto", "v3").returncode == 4
