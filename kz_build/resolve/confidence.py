@@ -10,20 +10,22 @@ from kz_build.patch.change import split_lines
 from kz_build.resolve.option import LOSING_NOTHING, Option, Rule
 from kz_build.resolve.three_versions import key, weight
 
-OFFERED = 0.6
+OFFERED = 0.59
 """Where the first candidate has less confidence than this, none is likely: all are only possible."""
 
 PLAIN = 10.0
 """The score of a plain merge."""
 
 WEIGHTS = {
-    "1": 2.39,
-    "conflicts": 0.82,
-    "left out": -1.02,
-    "names left": -1.13,
-    "rank": -1.40,
-    "strays": -0.81,
-    "lack": -1.23,
+    "1": 2.04,
+    "names left": -1.67,
+    "rank": -1.39,
+    "there": -1.31,
+    "conflicts": 1.52,
+    "left out": -1.06,
+    "lines": -0.40,
+    "strays": -0.77,
+    "lack": -1.21,
 }
 """A logistic regression, from `benchmarks/candidates.py CASES --fit`."""
 FEATURES = tuple(WEIGHTS)
@@ -34,14 +36,15 @@ def features(steps: Sequence[Option], rank: int, names_left: bool, strays: float
 
     That is its steps, how many are ranked before it, whether it has names that the patch removes, and what `stray_lines` says.
 
-    Of the edits that do not merge, their number tells, how many are left out, and what their scores lack to a plain merge's;
-    not which rule made them.
+    Of the edits that do not merge, their number tells, how many are left out, the share that upstream has, how many lines they
+    write, and what their scores lack to a plain merge's; not which other rule made them.
     """
     edits = [step for step in steps if step.rule is not Rule.MERGED and step.rule not in LOSING_NOTHING]
-    left_out = sum(1 for step in edits if step.rule is Rule.LEFT_OUT)
+    left_out, there = (sum(1 for step in edits if step.rule is rule) for rule in (Rule.LEFT_OUT, Rule.THERE))
+    lines = sum(len(step.lines) for step in edits)
     lack = sum(max(PLAIN - step.score, 0) for step in edits)
-    counts = map(math.log1p, (len(edits), left_out))
-    return (1.0, *counts, float(names_left), float(rank), math.log1p(strays), math.log1p(lack))
+    counts = map(math.log1p, (len(edits), left_out, lines, strays, lack))
+    return (1.0, float(names_left), float(rank), there / max(len(edits), 1), *counts)
 
 
 Lines = Counter[bytes]
