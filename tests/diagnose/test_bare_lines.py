@@ -14,6 +14,8 @@ SIGNATURES = {one.id: one for one in shipped()}
 ALONE = [
     ("link-library", "unable to find library -lfoo"),
     ("link-library", "framework not found Pods_Runner"),
+    ("link-library-form", "cannot find -lG:/x/bin/libfoo.arm64v8.a"),
+    ("link-library-form", "unable to find library -llibfoo.so"),
     ("link-mac-architecture", "symbol(s) not found for architecture arm64"),
     ("header-missing", "'foo/bar.h' file not found"),
     ("header-missing", "foo/bar.h: No such file or directory"),
