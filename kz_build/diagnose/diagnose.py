@@ -13,6 +13,7 @@ from kz_build.core.yaml_schema import load, wrong
 from kz_build.diagnose.log_blocks import Part, blocks, parts
 from kz_build.diagnose.scanner import Scanner
 from kz_build.diagnose.signature import Diagnosis, Signature, parse_signature
+from kz_build.diagnose.tables import table
 
 
 def diagnose(log: str, signature_files: Sequence[str] = ()) -> Diagnosis:
@@ -53,10 +54,7 @@ def shipped() -> tuple[Signature, ...]:
 
 @cache
 def _shipped_files() -> dict[Path, dict[str, Any]]:
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return {path: yaml.load(path.read_bytes(), loader) for path in files()}
+    return {path: table(path) for path in files()}
 
 
 def extra(paths: Sequence[str]) -> tuple[Signature, ...]:

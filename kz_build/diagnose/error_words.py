@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from kz_build.diagnose.log_line import Prefix, is_prompt, prefix
+from kz_build.diagnose.tables import table
 
 EXIT = 4
 """The rank of lines that only say that something failed."""
@@ -18,9 +16,7 @@ TASK = b"Execution failed for task "
 PROBLEM = b"A problem occurred "
 CMAKE, CMAKE_IN = b"CMake Error at ", b"CMake Error in "
 BACKTRACE, FRAME_0, FRAME_00 = b"backtrace:", b"#00 pc ", b"#00  pc "
-FORMS: dict[str, Any] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-)
+FORMS = table(Path(__file__).with_suffix(".yaml"))
 """By which words a line looks like an error: error_words.yaml has a line for each form."""
 ANY_CASE = {"ordinary", "goes_on", "no_error"}
 """The kinds of forms that match in capitals, too."""

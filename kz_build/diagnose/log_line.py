@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import NamedTuple
+
+from kz_build.diagnose.tables import table
 
 WINDOW = 2048
 """Bytes of a line that are searched, to each side of a matching text."""
@@ -33,14 +36,9 @@ class Prefix(NamedTuple):
     message: str
 
 
-_MARGIN = re.compile(
-    r"^(?:\[?rank\d+\]?:\s*|\s*[|│]\s*|[✖❌]\s*|\*\*(?=\S)|\d\d:\d\d:\d\d\.\d+ \d{6,} (?=(?:ERROR|FATAL)\b)|\((?:EngineCore|APIServer|Worker)[^()\n]{0,40}\) |\[error\] |[\w./-]+\.py: (?=[\w.]+(?:Error|Exception): )|(?:Exception|Caused by|AndroidRuntime:|System\.err:) (?=\w+(?:\.\w+)+(?:Error|Exception)\b)|ERROR \d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+:\d+\] (?=[\w.]+(?:Error|Exception): )|E\s{2,}| *\d+\.\d+ms (?:\[[^\]\n]{0,40}\]){0,2}(?=\[ ?(?:ERROR|WARNING) ?\])|(?!ERROR|FATAL|PANIC)[\w.-]+\s+\|\s|\[ *(?:\+ *\d+ ms)?\]\s+|\[(?:stderr|stdout|RUN_GRADLEW|cmake|build|proc)\](?:\s|$)|C/C\+\+: (?:\w+\|[\w-]+ ?:)?| *= note: (?=/|ld|rust-lld|clang|collect2)|#\d+ \d+\.\d+\s|\d{1,4}\.\d{3}\s(?=\s*\S)"
-    r"|(?:std(?:err|out)|[Ee]rror|ERROR):\s?(?=(?:[\w.]+(?:Error|Exception)|Error|fatal|error|adb|ninja|g?make|ld(?:\.lld)?|clang(?:\+\+)?|collect2|CMake Error): |'[^'\s]+', needed by )"
-    r"|(?:[\"'`“‘]|\[(?:ERROR|FATAL|E)\]:?\s|##\[error\]|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,\d]*\]?\s)(?=(?:[\w$]+\.)*[A-Z][\w$]*(?:Error|Exception)\b:?\s)"
-    r"|\d{4}-\d\d-\d\dT[\d:.]+Z\s|\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s(?:[-|]\s+(?:[\w.]+\s+[-|]\s+)?)?(?=\[?(?:ERROR|CRITICAL)\b)|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s|\d\d:\d\d:\d\d\.\d+ \[ERROR\] \[[\w.]+\]\s)+"
-)
-
-
+MARGINS: list[dict[str, str]] = table(Path(__file__).with_suffix(".yaml"))["margins"]
+"""What another program writes before a line: log_line.yaml has a line for each form."""
+_MARGIN = re.compile(f"^(?:{'|'.join(row['match'] for row in MARGINS)})+")
 _BOARD = re.compile(r"\[executorch:(\w+\.\w+:\d+) \w+\(\)\](?= )")
 
 
