@@ -26,10 +26,13 @@ TAIL, LAST = 2000, 5
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(
     r"(?i)^(?!.*qnn).*?(?:\b(?:[A-Z]\w{1,30})?warn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
-    r"|^(?:#\d+ [\d.]+ )?W: "
+    r"|^(?:#\d+ [\d.]+ )?W: (?!Failed to fetch \S{1,300}\s{1,4}404)"
     r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
 )
-"""Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do."""
+"""Lines after which a program or script mostly goes on: warnings, retries, and what the small programs of a script could not do.
+
+apt writes W: too before a list that the server does not have, though it ends with an error for it.
+"""
 _EXCEPTION = re.compile(r"^[\w.]+(?:Error|Exception): ")
 """An exception of Python below its traceback: the next line may say that the program goes on without what failed."""
 _COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
