@@ -115,6 +115,8 @@ BARE_REASON = re.compile(r"^[\w.-]+: [A-Z][a-z ]+\.?$")
 """A program and the system's reason, without what it did."""
 ENDS_WELL = form("ends_well")
 """Words of success: a log that has them in its last lines, and no error behind them, ends well."""
+STAYS = form("stays")
+"""What stays wrong although its program tells of success below it."""
 _REASON = form("reason")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kz_build.diagnose.consequences import with_consequences
 from kz_build.diagnose.error_lines import Candidate, ErrorLines, is_handled, stops_nothing
-from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, rank
+from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, STAYS, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
@@ -215,12 +215,11 @@ class Scanner:
         return tuple(sorted(best, key=lambda one: self._command(one.line.line) != first))
 
     def _ends_well(self) -> bool:
-        """Return whether the log's last lines say that all went well, and no error stands behind that."""
+        """Return whether the log's last lines say that all went well, no error stands behind that, and nothing before it stays wrong."""
         last = self._tail.decode("utf-8", "replace").split("\n")[-LAST:]
         well = max((number for number, line in enumerate(last) if ENDS_WELL.search(line)), default=LAST)
-        return well < LAST and not any(
-            0 <= rank(line) <= 1 or line.startswith("[  FAILED") for line in last[well + 1 :]
-        )
+        behind = any(0 <= rank(line) <= 1 or line.startswith("[  FAILED") for line in last[well + 1 :])
+        return well < LAST and not behind and not any(STAYS.search(line) for line in last[:well])
 
     def _hold_families(self) -> None:
         """Note the families of the errors; there are none in a log that ends well."""

@@ -222,3 +222,9 @@ def test_a_quoted_line_that_reports_no_failure_has_no_cause(line: str) -> None:
 )
 def test_a_quoted_line_that_reports_a_failure_keeps_its_cause(line: str, id: str) -> None:
     assert certain(f"{line}\n") == [id]
+
+
+def test_a_package_that_cmake_does_not_get_is_the_error_only_where_a_person_quoted_it() -> None:
+    quoted = "-- Checking for module 'lz4'\n--   No package 'lz4' found\n"
+    assert certain(quoted) == ["configure-package"]
+    assert certain(quoted + "-- Looking for pthread.h\n-- Looking for pthread.h - found\n") == []

@@ -316,6 +316,16 @@ def test_a_warning_in_a_log_that_ends_well_is_not_claimed() -> None:
     assert not causes(retried + "Collecting pip\nSuccessfully installed pip-24.0\n")
 
 
+def test_a_conflict_that_pip_tells_above_its_success_is_the_cause() -> None:
+    log = (
+        "Installing collected packages: numpy\nERROR: pip's dependency resolver does not currently take into account all the packages that are installed. "
+        "This behaviour is the source of the following dependency conflicts.\n"
+        "lunapi 0.1.2 requires numpy>=2, but you have numpy 1.26.4 which is incompatible.\nSuccessfully installed numpy-1.26.4\n"
+    )
+    assert [one.id for one in causes(log)] == ["pip-installed-conflict"]
+    assert not causes(log + "".join(f"line {n}\n" for n in range(40)) + "=== 41 passed in 3.2s ===\n")
+
+
 def test_an_error_behind_words_of_success_is_still_read() -> None:
     log = 'Successfully installed numpy-2.1\nCMake Error at CMakeLists.txt:3 (frobnicate):\n  Unknown CMake command "frobnicate".\n'
     assert [one.id for one in causes(log)] == ["cmake-command"]
