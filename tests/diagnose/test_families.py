@@ -342,8 +342,8 @@ def test_an_error_counts_more_than_a_warning_before_it() -> None:
 
 
 def test_a_list_that_apt_did_not_get_counts_more_than_a_key_that_it_warns_of() -> None:
-    key = "W: GPG error: https://dl.yarnpkg.com stable InRelease: The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 23E7166788B63E1E\n"
-    gone = "W: Failed to fetch http://deb.debian.org/debian/dists/jessie-updates/main/binary-amd64/Packages  404  Not Found [IP: 151.101.248.204 80]\n"
+    key = "W: GPG error: https://dl.example.com stable InRelease: The following signatures couldn't be verified because the public key is not available: NO_PUBKEY 23E7166788B63E1E\n"
+    gone = "W: Failed to fetch http://deb.example.org/debian/dists/jessie-updates/main/binary-amd64/Packages  404  Not Found [IP: 151.101.248.204 80]\n"
     assert [(one.id, one.possible) for one in answers(key + gone)] == [("apt-release-gone", False), ("apt-key", True)]
 
 
