@@ -8,19 +8,32 @@ from functools import cache
 
 from kz_build.diagnose.error_lines import Candidate
 from kz_build.diagnose.error_words import speaks
-from kz_build.diagnose.log_line import undecorated
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import Signature
+from kz_build.diagnose.wrapped_error import inner, named, undecorated
 
 
 def general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signature | None, dict[str, str]]:
-    """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups."""
+    """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups.
+
+    What stands around the error is taken off where that finds one that says more: a family more than a sentence's words, and
+    either more than what is only possible.
+    """
     found = _general(candidate, families)
-    plain = undecorated(candidate.passage)
-    if plain == candidate.passage or (found[0] and not found[0].possible):
-        return found
-    later = _general(candidate._replace(passage=plain), families)
-    return later if later[0] and not (found[0] and later[0].possible) else found
+    for form in (undecorated, inner, named):
+        text = form(candidate.passage)
+        if text != candidate.passage and _says(found[0]) < FAMILY:
+            later = _general(candidate._replace(passage=text), families)
+            found = later if _says(later[0]) > _says(found[0]) else found
+    return found
+
+
+FAMILY = 3
+"""How much a family says that tells why: more than a sentence, that more than what is only possible, and that more than nothing."""
+
+
+def _says(one: Signature | None) -> int:
+    return 0 if not one else 1 if one.possible else 2 if one.sentence else FAMILY
 
 
 def _general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signature | None, dict[str, str]]:

@@ -71,20 +71,6 @@ def prefix(line: str) -> Prefix:
     return Prefix(level, tag, line[match.end() :].strip())
 
 
-_DECORATION = re.compile(
-    r"^(?:\s*(?:[>•*-]\s|(?:error|Error|ERROR):[ \t]*\n|\[(?:ERROR|FATAL|Error|error|E)\]:?\s|##\[error\]|\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[.,\d]*Z?\]?:?\s|\d{1,5}\s*\|\s))+"
-)
-_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
-
-
-def undecorated(text: str) -> str:
-    """Return an error without what a person, an editor or a service puts before its first line, and without quotes around it."""
-    text = _DECORATION.sub("", text, count=1)
-    end = _QUOTES.get(text[:1], "")
-    inner = text[1:].rstrip().removesuffix(end)
-    return inner if end and end not in inner else text
-
-
 _PROMPT = re.compile(
     r"""(?x) ^\s*(?:
       (?:\([^()\n]{1,40}\)\s*)? (?:\d{1,3}\|)?(?:\[?[\w.-]{1,40}@[\w.-]{1,60}[:\s][^$\#%:\n]{0,120}|[~/][\w./~-]{0,120}\s?|[\w.-]{1,60}:[~/][\w./~-]{0,120}\s?)[$\#%]\s

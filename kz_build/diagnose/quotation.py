@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.error_lines import Candidate, search_words
 from kz_build.diagnose.error_words import form, goes_on, is_ordinary, is_warning, rank
-from kz_build.diagnose.log_line import prefix, trimmed, undecorated
+from kz_build.diagnose.log_line import prefix, trimmed
 from kz_build.diagnose.signature import ErrorLine
+from kz_build.diagnose.wrapped_error import named, undecorated
 
 QUOTED = 3
 """Lines of a log that is no more than a quotation of one."""
@@ -16,13 +16,6 @@ SPOKEN = 2
 """A line of fewer words says too little to be an error."""
 MOST = 60
 """Lines that are read of a string that was printed as one."""
-_EXCEPTIONS = (
-    ("ModuleNotFoundError", re.compile(r"^No module named ")),
-    ("ImportError", re.compile(r"^cannot import name ")),
-    ("AttributeError", re.compile(r" has no attribute '")),
-    ("TypeError", re.compile(r"\(\) (?:got an unexpected|missing \d|takes )| object is not |^unsupported operand ")),
-)
-"""Kinds of Python's exceptions whose words are quoted without them."""
 _NO_ERROR = form("no_error")
 """What is no error in a line that no word marks as one."""
 
@@ -42,6 +35,5 @@ def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
             said = sure or not (_NO_ERROR.search(message) or _NO_ERROR.search(words))
             if said and len(message.split()) >= SPOKEN and not (is_ordinary(part) or goes_on(part)):
                 shown = ErrorLine(number + 1, trimmed(part), search_words(message))
-                kinds = (kind for kind, form in _EXCEPTIONS if form.search(words))
-                marked = () if sure else (f"{kind}: {words}" for kind in (*kinds, "error"))
+                marked = () if sure else dict.fromkeys((named(words), f"error: {words}"))
                 yield from (Candidate(1, shown, text) for text in (message, *marked))

@@ -14,6 +14,7 @@ from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
 from kz_build.diagnose.quotation import QUOTED, quoted
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature, filled
+from kz_build.diagnose.wrapped_error import unframed
 
 LIMIT = 1000
 """Lines after which a signature is no longer counted."""
@@ -114,6 +115,8 @@ class Scanner:
         (_, end, shown), number, gone_on = around(block, at), -1, False
         for one in self._wanted.get(text, ()):
             match = compiled(one.match).search(usual(shown)) if one.match else None
+            if not match and "^" in one.match and (plain := unframed(shown)):
+                match = compiled(one.match).search(plain)
             if one.match and not match:
                 continue
             if number < 0:

@@ -1,0 +1,61 @@
+"""An error that stands inside other words: behind those of a logger, a task or another exception, in quotes, or without its exception's name."""
+
+from __future__ import annotations
+
+import re
+
+from kz_build.diagnose.log_line import prefix
+
+_DECORATION = re.compile(
+    r"^(?:\s*(?:[>•*-]\s|(?:error|Error|ERROR):[ \t]*\n|\[(?:ERROR|FATAL|Error|error|E)\]:?\s|##\[error\]"
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[.,\d]*Z?\]?:?\s|\d{1,5}\s*\|\s|(?:ERROR|FATAL|CRITICAL)\s{1,4}(?=\S)))+"
+)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
+_BEFORE = r"(?:[:\])=>-] ?|\bor:)[\[\"'`(]?"
+"""What stands between other words and the error."""
+_OUTER = re.compile(
+    r"(?![VDIW] [^\n:]{1,40}: |.*(?i:\bwarn|\bignor|\bskip|\bretry|\bcaught\b))[^\n]{0,200}?"
+    + _BEFORE
+    + r"(?=(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S)"
+)
+_NAMELESS = {
+    "ModuleNotFoundError": r"No module named ",
+    "ImportError": r"cannot import name ",
+    "AttributeError": r"(?:module|type object|partially initialized module)? ?'[^'\n]{1,100}'(?: object)? has no attribute '|can't set attribute",
+    "TypeError": r"[\w.<>]{1,80}\(\) (?:got an unexpected|missing \d|takes )|'[\w.]{1,60}' object is not |unsupported operand type|cannot unpack non-iterable",
+    "NameError": r"name '\w{1,60}' is not defined",
+    "UnboundLocalError": r"(?:local variable|cannot access local variable) '\w",
+    "IndexError": r"(?:list )?index out of range\b",
+    "ValueError": r"could not convert string to float|(?:not enough|too many) values to unpack",
+}
+"""Words of Python's own for its exceptions, which programs print without their names."""
+_WORDS = re.compile(
+    rf"(?:^|{_BEFORE})(?P<words>{'|'.join(f'(?P<{kind}>{words})' for kind, words in _NAMELESS.items())})"
+)
+
+
+def undecorated(text: str) -> str:
+    """Return an error without what a person, an editor or a service puts before its first line, and without quotes around it."""
+    text = _DECORATION.sub("", text, count=1)
+    end = _QUOTES.get(text[:1], "")
+    within = text[1:].rstrip().removesuffix(end)
+    return within if end and end not in within else text
+
+
+def unframed(line: str) -> str:
+    """Return a line without all that stands before its message; '' if nothing does, or if it is of logcat."""
+    level, _, message = prefix(line)
+    plain = undecorated(message)
+    return plain if plain != line.strip() and not level else ""
+
+
+def inner(text: str) -> str:
+    """Return an error from the exception on that its first line quotes behind words of its own."""
+    return _OUTER.sub("", text, count=1) if _OUTER.match(text) else text
+
+
+def named(text: str) -> str:
+    """Return an error with the name of Python's exception before the words that are that exception's; as it is if it has none."""
+    found = _WORDS.search(text.split("\n", 1)[0])
+    kind = next((kind for kind in _NAMELESS if found[kind]), "") if found else ""
+    return f"{kind}: {text[found.start('words') :]}" if found else text

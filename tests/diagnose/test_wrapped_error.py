@@ -1,0 +1,77 @@
+"""An error is known inside other words: behind a logger's, in quotes, without the name of its exception."""
+
+from __future__ import annotations
+
+import pytest
+
+from kz_build.diagnose.diagnose import shipped
+from kz_build.diagnose.scanner import Scanner
+
+SIGNATURES = shipped()
+
+
+def certain(log: str) -> list[str]:
+    scanner = Scanner(SIGNATURES)
+    scanner.feed(f"{log}\n".encode())
+    return [one.id for one in scanner.found() if not one.possible]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "2026-05-01T10:00:00.1234567Z {}",
+        "build\tRun tests\t2026-05-01T10:00:00.1234567Z {}",
+        "10:00:00 {}",
+        "[10:00:00] {}",
+        "web_1  | {}",
+        "#12 34.56 {}",
+        "34.56 {}",
+        "I/flutter ( 1234): {}",
+        "ERROR:root:{}",
+        "2026-05-01 10:00:00,123 - app - ERROR - {}",
+        "ERROR  {}",
+        "[ ERROR ]  {}",
+        "Error executing job: {}",
+        "(worker pid=123) {}",
+    ],
+)
+@pytest.mark.parametrize(
+    ("error", "id"),
+    [
+        ("ModuleNotFoundError: No module named 'frob'", "module-missing"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "cuda-kernel"),
+    ],
+)
+def test_an_error_is_known_behind_what_loggers_and_services_write_before_it(frame: str, error: str, id: str) -> None:
+    assert certain(frame.format(error)) == [id]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: ignored ModuleNotFoundError: No module named 'frob'",
+        "11-21 08:00:02.124  1234  5678 W App: java.lang.IllegalStateException: RecyclerView has no LayoutManager",
+        "INFO: will retry after OSError: frob has no module named 'nicate'",
+    ],
+)
+def test_a_warning_that_quotes_an_exception_is_no_cause(line: str) -> None:
+    assert certain(line) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "id"),
+    [
+        ("No module named 'frob'", "module-missing"),
+        ("cannot import name 'frob' from 'executorch.exir' (/x/y.py)", "import-name"),
+        ("module 'frob' has no attribute 'nicate'", "python-module-attribute"),
+        ("__init__() got an unexpected keyword argument 'frob'", "python-argument"),
+        ("forward() missing 1 required positional argument: 'mask'", "python-argument"),
+        ("name 'frob' is not defined", "python-name"),
+        ("local variable 'frob' referenced before assignment", "python-name"),
+        ("index out of range in self", "tensor-index-range"),
+        ("could not convert string to float: 'frob'", "python-number-text"),
+    ],
+)
+@pytest.mark.parametrize("frame", ["{}", "An error occurred: {}", "Error converting /x/model.onnx: {}"])
+def test_words_of_a_python_exception_are_known_without_its_name(words: str, id: str, frame: str) -> None:
+    assert certain(frame.format(words)) == [id]
