@@ -17,7 +17,7 @@ SHOWN = 300
 _TIME = r"(?:(?:\d{4}-)?\d\d-\d\d\s)?\d\d:\d\d:\d\d[.,]\d+:?"
 _PREFIX = re.compile(
     rf"""(?x) ^\s*(?:
-      {_TIME}\s+(?:\w+\s+)?\d+\s+\d+\s (?P<threadtime>[VDIWEFA])\s (?P<tag1>.*?)\s*:\s
+      (?:{_TIME}\s+(?:\w+\s+)?)?\d+\s+\d+\s (?P<threadtime>[VDIWEFA])\s (?P<tag1>.*?)\s*:\s
     | {_TIME}\s+\d+-\d+\s+ (?P<tag2>\S+)\s+ \S+\s+ (?P<studio>[VDIWEFA])\s+
     | {_TIME}\s+ (?P<tag5>\S+)\s+ (?P<compact>[VDIWEFA])\s{{2}}
     | (?:{_TIME}\s+)? (?:\d+-\d+/\S+\s+)? (?P<brief>[VDIWEFA])/(?P<tag3>[^(:]*?)\s*(?:\(\s*\d+\))?:\s?

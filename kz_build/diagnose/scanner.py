@@ -36,7 +36,7 @@ apt writes W: too before a list that the server does not have, though it ends wi
 """
 _EXCEPTION = re.compile(r"^[\w.]+(?:Error|Exception): ")
 """An exception of Python below its traceback: the next line may say that the program goes on without what failed."""
-_COLOUR = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_COLOUR = re.compile(rb"(?:\x1b|\\u001b)(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class Scanner:
@@ -76,7 +76,7 @@ class Scanner:
     def feed(self, block: bytes) -> None:
         """Search one block."""
         self._here.clear()
-        if b"\x1b" in block:
+        if b"\x1b" in block or b"\\u001b[" in block:
             block = _COLOUR.sub(b"", block)
         for text, at in self._search.hits(block):
             self._line(block, text, at)
