@@ -37,3 +37,16 @@ def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
                 shown = ErrorLine(number + 1, trimmed(part), search_words(message))
                 marked = () if sure else dict.fromkeys((named(words), f"error: {words}"))
                 yield from (Candidate(1, shown, text) for text in (message, *marked))
+
+
+def unquoted(block: bytes) -> bytes:
+    """Return lines that a mail, Markdown or a comment quotes without its mark, where each of several lines has it: their number stays.
+
+    One line alone may be Gradle's, which writes a `>` of its own.
+    """
+    mark = block[:1]
+    lines = block.split(b"\n")
+    marked = [line[:2] == mark + b" " for line in lines if line.strip() not in (b"", mark)]
+    if len(marked) < SPOKEN or not all(marked):
+        return block
+    return b"\n".join(line[2:] for line in lines)

@@ -12,7 +12,7 @@ from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, STAYS, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
-from kz_build.diagnose.quotation import QUOTED, quoted
+from kz_build.diagnose.quotation import QUOTED, quoted, unquoted
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature, filled
 from kz_build.diagnose.wrapped_error import unframed
 
@@ -78,6 +78,8 @@ class Scanner:
         self._here.clear()
         if b"\x1b" in block or b"\\u001b[" in block:
             block = _COLOUR.sub(b"", block)
+        if block[:2] in (b"> ", b"# "):
+            block = unquoted(block)
         for text, at in self._search.hits(block):
             self._line(block, text, at)
             self._errors.look(block, self.lines, text, at)

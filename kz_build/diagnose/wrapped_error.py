@@ -11,7 +11,7 @@ _DECORATION = re.compile(
     r"|\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[.,\d]*Z?\]?:?\s|\d{1,5}\s*\|\s|(?:ERROR|FATAL|CRITICAL)\s{1,4}(?=\S)))+"
 )
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
-_BEFORE = r"(?:[:\])=>-] ?|\bor:)[\[\"'`(]?"
+_BEFORE = r"(?:[:\])=>^-] ?|\bor:)[\[\"'`(]?"
 """What stands between other words and the error."""
 _OUTER = re.compile(
     r"(?![VDIW] [^\n:]{1,40}: |.*(?i:\bwarn|\bignor|\bskip|\bretry|\bcaught\b))[^\n]{0,200}?"

@@ -75,3 +75,15 @@ def test_a_warning_that_quotes_an_exception_is_no_cause(line: str) -> None:
 @pytest.mark.parametrize("frame", ["{}", "An error occurred: {}", "Error converting /x/model.onnx: {}"])
 def test_words_of_a_python_exception_are_known_without_its_name(words: str, id: str, frame: str) -> None:
     assert certain(frame.format(words)) == [id]
+
+
+@pytest.mark.parametrize("mark", [">", "#"])
+def test_a_log_whose_every_line_is_quoted_is_read_without_the_marks(mark: str) -> None:
+    lines = ["* What went wrong:", "Execution failed for task ':app:frob'.", "", "> Java heap space"]
+    assert (
+        certain("\n".join(f"{mark} {line}".rstrip() for line in lines)) == certain("\n".join(lines)) == ["gradle-heap"]
+    )
+
+
+def test_colours_that_a_notebook_writes_as_text_are_taken_off() -> None:
+    assert certain(r"\u001b[31mModuleNotFoundError\u001b[39m: No module named 'frob'") == ["module-missing"]
