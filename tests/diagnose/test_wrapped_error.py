@@ -87,3 +87,27 @@ def test_a_log_whose_every_line_is_quoted_is_read_without_the_marks(mark: str) -
 
 def test_colours_that_a_notebook_writes_as_text_are_taken_off() -> None:
     assert certain(r"\u001b[31mModuleNotFoundError\u001b[39m: No module named 'frob'") == ["module-missing"]
+
+
+FRAMES = {
+    "GitHub's log": "2026-05-01T10:00:00.1234567Z {}",
+    "gh run view": "build\tRun tests\t2026-05-01T10:00:00.1234567Z {}",
+    "docker compose": "web_1  | {}",
+    "BuildKit": "#12 34.56 {}",
+    "flutter": "I/flutter ( 1234): {}",
+    "a clock": "[10:00:00] {}",
+}
+"""What services and tools write before each line of a log."""
+UNFRAMED = {"gradle-heap", "uv-build-isolated", "apk-conflict", "torchao-abort", "expo-header-missing", "opam-conflict"}
+"""Signatures whose lines are known by the white space or the marks at their beginning."""
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_what_a_signature_has_seen_is_known_behind_a_frame_too(frame: str) -> None:
+    """One signature in thirty for each frame, others for each: all of them take minutes."""
+    turn = list(FRAMES).index(frame)
+    claimed = (one for one in SIGNATURES if not (one.harmless or one.possible or one.consequence))
+    for number, one in enumerate(one for one in claimed if one.seen and one.id not in UNFRAMED):
+        line = one.seen[0].line
+        if number % 30 == turn and "\n" not in line and one.id in certain(line):
+            assert one.id in certain(FRAMES[frame].format(line)), line
