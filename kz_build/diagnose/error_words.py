@@ -42,7 +42,7 @@ _FOLLOWS = form("follows")
 _EXIT = form("exit")
 _ORDINARY = form("ordinary")
 _CODE = form("code")
-_LESS = re.compile(r"(?i)^[WIDV][ /]|\bwarn(?:ing)?\b")
+_LESS = re.compile(r"(?i)^[WIDV][ /]|^\s{0,8}(?-i:w: )|\bwarn(?:ing)?\b")
 _NAMES = re.compile(
     r"(?i)executorch|qnn|htp|fastrpc|adsprpc|cdsp|tokenizers|xnnpack|vulkan|androidruntime|linker|etlogging|llama|litert|tflite|genie|snpe"
 )

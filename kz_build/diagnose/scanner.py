@@ -27,6 +27,7 @@ TAIL, LAST = 2000, 5
 _MILD = re.compile(r"(?i)\bwarn(?:ing)?\b|\bretry|^W[ /]|\sW\s")
 _WARNED = re.compile(
     r"(?i)^(?!.*qnn).*?(?:\b(?:[A-Z]\w{1,30})?warn(?:ing)?:|##\[warning\]|\bretrying\b|\bwill retry\b)"
+    r"|^(?:npm |pnpm |yarn )?warn(?:ing)? (?=\S)"
     r"|^(?:#\d+ [\d.]+ )?W: (?!Failed to fetch \S{1,300}\s{1,4}404)"
     r"|^(?:\S{1,20} ){0,3}(?:chown|chmod|chgrp|setfacl|rmdir|rm|cp|tar|usermod|useradd|groupadd|adduser): (?!.*[Nn]o space left)"
 )
