@@ -120,13 +120,21 @@ STAYS = form("stays")
 _REASON = form("reason")
 
 
+_ASSERTS = re.compile(
+    r"(?i)(?:^|\bAssertionError: )assert |\bexpect(?:ed|s|ing)?\b[^\n]{0,120}\b(?:but|got|to (?:be|equal|include|contain|match|throw|raise))\b"
+)
+"""An assertion, which quotes an error that it expected or did not."""
+
+
 def speaks(rank: int, line: str) -> bool:
     """Return whether an error's own words may be taken for the cause.
 
-    Those of Android's services may not: they tell many errors that hinder nothing. A line that has no mark of an error must end with
-    the system's reason, or begin with what failed or is not found.
+    Those of Android's services may not: they tell many errors that hinder nothing. Nor may those of a test's assertion. A line that
+    has no mark of an error must end with the system's reason, or begin with what failed or is not found.
     """
     level, tag, message = prefix(line)
+    if _ASSERTS.search(message):
+        return False
     if rank == 0:
         return level in ("", *"EFA")
     return not (level and tag) and (rank == 1 or (rank == 2 and bool(_REASON.search(message))))
