@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kz_build.diagnose.diagnose import shipped
+from kz_build.diagnose.log_line import prefix
 from kz_build.diagnose.scanner import Scanner
 
 SIGNATURES = shipped()
@@ -51,10 +52,13 @@ def test_an_error_is_known_behind_what_loggers_and_services_write_before_it(fram
     [
         "WARNING: ignored ModuleNotFoundError: No module named 'frob'",
         "11-21 08:00:02.124  1234  5678 W App: java.lang.IllegalStateException: RecyclerView has no LayoutManager",
+        'AssertionError: expected "connection refused" but got "ok"',
+        "E       AssertionError: assert 'Permission denied' in ''",
+        'Error: expected error "out of memory" but none was thrown',
         "INFO: will retry after OSError: frob has no module named 'nicate'",
     ],
 )
-def test_a_warning_that_quotes_an_exception_is_no_cause(line: str) -> None:
+def test_a_warning_or_an_assertion_that_quotes_an_error_is_no_cause(line: str) -> None:
     assert certain(line) == []
 
 
@@ -109,5 +113,6 @@ def test_what_a_signature_has_seen_is_known_behind_a_frame_too(frame: str) -> No
     claimed = (one for one in SIGNATURES if not (one.harmless or one.possible or one.consequence))
     for number, one in enumerate(one for one in claimed if one.seen and one.id not in UNFRAMED):
         line = one.seen[0].line
-        if number % 30 == turn and "\n" not in line and one.id in certain(line):
+        plain = "\n" not in line and not prefix(line).level
+        if number % 30 == turn and plain and one.id in certain(line):
             assert one.id in certain(FRAMES[frame].format(line)), line
