@@ -28,7 +28,7 @@ class SeenLine(Strict):
 
 class SignatureEntry(Strict):
     title: Text
-    find: list[Annotated[str, StringConstraints(min_length=5)]] = Field(
+    find: list[Annotated[str, StringConstraints(min_length=5, pattern=r"^[^\n]*$")]] = Field(
         default=[], description="plain texts; a line that contains none of them is skipped. A family has none"
     )
     match: str = Field(
