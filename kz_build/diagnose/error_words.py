@@ -30,7 +30,7 @@ def form(kind: str) -> re.Pattern[str]:
 
 
 _EXCEPTION = re.compile(
-    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by: |Unhandled Exception: |Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
+    r"^(?:E\s{2,}|\[?rank\d+\]?:\s*|[|│]\s*|(?:→ )?Caused by: |Unhandled Exception: |Exception has occurred: |Fatal Exception: |Exception in thread \"[^\"]*\" |Pending exception )*"
     rf"(?:(?:[\w$]+\.)*(?:[A-Z][\w$]*(?:Error|Exception|Interrupt|Exit|Exceeded|Failure|LimitHit)|{'|'.join(FORMS['exceptions'])})\b(?::|\s*$)"
     r"|InvalidArchiveError\(|(?:[a-z_]\w*\.){2,}[A-Z]\w+: |Exception: |Abort message: |Unsupported: )"
 )

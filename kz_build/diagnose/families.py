@@ -10,7 +10,7 @@ from kz_build.diagnose.error_lines import Candidate
 from kz_build.diagnose.error_words import speaks
 from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import Signature
-from kz_build.diagnose.wrapped_error import inner, named, undecorated
+from kz_build.diagnose.wrapped_error import inner, joined, named, undecorated
 
 
 def general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signature | None, dict[str, str]]:
@@ -20,7 +20,7 @@ def general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signat
     either more than what is only possible.
     """
     found = _general(candidate, families)
-    for form in (undecorated, inner, named):
+    for form in (undecorated, joined, inner, named):
         text = form(candidate.passage)
         if text != candidate.passage and _says(found[0]) < FAMILY:
             later = _general(candidate._replace(passage=text), families)

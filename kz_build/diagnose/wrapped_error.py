@@ -34,6 +34,14 @@ _WORDS = re.compile(
 )
 
 
+_ALONE = re.compile(r"(?:Exception has occurred: )?((?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception))[ \t]*\n\s*(?=\S)")
+
+
+def joined(text: str) -> str:
+    """Return an error whose exception stands alone on its line, as an editor's debugger shows it, with the message behind it."""
+    return _ALONE.sub(r"\1: ", text, count=1) if _ALONE.match(text) else text
+
+
 def undecorated(text: str) -> str:
     """Return an error without what a person, an editor or a service puts before its first line, and without quotes around it."""
     text = _DECORATION.sub("", text, count=1)

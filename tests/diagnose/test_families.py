@@ -173,7 +173,7 @@ def test_a_reason_beside_an_error_is_its_reason_only_if_it_names_no_other_thing(
 def test_words_of_executorchs_own_log_are_the_cause() -> None:
     for head in ("E 00:00:00.001234 tokenizers:a.cpp:90] ", "E 00:00:00.001234 [Qnn ExecuTorch]: "):
         (denied,) = causes(head + "Cannot open x: Permission denied\nx\n")
-        assert denied.title.endswith(" refused this: Cannot open x: Permission denied"), denied
+        assert denied.title.endswith(" may not do this: Cannot open x: Permission denied"), denied
 
 
 def test_the_first_command_that_fails_decides() -> None:
