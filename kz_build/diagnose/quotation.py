@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from kz_build.diagnose.error_lines import Candidate, search_words
@@ -39,7 +40,18 @@ def quoted(lines: Iterable[str]) -> Iterator[Candidate]:
                 yield from (Candidate(1, shown, text) for text in (message, *marked))
 
 
-def unquoted(block: bytes) -> bytes:
+_COLOUR = re.compile(rb"(?:\x1b|\\u001b)(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+"""Colours of a terminal, and those that a notebook writes as text."""
+
+
+def plain(block: bytes) -> bytes:
+    """Return a block without colours, and without the marks of a quotation: the number of its lines stays."""
+    if b"\x1b" in block or b"\\u001b[" in block:
+        block = _COLOUR.sub(b"", block)
+    return _unquoted(block) if block[:2] in (b"> ", b"# ") else block
+
+
+def _unquoted(block: bytes) -> bytes:
     """Return lines that a mail, Markdown or a comment quotes without its mark, where each of several lines has it: their number stays.
 
     One line alone may be Gradle's, which writes a `>` of its own.

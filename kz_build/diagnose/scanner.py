@@ -12,7 +12,7 @@ from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, STAYS, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
-from kz_build.diagnose.quotation import QUOTED, quoted, unquoted
+from kz_build.diagnose.quotation import QUOTED, plain, quoted
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature, filled
 from kz_build.diagnose.wrapped_error import unframed
 
@@ -37,7 +37,6 @@ apt writes W: too before a list that the server does not have, though it ends wi
 """
 _EXCEPTION = re.compile(r"^[\w.]+(?:Error|Exception): ")
 """An exception of Python below its traceback: the next line may say that the program goes on without what failed."""
-_COLOUR = re.compile(rb"(?:\x1b|\\u001b)(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class Scanner:
@@ -77,10 +76,7 @@ class Scanner:
     def feed(self, block: bytes) -> None:
         """Search one block."""
         self._here.clear()
-        if b"\x1b" in block or b"\\u001b[" in block:
-            block = _COLOUR.sub(b"", block)
-        if block[:2] in (b"> ", b"# "):
-            block = unquoted(block)
+        block = plain(block)
         for text, at in self._search.hits(block):
             self._line(block, text, at)
             self._errors.look(block, self.lines, text, at)
