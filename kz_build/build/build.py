@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kz_build.build.code_parts import code_parts
 from kz_build.build.distrust import Distrust, distrust
 from kz_build.build.steps import CCACHE_LOG, Command, Plan
-from kz_build.core import files, locks
+from kz_build.core import files, locks, process_group
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError, Missing, MissingError
 from kz_build.core.paths import files_below
@@ -104,8 +104,10 @@ def build(
 
     `compare` objects are compiled again and compared (distrust.py).
     """
+    running = plan.build.parent / f"{plan.target}.{process_group.RUNNING}"
     with locks.lock(plan.build.parent, plan.target, watch):
-        return existing_build(plan, compare) or _build(plan, engine, commands, inputs, watch, compare)
+        process_group.end_noted(running)  # a compiler of a killed build would go on writing here
+        return existing_build(plan, compare) or _build(plan, engine, commands.noted_in(running), inputs, watch, compare)
 
 
 def _build(

@@ -18,7 +18,7 @@ from kz_build.build.plan import plan
 from kz_build.build.steps import MAPPED, Plan
 from kz_build.build.variation import NOTHING, TOGETHER, Difference, ReproduceResult, Variation
 from kz_build.build.vary import VariedEngine, unmount, variations
-from kz_build.core import files, locks
+from kz_build.core import files, locks, process_group
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
 from kz_build.core.paths import files_below
@@ -76,7 +76,11 @@ def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> Rep
     its cause. Raises CommandError if the build fails in other surroundings.
     """
     with locks.lock(subject.folder.parent, subject.target, watch):
-        unmount(subject.folder)  # what a killed run left, mounted file systems first
+        for running in subject.folder.rglob(
+            f"*.{process_group.RUNNING}"
+        ):  # what a killed run left: programs, then mounted file systems
+            process_group.end_noted(running)
+        unmount(subject.folder)
         files.remove(subject.folder)
         subject.folder.mkdir(parents=True)
         return _reproduce(subject, commands, watch)

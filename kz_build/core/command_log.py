@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import time
@@ -14,6 +15,7 @@ from kz_build.core.env import plain
 from kz_build.core.errors import CommandError, StoppedError
 from kz_build.core.escape import without_secrets
 from kz_build.core.process import Argv, joined, streamed
+from kz_build.core.process_group import note
 
 Program = Callable[["Argv", Path, Mapping[str, str], Callable[[bytes], None]], int]
 """Runs a command line in a folder with an environment, passes on each line it prints, and returns its exit code."""
@@ -39,6 +41,13 @@ class Commands:
         self.folder = folder
         self.show = show
         self.limit = limit
+        self._noted: Path | None = None
+
+    def noted_in(self, file: Path) -> Commands:
+        """Return these commands so that the one which runs stands in `file`, for process_group.end_noted."""
+        noted = copy.copy(self)
+        noted._noted = file
+        return noted
 
     def run(
         self,
@@ -64,6 +73,13 @@ class Commands:
         last: deque[str] = deque(maxlen=25)
         since = time.monotonic()
         code = -1
+
+        def begun(pid: int) -> None:
+            if self._noted:
+                note(self._noted, pid)
+            if started:
+                started(pid)
+
         try:
             with log.open("wb") as file:
 
@@ -77,14 +93,14 @@ class Commands:
 
                 file.write(_without_secrets(f"$ {joined(argv)}\n".encode()))
                 file.flush()
-                code = (program or partial(streamed, limit=self.limit, started=started))(
-                    (*prefix, *argv), cwd, env, line
-                )
+                code = (program or partial(streamed, limit=self.limit, started=begun))((*prefix, *argv), cwd, env, line)
         except StoppedError as stopped:
             raise StoppedError(
                 f"{stopped} ({title})\n{_indented(last)}", hint=f"the whole log: {log}", log=str(log)
             ) from None
         finally:
+            if self._noted:
+                self._noted.unlink(missing_ok=True)
             self._journal((*prefix, *argv), cwd, env, code, time.monotonic() - since)
         if code != 0:
             raise CommandError(

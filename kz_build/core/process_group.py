@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -10,8 +11,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from kz_build.core import files, plain_json
 from kz_build.core.host import Memory, memory_groups
 from kz_build.core.process import STOP_SECONDS
+
+RUNNING = "running.json"
+"""The name of a file that names the session which works on something."""
 
 _PROC = Path("/proc")
 _KILOBYTES = re.compile(rb"^(VmRSS|VmSwap):\s+(\d+) kB", re.MULTILINE)
@@ -73,6 +78,24 @@ def end(session: int) -> bool:
 def _alive(session: int) -> bool:
     """Return whether a session has a process. A list misses those that were started while it was read, so a second one is read."""
     return any(members(session)) or any(members(session))
+
+
+def note(file: Path, session: int) -> None:
+    """Write a session's leader into a file, by which the next run ends it, should this one be killed."""
+    files.write_atomic(file, json.dumps({"session": session, "started": start_time(session)}).encode())
+
+
+def end_noted(file: Path) -> bool:
+    """End the session that a killed run noted in `file`, and return whether there was any. The caller holds the lock of that run's work."""
+    try:
+        noted = plain_json.read(file, 1 << 16)
+        leader, began = int(noted["session"]), int(noted["started"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    # The id may belong to another session by now, whose leader started at another time.
+    ended = start_time(leader) in (0, began) and end(leader)
+    file.unlink(missing_ok=True)
+    return ended
 
 
 def end_children() -> None:

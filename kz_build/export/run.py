@@ -12,7 +12,7 @@ from typing import TypedDict, cast
 
 from kz_build.build import engine
 from kz_build.checks.pte import check_contract
-from kz_build.core import files, locks
+from kz_build.core import files, locks, process_group
 from kz_build.core.check import KEYS, Check
 from kz_build.core.command_log import Commands, new_log_folder
 from kz_build.core.errors import ConfigError, DeviceError, LockError
@@ -150,7 +150,7 @@ def _run(
     with locks.lock(project.store, f"export-{hashlib.sha256(bytes(out)).hexdigest()[:12]}"):
         if not again_from and (existing := existing_export(plan, whole)):
             return existing
-        run_stage.end_leftovers(out)
+        process_group.end_noted(out / process_group.RUNNING)
         weights.place(project, recipe, environment, commands, watch)
         records = _stages(plan, environment, of_stage, again_from, commands, watch)
         result = _result(recipe, environment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from kz_build.build import engine
-from kz_build.core import files, host, plain_json, process_group
+from kz_build.core import files, host, process_group
 from kz_build.core.command_log import Commands
 from kz_build.core.errors import CommandError
 from kz_build.core.progress import Event, Watch
@@ -24,7 +23,6 @@ from kz_build.export.text import progress
 
 SAMPLE_SECONDS = 0.5
 KILLED = -9
-RUNNING = "running.json"
 
 
 def filled(stage: Stage, fill: Callable[[str], str]) -> Stage:
@@ -122,35 +120,17 @@ def run_watched(
 ) -> Path:
     """Run a command to its end under a monitor, and end all processes of its session. Returns its log."""
 
-    def started(pid: int) -> None:
-        entry = {"session": pid, "started": process_group.start_time(pid)}
-        files.write_atomic(out / RUNNING, json.dumps(entry).encode())
-        monitor.begin(pid)
-
     def watch(text: str) -> None:
         monitor.line(text)
         line(text)
 
     try:
-        return commands.run(monitor.name, argv, cwd=cwd, env=env, watch=watch, started=started)
+        noted = commands.noted_in(out / process_group.RUNNING)
+        return noted.run(monitor.name, argv, cwd=cwd, env=env, watch=watch, started=monitor.begin)
     finally:
         monitor.end()
         if monitor.session:
             process_group.end(monitor.session)
-        (out / RUNNING).unlink(missing_ok=True)
-
-
-def end_leftovers(out: Path) -> bool:
-    """End processes of this export that a killed kz left, and return whether there were any. The caller holds the export's lock."""
-    try:
-        running = plain_json.read(out / RUNNING, 1 << 16)
-        leader, began = int(running["session"]), int(running["started"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    # The id may belong to another session by now, whose leader started at another time.
-    ended = process_group.start_time(leader) in (0, began) and process_group.end(leader)
-    (out / RUNNING).unlink(missing_ok=True)
-    return ended
 
 
 class StageMonitor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ from kz_build.core.command_log import LONGEST_SHOWN, Commands
 from kz_build.core.env import plain
 from kz_build.core.errors import CommandError
 from kz_build.core.process import LONGEST_LINE, STOP_SECONDS, Output, run
+from kz_build.core.process_group import RUNNING, end_noted, members, start_time
+from tests.deadline import until
 from tests.kz import ROOT
 
 # Stands for PID 1 of a container without an init: orphans become its children, and it never asks for them.
@@ -23,6 +26,17 @@ assert ctypes.CDLL(None).prctl(36, 1) == 0  # PR_SET_CHILD_SUBREAPER, prctl(2)
 begun = time.monotonic()
 assert run_following_errors(["sh", "-c", "(sleep 0.1; echo $$ >&2) & exit 3"], print, env=os.environ) == 3
 print("waited", time.monotonic() - begun)
+"""
+
+# kz as it is killed while a command runs.
+KILLED = """
+import sys
+from pathlib import Path
+from kz_build.core.command_log import Commands
+from kz_build.core.env import plain
+folder = Path(sys.argv[1])
+commands = Commands(folder).noted_in(folder / sys.argv[2])
+commands.run("long", ["sh", "-c", "touch begun; sleep 300 & wait"], cwd=folder, env=plain())
 """
 
 
@@ -52,3 +66,33 @@ def test_a_program_that_ends_no_line_is_passed_on_in_parts(tmp_path: Path) -> No
             "long", ["sh", "-c", "head -c 90000 /dev/zero | tr '\\0' x; exit 1"], cwd=tmp_path, env=plain()
         )
     assert len(str(error.value)) < 2 * LONGEST_SHOWN and "x…" in str(error.value)
+
+
+def test_what_a_killed_run_left_is_ended_by_the_next(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path), RUNNING], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    until((tmp_path / "begun").exists)
+    session = int(json.loads((tmp_path / RUNNING).read_bytes())["session"])
+    until(lambda: len(list(members(session))) == 2)
+    process.kill()
+    process.wait()
+    assert len(list(members(session))) == 2, "nobody could end them"
+    assert end_noted(tmp_path / RUNNING)
+    until(lambda: not list(members(session)))
+    assert not (tmp_path / RUNNING).exists() and not end_noted(tmp_path / RUNNING)
+
+
+def test_a_process_that_has_the_number_of_a_noted_one_by_now_is_left_alone(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "300"], start_new_session=True) as other:
+        entry = {"session": other.pid, "started": start_time(other.pid) - 1}
+        (tmp_path / RUNNING).write_text(json.dumps(entry))
+        assert not end_noted(tmp_path / RUNNING) and other.poll() is None
+        other.kill()
+
+
+def test_a_command_is_noted_only_as_long_as_it_runs(tmp_path: Path) -> None:
+    file = tmp_path / RUNNING
+    waits = "until test -e running.json; do sleep 0.01; done; cp running.json seen"
+    Commands(tmp_path).noted_in(file).run("note", ["sh", "-c", waits], cwd=tmp_path, env=plain())
+    assert not file.exists() and json.loads((tmp_path / "seen").read_bytes())["session"] > 0

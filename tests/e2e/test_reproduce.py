@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kz_build.build.byte_diff import differences
+from kz_build.core.process_group import RUNNING, members
 from tests.conftest import ROOT, SAMPLE, Kz, snapshot
 from tests.deadline import patient, until
 
@@ -318,8 +319,12 @@ def test_a_stopped_run_is_no_obstacle_to_the_next(
     assert stopped(signal.SIGINT) == 130
     assert str(project) not in Path("/proc/mounts").read_text()
     assert stopped(signal.SIGKILL) == -9
+    (noted,) = project.rglob(f"*.{RUNNING}")
+    session = int(json.loads(noted.read_bytes())["session"])
+    assert list(members(session)), "nobody could end the build's program"
     done = kz("-C", project, "reproduce")
     assert done.returncode == 0, done.stderr
+    assert not list(members(session)) and not list(project.rglob(f"*.{RUNNING}"))
     assert str(project) not in Path("/proc/mounts").read_text()
 
 
