@@ -108,11 +108,11 @@ UNFRAMED = {"gradle-heap", "uv-build-isolated", "apk-conflict", "torchao-abort",
 
 @pytest.mark.parametrize("frame", FRAMES)
 def test_what_a_signature_has_seen_is_known_behind_a_frame_too(frame: str) -> None:
-    """One signature in thirty for each frame, others for each: all of them take minutes."""
+    """One signature in sixty for each frame, others for each: all of them take minutes."""
     turn = list(FRAMES).index(frame)
     claimed = (one for one in SIGNATURES if not (one.harmless or one.possible or one.consequence))
     for number, one in enumerate(one for one in claimed if one.seen and one.id not in UNFRAMED):
         line = one.seen[0].line
         plain = "\n" not in line and not prefix(line).level
-        if number % 30 == turn and plain and one.id in certain(line):
+        if number % 60 == turn and plain and one.id in certain(line):
             assert one.id in certain(FRAMES[frame].format(line)), line
