@@ -106,7 +106,7 @@ def build(
     """
     running = plan.build.parent / f"{plan.target}.{process_group.RUNNING}"
     with locks.lock(plan.build.parent, plan.target, watch):
-        process_group.end_noted(running)  # a compiler of a killed build would go on writing here
+        process_group.end_noted(running)  # a compiler that a killed build left would still write here
         return existing_build(plan, compare) or _build(plan, engine, commands.noted_in(running), inputs, watch, compare)
 
 

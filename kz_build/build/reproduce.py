@@ -76,10 +76,10 @@ def reproduce(subject: ReproduceTarget, commands: Commands, watch: Watch) -> Rep
     its cause. Raises CommandError if the build fails in other surroundings.
     """
     with locks.lock(subject.folder.parent, subject.target, watch):
-        for running in subject.folder.rglob(
-            f"*.{process_group.RUNNING}"
-        ):  # what a killed run left: programs, then mounted file systems
-            process_group.end_noted(running)
+        # What a killed run left: first its programs, then its mounts.
+        for names in ((), ("path",)):
+            out = subject.project._replace(root=subject.at(names)).out
+            process_group.end_noted(out("build", subject.line, f"{subject.target}.{process_group.RUNNING}"))
         unmount(subject.folder)
         files.remove(subject.folder)
         subject.folder.mkdir(parents=True)

@@ -44,7 +44,7 @@ class Commands:
         self._noted: Path | None = None
 
     def noted_in(self, file: Path) -> Commands:
-        """Return these commands so that the one which runs stands in `file`, for process_group.end_noted."""
+        """Return commands like these that note in `file` which one is running, for process_group.end_noted."""
         noted = copy.copy(self)
         noted._noted = file
         return noted

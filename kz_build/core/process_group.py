@@ -16,7 +16,7 @@ from kz_build.core.host import Memory, memory_groups
 from kz_build.core.process import STOP_SECONDS
 
 RUNNING = "running.json"
-"""The name of a file that names the session which works on something."""
+"""The name of a file that says which session is running there: see `note`."""
 
 _PROC = Path("/proc")
 _KILOBYTES = re.compile(rb"^(VmRSS|VmSwap):\s+(\d+) kB", re.MULTILINE)
@@ -81,21 +81,31 @@ def _alive(session: int) -> bool:
 
 
 def note(file: Path, session: int) -> None:
-    """Write a session's leader into a file, by which the next run ends it, should this one be killed."""
-    files.write_atomic(file, json.dumps({"session": session, "started": start_time(session)}).encode())
+    """Write into `file` which session is running. If this run is killed, the next one ends that session by `end_noted`."""
+    entry = {"session": session, "started": start_time(session), "where": _where()}
+    files.write_atomic(file, json.dumps(entry).encode())
 
 
 def end_noted(file: Path) -> bool:
-    """End the session that a killed run noted in `file`, and return whether there was any. The caller holds the lock of that run's work."""
+    """End the session that a killed run noted in `file`, and return whether there was one.
+
+    The caller holds the lock of that run's work. A session of another boot or container is left alone: its number means something else here.
+    """
     try:
         noted = plain_json.read(file, 1 << 16)
-        leader, began = int(noted["session"]), int(noted["started"])
-    except (OSError, ValueError, KeyError, TypeError):
+        leader, began, where = int(noted["session"]), int(noted["started"]), noted["where"]
+    except (OSError, ValueError, OverflowError, KeyError, TypeError):
         return False
-    # The id may belong to another session by now, whose leader started at another time.
-    ended = start_time(leader) in (0, began) and end(leader)
+    # By now the number may belong to another session, whose leader started at another time.
+    ours = where == _where() and leader > 1 and leader != os.getsid(0) and start_time(leader) in (0, began)
+    ended = ours and end(leader)
     file.unlink(missing_ok=True)
     return ended
+
+
+def _where() -> str:
+    """Return what process ids count in: the boot of this machine, and the process namespace (a container has its own)."""
+    return f"{(_PROC / 'sys/kernel/random/boot_id').read_text().strip()} {os.readlink(_PROC / 'self/ns/pid')}"
 
 
 def end_children() -> None:

@@ -44,17 +44,17 @@ _COLOUR = re.compile(rb"(?:\x1b|\\u001b)(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*
 """Colours of a terminal, and those that a notebook writes as text."""
 
 
-def plain(block: bytes) -> bytes:
-    """Return a block without colours, and without the marks of a quotation: the number of its lines stays."""
+def unmarked(block: bytes) -> bytes:
+    """Return a block without colours and without quotation marks at its lines, of which it keeps the number."""
     if b"\x1b" in block or b"\\u001b[" in block:
         block = _COLOUR.sub(b"", block)
     return _unquoted(block) if block[:2] in (b"> ", b"# ") else block
 
 
 def _unquoted(block: bytes) -> bytes:
-    """Return lines that a mail, Markdown or a comment quotes without its mark, where each of several lines has it: their number stays.
+    """Take off the mark of a mail, of Markdown or of a comment (`> `, `# `) if each of several lines begins with it.
 
-    One line alone may be Gradle's, which writes a `>` of its own.
+    A single line may be Gradle's, which begins lines with `> ` itself.
     """
     mark = block[:1]
     lines = block.split(b"\n")

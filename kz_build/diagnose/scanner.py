@@ -12,7 +12,7 @@ from kz_build.diagnose.error_words import BARE_REASON, ENDS_WELL, STAYS, rank
 from kz_build.diagnose.families import compiled, general
 from kz_build.diagnose.line_forms import FormSearch
 from kz_build.diagnose.log_line import PROMPTS, around, is_prompt, is_raise, trimmed, typed, usual
-from kz_build.diagnose.quotation import QUOTED, plain, quoted
+from kz_build.diagnose.quotation import QUOTED, quoted, unmarked
 from kz_build.diagnose.signature import PLACE, ErrorLine, Finding, Signature, filled
 from kz_build.diagnose.wrapped_error import unframed
 
@@ -76,7 +76,7 @@ class Scanner:
     def feed(self, block: bytes) -> None:
         """Search one block."""
         self._here.clear()
-        block = plain(block)
+        block = unmarked(block)
         for text, at in self._search.hits(block):
             self._line(block, text, at)
             self._errors.look(block, self.lines, text, at)
@@ -114,8 +114,8 @@ class Scanner:
         (_, end, shown), number, gone_on = around(block, at), -1, False
         for one in self._wanted.get(text, ()):
             match = compiled(one.match).search(usual(shown)) if one.match else None
-            if not match and "^" in one.match and (plain := unframed(shown)):
-                match = compiled(one.match).search(plain)
+            if not match and "^" in one.match and (message := unframed(shown)):
+                match = compiled(one.match).search(message)
             if one.match and not match:
                 continue
             if number < 0:

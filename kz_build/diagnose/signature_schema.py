@@ -29,7 +29,8 @@ class SeenLine(Strict):
 class SignatureEntry(Strict):
     title: Text
     find: list[Annotated[str, StringConstraints(min_length=5, pattern=r"^[^\n]*$")]] = Field(
-        default=[], description="plain texts; a line that contains none of them is skipped. A family has none"
+        default=[],
+        description="plain texts, none longer than one line; a line that contains none of them is skipped. A family has none",
     )
     match: str = Field(
         default="",

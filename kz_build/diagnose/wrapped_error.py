@@ -1,4 +1,4 @@
-"""An error that stands inside other words: behind those of a logger, a task or another exception, in quotes, or without its exception's name."""
+"""An error inside other text: after the words of a logger, a task or another exception, in quotes, or without its exception's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DECORATION = re.compile(
 )
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
 _BEFORE = r"(?:[:\])=>^-] ?|\bor:)[\[\"'`(]?"
-"""What stands between other words and the error."""
+"""The marks between such words and the error."""
 _OUTER = re.compile(
     r"(?![VDIW] [^\n:]{1,40}: |.*(?i:\bwarn|\bignor|\bskip|\bretry|\bcaught\b))[^\n]{0,200}?"
     + _BEFORE
@@ -28,17 +28,15 @@ _NAMELESS = {
     "IndexError": r"(?:list )?index out of range\b",
     "ValueError": r"could not convert string to float|(?:not enough|too many) values to unpack",
 }
-"""Words of Python's own for its exceptions, which programs print without their names."""
+"""How Python words its own exceptions: programs often print these words without the exception's name."""
 _WORDS = re.compile(
     rf"(?:^|{_BEFORE})(?P<words>{'|'.join(f'(?P<{kind}>{words})' for kind, words in _NAMELESS.items())})"
 )
-
-
 _ALONE = re.compile(r"(?:Exception has occurred: )?((?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception))[ \t]*\n\s*(?=\S)")
 
 
 def joined(text: str) -> str:
-    """Return an error whose exception stands alone on its line, as an editor's debugger shows it, with the message behind it."""
+    """Return an error with exception and message on one line, if the exception stands alone above its message, as in an editor's debugger."""
     return _ALONE.sub(r"\1: ", text, count=1) if _ALONE.match(text) else text
 
 
@@ -51,19 +49,19 @@ def undecorated(text: str) -> str:
 
 
 def unframed(line: str) -> str:
-    """Return a line without all that stands before its message; '' if nothing does, or if it is of logcat."""
+    """Return the message of a line without all that stands before it; '' if nothing does, or if the line is logcat's."""
     level, _, message = prefix(line)
     plain = undecorated(message)
     return plain if plain != line.strip() and not level else ""
 
 
 def inner(text: str) -> str:
-    """Return an error from the exception on that its first line quotes behind words of its own."""
+    """Return an error without the words on its first line that come before an exception."""
     return _OUTER.sub("", text, count=1) if _OUTER.match(text) else text
 
 
 def named(text: str) -> str:
-    """Return an error with the name of Python's exception before the words that are that exception's; as it is if it has none."""
+    """Return an error with the exception's name put before Python's words for it; unchanged if it has no such words."""
     found = _WORDS.search(text.split("\n", 1)[0])
     kind = next((kind for kind in _NAMELESS if found[kind]), "") if found else ""
     return f"{kind}: {text[found.start('words') :]}" if found else text

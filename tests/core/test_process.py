@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ from kz_build.core.command_log import LONGEST_SHOWN, Commands
 from kz_build.core.env import plain
 from kz_build.core.errors import CommandError
 from kz_build.core.process import LONGEST_LINE, STOP_SECONDS, Output, run
-from kz_build.core.process_group import RUNNING, end_noted, members, start_time
+from kz_build.core.process_group import RUNNING, end_noted, members, note, start_time
 from tests.deadline import until
 from tests.kz import ROOT
 
@@ -84,11 +86,22 @@ def test_what_a_killed_run_left_is_ended_by_the_next(tmp_path: Path) -> None:
 
 
 def test_a_process_that_has_the_number_of_a_noted_one_by_now_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / RUNNING
     with subprocess.Popen(["sleep", "300"], start_new_session=True) as other:
-        entry = {"session": other.pid, "started": start_time(other.pid) - 1}
-        (tmp_path / RUNNING).write_text(json.dumps(entry))
-        assert not end_noted(tmp_path / RUNNING) and other.poll() is None
-        other.kill()
+        note(file, other.pid)
+        true = json.loads(file.read_bytes())
+        later = {"started": start_time(other.pid) - 1}
+        for untrue in (
+            later,
+            {"where": "another boot"},
+            {"session": os.getsid(0), "started": 0},
+            {"session": 0},
+            {"session": math.inf},
+        ):
+            file.write_text(json.dumps({**true, **untrue}))
+            assert not end_noted(file) and other.poll() is None, untrue
+        file.write_text(json.dumps(true))
+        assert end_noted(file)
 
 
 def test_a_command_is_noted_only_as_long_as_it_runs(tmp_path: Path) -> None:
