@@ -123,7 +123,7 @@ _REASON = form("reason")
 _ASSERTS = re.compile(
     r"(?i)(?:^|\bAssertionError: )assert |\bexpect(?:ed|s|ing)?\b[^\n]{0,120}\b(?:but|got|to (?:be|equal|include|contain|match|throw|raise))\b"
 )
-"""An assertion, which quotes an error that it expected or did not."""
+"""A test's assertion: the error in it is one that it expected, or did not expect."""
 
 
 def speaks(rank: int, line: str) -> bool:

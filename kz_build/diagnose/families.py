@@ -12,27 +12,26 @@ from kz_build.diagnose.sentence import LONGEST, sentence
 from kz_build.diagnose.signature import Signature
 from kz_build.diagnose.wrapped_error import inner, joined, named, undecorated
 
+FAMILY = 3
+"""The most that an answer can tell: see `_tells`."""
+
 
 def general(candidate: Candidate, families: Iterable[Signature]) -> tuple[Signature | None, dict[str, str]]:
-    """Return the first of some families and sentences that an error is of and that tells why; otherwise the first; and its groups.
+    """Return the family or sentence that fits an error, and its groups: the first that tells why, otherwise the first.
 
-    What stands around the error is taken off where that finds one that says more: a family more than a sentence's words, and
-    either more than what is only possible.
+    The error is also read without the text around it, and a match that tells more is taken instead.
     """
     found = _general(candidate, families)
     for form in (undecorated, joined, inner, named):
         text = form(candidate.passage)
-        if text != candidate.passage and _says(found[0]) < FAMILY:
+        if text != candidate.passage and _tells(found[0]) < FAMILY:
             later = _general(candidate._replace(passage=text), families)
-            found = later if _says(later[0]) > _says(found[0]) else found
+            found = later if _tells(later[0]) > _tells(found[0]) else found
     return found
 
 
-FAMILY = 3
-"""How much a family says that tells why: more than a sentence, that more than what is only possible, and that more than nothing."""
-
-
-def _says(one: Signature | None) -> int:
+def _tells(one: Signature | None) -> int:
+    """Return how much an answer tells: 0 is none, 1 only possible, 2 a sentence's words, FAMILY a family that tells why."""
     return 0 if not one else 1 if one.possible else 2 if one.sentence else FAMILY
 
 
